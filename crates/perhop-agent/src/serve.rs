@@ -49,6 +49,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The limits of what it does for them.
     pub limits: Limits,
+    /// True if threads of a run may have real-time priority, where the controller requests it.
+    pub real_time: bool,
 }
 
 /// Error that keeps an agent from serving.
@@ -71,6 +73,8 @@ pub enum ServeError {
 pub struct Agent {
     /// The owner's limits.
     pub limits: Limits,
+    /// True if threads of a run may have real-time priority.
+    pub real_time: bool,
     /// Facts about the agent and its host.
     pub host: HostFacts,
     tls: Arc<ServerConfig>,
@@ -153,7 +157,7 @@ impl Server {
     /// # Errors
     /// [`ServeError`], such as when no key is allowed.
     pub fn new(settings: Settings) -> Result<Self, ServeError> {
-        let Settings { identity, allowed, listen, limits } = settings;
+        let Settings { identity, allowed, listen, limits, real_time } = settings;
         if allowed.is_empty() {
             return Err(ServeError::Nobody);
         }
@@ -162,6 +166,7 @@ impl Server {
             TcpListener::bind(listen).map_err(|error| ServeError::Listen(listen, error))?;
         let agent = Agent {
             limits,
+            real_time,
             host: host(),
             tls,
             since: monotonic(),
@@ -358,6 +363,7 @@ const USAGE: Usage = Usage {
         limits::OPTIONS[4],
         limits::OPTIONS[5],
         limits::OPTIONS[6],
+        REAL_TIME,
         Opt {
             name: "--stamp",
             value: "ADDRESS:PORT",
@@ -373,6 +379,12 @@ const USAGE: Usage = Usage {
         path::RESPONDER,
         Opt { name: "--records", value: "DIR", help: "records of iperf3's tests go there" },
     ],
+};
+
+const REAL_TIME: Opt = Opt {
+    name: "--real-time",
+    value: "",
+    help: "let threads of runs have real-time priority, if this user may",
 };
 
 const LISTEN: &str = "127.0.0.1:4861";
@@ -420,7 +432,8 @@ fn server(arguments: &[String]) -> Result<(Server, Others), ExitCode> {
     let identity = path.and_then(|path| key::open(&path)).map_err(|error| failed(&error))?;
     path::respond("serve", &arguments, &limits)?;
     let clients = iperf3::settings("serve", &arguments, "--iperf3", (&limits).into())?;
-    let settings = Settings { identity, allowed, listen, limits };
+    let real_time = arguments.has(REAL_TIME.name);
+    let settings = Settings { identity, allowed, listen, limits, real_time };
     let server = Server::new(settings).map_err(|error| failed(&error))?;
     let reflectors = stamp::reflectors("serve", &arguments, "--stamp", &Default::default())?;
     let clients = (!clients.listen.is_empty()).then(|| iperf3::Server::start(clients));

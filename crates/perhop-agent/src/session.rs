@@ -249,7 +249,8 @@ impl Session {
         }
     }
 
-    fn prepare(&self, node: &str, job: Box<Job>) -> Result<Run, Refusal> {
+    fn prepare(&self, node: &str, mut job: Box<Job>) -> Result<Run, Refusal> {
+        job.real_time &= self.agent.real_time;
         only_present(node, &job).map_err(|text| Refusal::new(ErrorCode::Job, text))?;
         if job.live.is_none() {
             return Err(Refusal::new(ErrorCode::Job, "expected a job with `live`"));

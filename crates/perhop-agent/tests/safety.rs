@@ -75,6 +75,22 @@ fn either_end_opens_connections_in_both_families() {
 }
 
 #[test]
+fn only_the_owner_gives_real_time_priority() {
+    let key = Identity::generate();
+    let public = key.public();
+    let (a, b) = (Agent::start(&public, &[]), Agent::start(&public, &["--real-time"]));
+    let mut job = job(30, &[udp("voice", 26_081, 1_000_000)], &[]);
+    job.real_time = true;
+    let mut live = prepare(&job, &a, &b, &key).unwrap();
+    live.start().unwrap();
+    thread::sleep(SECOND);
+    assert_eq!(a.real_time_threads(), 0);
+    // Whether this user may have it.
+    let permitted = perhop_socket::reduce_wakeup_latency(true);
+    assert_eq!(b.real_time_threads() > 0, permitted);
+}
+
+#[test]
 fn what_is_sent_stays_within_the_limits() {
     let key = Identity::generate();
     let public = key.public();

@@ -20,6 +20,7 @@ fn host(allowed: &[&Identity], limits: Limits) -> Host {
         allowed: allowed.iter().map(|identity| identity.public()).collect(),
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         limits,
+        real_time: false,
     };
     let server = Server::new(settings).unwrap();
     let host = Host {
@@ -88,6 +89,7 @@ fn without_an_allowed_key_nothing_is_served() {
         allowed: Vec::new(),
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         limits: Limits::default(),
+        real_time: false,
     };
     assert!(matches!(Server::new(settings), Err(ServeError::Nobody)));
     let host = host(&[&ours], Limits::default());

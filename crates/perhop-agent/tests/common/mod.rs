@@ -70,6 +70,18 @@ impl Agent {
         })
     }
 
+    /// How many of its threads have real-time priority (proc_pid_stat(5), field 41).
+    pub fn real_time_threads(&self) -> usize {
+        self.of_process("task", |folder| {
+            let threads = fs::read_dir(folder).unwrap().flatten();
+            let policies = threads.filter_map(|thread| {
+                let text = fs::read_to_string(thread.path().join("stat")).ok()?;
+                text.rsplit_once(')')?.1.split_whitespace().nth(38)?.parse::<u32>().ok()
+            });
+            policies.filter(|policy| [1, 2].contains(policy)).count()
+        })
+    }
+
     /// Waits until it has only the sockets of an idle agent. Returns how long that took.
     pub fn calms_down(&self, within: Duration) -> Option<Duration> {
         let begun = Instant::now();
