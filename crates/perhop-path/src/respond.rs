@@ -35,6 +35,8 @@ const AHEAD_BYTES: f64 = 256e3;
 struct Session {
     token: Token,
     nonce: Token,
+    /// True if the token has come back: the sender is at the address of the session.
+    proved: bool,
     last: Nanos,
     train: u32,
     arrivals: Vec<(u32, u64)>,
@@ -151,11 +153,15 @@ fn take(
     let Arrived { from, now, stamp, bytes } = arrived;
     if let Message::Hello { nonce } = message {
         if sessions.len() >= limits.max_sessions && !sessions.contains_key(&from) {
-            return None;
+            // Hellos with forged source addresses keep no sender out.
+            let waiting = sessions.iter().filter(|(_, session)| !session.proved);
+            let oldest = waiting.min_by_key(|(_, session)| session.last).map(|(at, _)| *at)?;
+            sessions.remove(&oldest);
         }
         let fresh = || Session {
             token: token(),
             nonce,
+            proved: false,
             last: now,
             train: 0,
             arrivals: Vec::new(),
@@ -163,8 +169,11 @@ fn take(
             ahead: 0.0,
         };
         let session = sessions.entry(from).or_insert_with(fresh);
-        if session.nonce != nonce {
-            *session = fresh();
+        match (session.nonce == nonce, session.proved) {
+            (true, _) => {}
+            (false, false) => *session = fresh(),
+            // Perhaps from a forged source address.
+            (false, true) => return None,
         }
         let (max_bps, max_bytes) = (limits.max_bps, limits.max_bytes);
         return Some(Message::Welcome { nonce, token: session.token, max_bps, max_bytes });
@@ -175,6 +184,7 @@ fn take(
         return None;
     };
     let session = sessions.get_mut(&from).filter(|session| session.token == token)?;
+    session.proved = true;
     if !session.count(limits, now, bytes + headers(from)) {
         sessions.remove(&from);
         return None;
@@ -221,8 +231,6 @@ mod tests {
             panic!("{answer:?}")
         };
         assert_eq!(back, nonce);
-        let refused = take(&mut sessions, &limits, arrived(other, 1, 64), hello);
-        assert_eq!(refused, None, "one session");
         let data = |token, index| Message::Data { token, train: 1, index };
         for (token, from) in [(token, other), ([0; 16], ONE), (token, ONE)] {
             let at = arrived(from, 50, 1200);
@@ -233,6 +241,49 @@ mod tests {
         let record = take(&mut sessions, &limits, arrived(ONE, 60, 1200), request(token)).unwrap();
         let arrivals = vec![(4, 50)];
         assert_eq!(record, Message::Record { token, train: 1, first: 0, total: 1, arrivals });
+    }
+
+    #[test]
+    fn forged_hellos_keep_no_sender_out() {
+        let limits = Limits { max_bps: 1000, max_bytes: 5000, max_sessions: 2 };
+        let mut sessions = HashMap::new();
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut hello = |port: u16, nonce: u8| {
+            let nonce = Message::Hello { nonce: [nonce; 16] };
+            take(&mut sessions, &limits, arrived(at(port), port.into(), 64), nonce)
+        };
+        // Nobody at these addresses sends the token back.
+        for port in 10..20 {
+            assert!(hello(port, 1).is_some(), "{port}");
+        }
+        let Some(Message::Welcome { token, .. }) = hello(20, 1) else { panic!("refused") };
+        let data = Message::Data { token, train: 1, index: 0 };
+        take(&mut sessions, &limits, arrived(at(20), 20, 100), data);
+        let mut hello = |port: u16, nonce: u8| {
+            let nonce = Message::Hello { nonce: [nonce; 16] };
+            take(&mut sessions, &limits, arrived(at(port), port.into(), 64), nonce)
+        };
+        for port in 30..40 {
+            assert!(hello(port, 1).is_some(), "{port}");
+        }
+        assert_eq!(hello(20, 2), None, "its session goes on");
+        assert!(
+            matches!(hello(20, 1), Some(Message::Welcome { token: same, .. }) if same == token)
+        );
+        assert_eq!(sessions.len(), 2);
+        // Both are proved then: no third one.
+        let Some(Message::Welcome { token, .. }) = take(
+            &mut sessions,
+            &limits,
+            arrived(at(39), 40, 64),
+            Message::Hello { nonce: [1; 16] },
+        ) else {
+            panic!("refused")
+        };
+        let data = Message::Data { token, train: 1, index: 0 };
+        take(&mut sessions, &limits, arrived(at(39), 41, 100), data);
+        let hello = Message::Hello { nonce: [1; 16] };
+        assert_eq!(take(&mut sessions, &limits, arrived(at(50), 50, 64), hello), None);
     }
 
     /// Begins a session; returns the number of packets, one each `gap`, until it is forgotten.
