@@ -70,7 +70,7 @@ pub struct Counts {
     pub unauthenticated: u64,
     /// Packets that exceed the limit of rates or sessions.
     pub limited: u64,
-    /// Packets from a port of reflectors, which would answer the answer.
+    /// Packets from a port of reflectors or of another service, which would answer the answer.
     pub looping: u64,
     /// Packets whose answer could not be sent.
     pub failed: u64,
@@ -108,6 +108,9 @@ const LONGEST: usize = 65_535;
 const CHECK_INTERVAL: Nanos = 100_000_000;
 /// Interval at which the state of the clock is read, in nanoseconds.
 const QUALITY_EVERY: Nanos = 1_000_000_000;
+/// The last of the ports of services such as echo (RFC 6335, section 6), and of reflectors.
+const SYSTEM_PORTS: u16 = 1023;
+const _: () = assert!(STAMP_PORT <= SYSTEM_PORTS);
 /// TTL of replies (RFC 5357, section 4.2.1).
 const TTL: u8 = 255;
 
@@ -205,7 +208,7 @@ impl Service {
 
     fn answer(&mut self, datagram: &Datagram<'_>) -> Outcome {
         let Some(from) = datagram.from else { return Outcome::Failed };
-        if from.port() == STAMP_PORT || from.port() == self.own {
+        if from.port() <= SYSTEM_PORTS || from.port() == self.own {
             return Outcome::Looping;
         }
         let now = monotonic();
