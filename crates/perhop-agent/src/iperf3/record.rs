@@ -144,7 +144,8 @@ impl Folder {
         let name = format!("iperf3-{started}-{process}-{serial}.json");
         let (path, draft) = (self.path.join(&name), self.path.join(format!(".{name}.part")));
         let text = serde_json::to_vec(record)?;
-        let written = File::create(&draft)
+        // A new file: another user of the folder could have placed a link there.
+        let written = File::create_new(&draft)
             .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&draft, &path));
         if let Err(error) = written {
