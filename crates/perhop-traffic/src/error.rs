@@ -35,6 +35,9 @@ pub enum TrafficError {
     /// The instants at which counters are read do not rise.
     #[error("marks and cuts must rise, and there must be a mark")]
     Marks,
+    /// The nodes cannot be numbered.
+    #[error("the job has {0} nodes; expected at most {max}", max = u16::MAX)]
+    TooManyNodes(usize),
     /// A flow or a ping names a node that the job does not have.
     #[error("unknown node {0}")]
     UnknownNode(String),

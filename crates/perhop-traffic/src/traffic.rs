@@ -77,6 +77,9 @@ impl Traffic {
             let (expected, found) = (job.flows.len(), live.flows.len());
             return Err(TrafficError::LiveFlows { expected, found });
         }
+        if job.nodes.len() > usize::from(u16::MAX) {
+            return Err(TrafficError::TooManyNodes(job.nodes.len()));
+        }
         let marks = Marks::new(&job.marks, &job.cuts).ok_or(TrafficError::Marks)?;
         let end = marks.end().ok_or(TrafficError::Marks)?;
         for ping in &job.pings {

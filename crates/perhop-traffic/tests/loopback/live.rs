@@ -272,6 +272,20 @@ fn a_live_job_does_not_change_its_hosts() {
     assert!(refused.contains("0 entries for its 1 flows"), "{refused}");
 }
 
+#[test]
+fn nodes_can_be_numbered() {
+    let flow = udp(0, 200 * MS, json!({}));
+    let [mut near, ..] = live(&job(false, &[500 * MS], vec![flow], vec![]), "source");
+    // Number 65536 would be number 0, which is another node.
+    let other = |_| json!({"name": "other", "namespace": null, "addresses": []});
+    let nodes = near["nodes"].as_array_mut().unwrap();
+    let far = nodes.pop().unwrap();
+    nodes.extend((0..65_535).map(other));
+    nodes.push(far);
+    let refused = open(&near).unwrap_err().to_string();
+    assert!(refused.contains("65537 nodes"), "{refused}");
+}
+
 /// Runs a test of this binary as a user without rights.
 fn as_nobody(test: &str) {
     use std::os::unix::process::CommandExt;
