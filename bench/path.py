@@ -262,7 +262,7 @@ def table(results: list[dict[str, Any]]) -> None:
         f" ({sum(r['rewritten'] for r in results)} with one)"
     )
     print(
-        f"  every parallel way exact        {share([r['ways'] for r in results])}"
+        f"  every parallel path exact        {share([r['ways'] for r in results])}"
         f" ({sum(r['parallel'] for r in results)} with some)"
     )
     print(f"  limits and silence exact        {share([r['silence'] for r in results])}")

@@ -1,4 +1,4 @@
-"""Probing of a network path from this host: hops, loss, marks, parallel ways, MTU."""
+"""Probing of a network path from this host: hops, loss, marks, parallel paths, MTU."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def trace(
         rate: Greatest number of probes per second.
         confidence: Probability with which all next hops of a router are found that shares load
             evenly by flow.
-        multipath: Whether to look for parallel ways.
-        mtu: Whether to measure the path MTU.
-        capacity: Whether to measure the capacity of each hop's link, by trains of packets.
+        multipath: True to search for parallel paths.
+        mtu: True to measure the path MTU.
+        capacity: True to measure the capacity of each hop's link, by trains of packets.
         volume: Bytes that measuring capacities may send.
         limit_s: Seconds after which probing ends with an error.
 
@@ -118,7 +118,7 @@ def buckets(
     volume: int = 100_000_000,
     limit_s: int = 300,
 ) -> list[dict[str, Any]]:
-    """Find policers and shapers on the way to a responder, by trains of each code point.
+    """Find policers and shapers on the path to a responder, by trains of each code point.
 
     Args:
         responder: Name or address of a host on which `perhop path --respond` runs.

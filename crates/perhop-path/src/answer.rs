@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns whether the way of the probe's flow ends here.
+    /// Returns whether the path of the probe's flow ends here.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Reply | Self::PortUnreachable | Self::Unreachable(_))
     }

@@ -79,8 +79,8 @@ pub fn narrow_rate(trains: &[Vec<(f64, f64)>], bytes: u32) -> Option<Estimate> {
     })
 }
 
-/// Returns whether the spacing of a train's answers is that of the answers on the way back, and not
-/// that of the train: trains of shorter packets have a spacing in proportion to the lengths of
+/// Returns whether the spacing of a train's answers is that of the answers on the return path, and
+/// not that of the train: trains of shorter packets have a spacing in proportion to the lengths of
 /// their answers rather than of their packets.
 ///
 /// `spacings`, `packets` and `answers` are those of short packets as a share of those of long ones.
@@ -145,7 +145,7 @@ pub enum Method {
     BehindNarrower,
     /// Unknown: this host did not send faster.
     Sender,
-    /// Unknown: the way back is too slow for the answers to trains.
+    /// Unknown: the return path is too slow for the answers to trains.
     ReturnPath,
     /// Unknown: the router answered too few packets of a train.
     Unanswered,
@@ -175,7 +175,7 @@ const MOST_UNCERTAINTY: f64 = 0.06;
 pub struct HopSeries {
     /// The rate of the narrowest link up to the hop, by trains.
     pub narrow: Option<Estimate>,
-    /// True if that is the rate of the way back, see [`is_of_answers`].
+    /// True if that is the rate of the return path, see [`is_of_answers`].
     pub of_answers: bool,
     /// The rate in bit/s at which this host sent these trains.
     pub sender_bps: f64,

@@ -1,4 +1,4 @@
-//! Trains to a responder: policers and shapers on the way.
+//! Trains to a responder: policers and shapers on the path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::message::{DATA, HELLO, MAX_RECORDS, Message, RECORD_REQUEST, Token};
 use crate::prober::{GoOn, ProbeError, tried};
 use crate::respond::{headers, token};
 
-/// Settings of the measurement of the way to a responder.
+/// Settings of the measurement of the path to a responder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndToEndSettings {
@@ -74,7 +74,7 @@ const LEAST_VOLUME: f64 = 1e6;
 /// Requests for records at a time.
 const WINDOW: usize = 8;
 
-/// Measures the way to a responder.
+/// Measures the path to a responder.
 ///
 /// # Errors
 /// [`ProbeError`] if no responder answers, sockets cannot be used, or the time is over.

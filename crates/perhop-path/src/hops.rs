@@ -22,8 +22,8 @@ pub enum Silence {
     Silent,
 }
 
-/// Judges the missing answers of each hop of a way. `counts` has the answers and the probes of each
-/// hop, in the order of the hops.
+/// Judges the missing answers of each hop of a path. `counts` has the answers and the probes of
+/// each hop, in the order of the hops.
 ///
 /// Probes to a hop pass all hops before it. The loss up to a hop is therefore at most that of each
 /// hop behind it, apart from chance, which an exact test tells apart.
@@ -62,7 +62,7 @@ impl From<TrafficClass> for Mark {
     }
 }
 
-/// Change of a mark on the way.
+/// Change of a mark on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Rewrite {
     /// Mark that the probes were sent with.

@@ -1,5 +1,5 @@
 //! Probing of a network path from the host that it begins at: hops, round-trip times, loss, marks
-//! that change on the way, parallel ways, path MTU, capacities.
+//! that change on the path, parallel paths, path MTU, capacities.
 //!
 //! Observations are interpreted in pure modules (`hops`, `multipath`, `mtu`, `capacity`,
 //! `statistics`); `prober` has the raw sockets; `trace` and `trains` join both.

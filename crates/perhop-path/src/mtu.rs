@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Outcome {
     /// The hop answered: the packet reached it.
     Passed,
-    /// A link on the way takes packets of at most this length, in bytes. Zero is unknown.
+    /// A link on the path takes packets of at most this length, in bytes. Zero is unknown.
     TooBig(u32),
     /// No answer.
     Silent,

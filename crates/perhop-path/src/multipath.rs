@@ -1,4 +1,4 @@
-//! Multipath detection: which flows to probe at which hop until every parallel way is found with a
+//! Multipath detection: which flows to probe at which hop until every parallel path is found with a
 //! stated confidence (Augustin, Friedman, Teixeira, "Multipath tracing with Paris traceroute",
 //! E2EMON 2007; Veitch et al., "Failure control in multipath route tracing", INFOCOM 2009).
 
@@ -21,7 +21,7 @@ pub enum Node {
     Source,
     /// A router that answered.
     Router(IpAddr),
-    /// The destination, or another node at which the way ends.
+    /// The destination, or another node at which the path ends.
     End(IpAddr),
     /// A router that does not answer. All those of a hop count as one.
     Silent,
@@ -57,7 +57,7 @@ pub fn flows_needed(found: usize, risk: f64) -> usize {
     (ways..).find(|&flows| missed(flows) <= risk).unwrap_or(ways)
 }
 
-/// The ways that flows take, as far as they are known.
+/// The paths that flows take, as far as they are known.
 #[derive(Debug)]
 pub struct Multipath {
     risk: f64,
@@ -81,8 +81,8 @@ impl Multipath {
         }
     }
 
-    /// Records the answer to a probe: its sender, and whether the way ends there. `None` without an
-    /// answer.
+    /// Records the answer to a probe: its sender, and whether the path ends there. `None` without
+    /// an answer.
     pub fn take(&mut self, hop_flow: HopFlow, answer: Option<(IpAddr, bool)>) {
         *self.attempts.entry(hop_flow).or_default() += 1;
         match answer {
@@ -138,8 +138,8 @@ impl Multipath {
         nodes
     }
 
-    /// Returns the probes to send next, all of one hop; none if every way is known. The caller must
-    /// pass the answer to each probe to [`Multipath::take`].
+    /// Returns the probes to send next, all of one hop; none if every path is known. The caller
+    /// must pass the answer to each probe to [`Multipath::take`].
     pub fn next_probes(&mut self) -> Vec<HopFlow> {
         for ttl in 0..self.longest {
             // Unanswered probes are repeated.

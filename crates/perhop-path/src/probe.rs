@@ -1,4 +1,4 @@
-//! Probe packets. All probes of a flow take the same way through per-flow load balancers, because
+//! Probe packets. All probes of a flow take the same path through per-flow load balancers, because
 //! the fields that balancers hash stay the same (Augustin et al., "Avoiding traceroute anomalies
 //! with Paris traceroute", IMC 2006).
 

@@ -47,7 +47,7 @@ pub struct Settings {
     pub rate: u32,
     /// Probability with which all next hops of a router are to be found.
     pub confidence: f64,
-    /// True if parallel ways are enumerated.
+    /// True if parallel paths are enumerated.
     pub multipath: bool,
     /// True if the path MTU is measured.
     pub mtu: bool,
@@ -88,7 +88,7 @@ const WINDOW: u8 = 8;
 const SLOW: Nanos = 600 * MILLISECOND;
 /// Passes of such probes.
 const SLOW_PASSES: usize = 4;
-/// Hops beyond the destination's distance, for flows that take longer ways.
+/// Hops beyond the destination's distance, for flows that take longer paths.
 const DETOUR: u8 = 4;
 
 /// Probes a path.
@@ -140,12 +140,12 @@ impl Tracer<'_> {
         self.settings.marks.first().copied().unwrap_or(0)
     }
 
-    /// Returns whether an answer is from the end of a way.
+    /// Returns whether an answer is from the end of a path.
     fn ends(&self, answer: &Answer) -> bool {
         answer.kind.is_final() || answer.from == self.settings.destination
     }
 
-    /// Follows the first flow until its way ends.
+    /// Follows the first flow until its path ends.
     fn discover(&mut self) -> Result<Found, ProbeError> {
         let (mut answers, mut reached) = (BTreeMap::new(), None);
         let mut last = 0;
@@ -186,7 +186,7 @@ impl Tracer<'_> {
         Ok(Found { hops, reached: reached.is_some(), answers })
     }
 
-    /// Finds parallel ways.
+    /// Finds parallel paths.
     fn multipath(&mut self, found: &Found) -> Result<Multipath, ProbeError> {
         let longest = match found.reached {
             true => found.hops.saturating_add(DETOUR).min(self.settings.max_hops),

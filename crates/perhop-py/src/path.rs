@@ -20,7 +20,7 @@ pub(crate) fn trace_path(py: Python<'_>, settings: &str) -> PyResult<String> {
     answer(py, |go_on| trace(&settings, go_on))
 }
 
-/// Measure policers and shapers on the way to a responder; settings and result are JSON.
+/// Measure policers and shapers on the path to a responder; settings and result are JSON.
 #[pyfunction]
 pub(crate) fn measure_end_to_end(py: Python<'_>, settings: &str) -> PyResult<String> {
     let settings = read::<EndToEndSettings>(settings)?;

@@ -1,4 +1,4 @@
-"""`perhop path`: what is on the way to another host."""
+"""`perhop path`: probe the path to another host."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ Examples:
     default=0.999,
     show_default=True,
     type=click.FloatRange(0.5, 1 - 1e-9, max_open=False),
-    help="The probability to find all next hops of a router that shares load.",
+    help="The probability of finding all next hops of a router that shares load.",
 )
-@click.option("--no-multipath", is_flag=True, help="Do not look for parallel ways.")
+@click.option("--no-multipath", is_flag=True, help="Do not search for parallel paths.")
 @click.option("--no-mtu", is_flag=True, help="Do not measure the path MTU.")
 @click.option(
     "--capacity",
@@ -125,7 +125,7 @@ Examples:
     metavar="RATE",
     help="The greatest rate of trains to a responder, or that a responder allows.",
 )
-@click.option("--names", "with_names", is_flag=True, help="Ask DNS for the names of routers.")
+@click.option("--names", "with_names", is_flag=True, help="Look up the names of routers in DNS.")
 @click.option(
     "--limit",
     default=300,
@@ -167,7 +167,7 @@ def path(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Show what is on the way from this host to another one.
+    """Probe the path from this host to another one.
 
     Prints every hop with its address, round-trip times, loss and path MTU, the hops that change a
     DSCP or an ECN field, and the routers that share load. SOURCE is an address of this host.

@@ -24,7 +24,7 @@ _SILENCE = {
 
 
 def path_tables(report: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Table]:
-    """Return the tables of a path: its hops, changes of marks, parallel ways."""
+    """Return the tables of a path: its hops, changes of marks, parallel paths."""
     known = names or {}
     tables = [
         _hops(report, known),
@@ -32,7 +32,7 @@ def path_tables(report: dict[str, Any], names: Mapping[str, str] | None = None) 
         _buckets(report),
         _marks(report),
         _rewrites(report),
-        _ways(report, known),
+        _parallel_paths(report, known),
     ]
     return [table for table in tables if table is not None]
 
@@ -68,12 +68,12 @@ def lead(report: dict[str, Any]) -> str:
         else f"{report['destination']} did not answer; {len(hops)} hops did."
     )
     mtu = report["path_mtu"]
-    ways = sum(len(hop["addresses"]) > 1 for hop in hops)
+    parallel = sum(len(hop["addresses"]) > 1 for hop in hops)
     return " ".join(
         [
             reached,
             *([f"The path MTU is {mtu} B."] if mtu else []),
-            *([f"{ways} hops have more than one router."] if ways else []),
+            *([f"{parallel} hops have more than one router."] if parallel else []),
         ]
     )
 
@@ -123,7 +123,7 @@ def _remarks(hop: dict[str, Any]) -> Iterator[str]:
     if len(hop["addresses"]) > 1:
         yield f"{len(hop['addresses'])} routers in parallel"
     if hop["per_packet"]:
-        yield "packets of one flow take different ways"
+        yield "packets of one flow take different paths"
     if hop["translated"]:
         yield "behind network address translation"
     if hop["mtu"] and hop["mtu"]["black_hole"]:
@@ -133,7 +133,7 @@ def _remarks(hop: dict[str, Any]) -> Iterator[str]:
 _UNKNOWN = {
     "behind-narrower": "unknown, as a link before it is as narrow or narrower",
     "sender": "unknown, as this host cannot send faster",
-    "return-path": "unknown, as the way back is too slow for the answers",
+    "return-path": "unknown, as the return path is too slow for the answers",
     "unanswered": "unknown, as too few packets of a train were answered",
 }
 
@@ -232,7 +232,7 @@ def _rewrites(report: dict[str, Any]) -> Table | None:
     return Table("Changes of marks", columns, rows, note)
 
 
-def _ways(report: dict[str, Any], names: Mapping[str, str]) -> Table | None:
+def _parallel_paths(report: dict[str, Any], names: Mapping[str, str]) -> Table | None:
     if all(len(hop["addresses"]) < 2 for hop in report["hops"]):
         return None
     rows = []
@@ -258,4 +258,4 @@ def _ways(report: dict[str, Any], names: Mapping[str, str]) -> Table | None:
         if report["complete"]
         else "There may be more: too few flows went through some routers."
     )
-    return Table("Parallel ways", columns, tuple(rows), note)
+    return Table("Parallel paths", columns, tuple(rows), note)
