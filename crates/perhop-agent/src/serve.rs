@@ -58,7 +58,7 @@ pub struct Settings {
 #[non_exhaustive]
 pub enum ServeError {
     /// No key is allowed.
-    #[error("no key is allowed, so nobody would be served; name one by --allow")]
+    #[error("no key is allowed; set --allow to the public key of a controller")]
     Nobody,
     /// Listening failed.
     #[error("cannot listen at {0}: {1}")]
@@ -354,7 +354,7 @@ const USAGE: Usage = Usage {
             value: "KEY|FILE",
             help: "a controller's key, or a file of keys; repeatable",
         },
-        Opt { name: "--listen", value: "ADDRESS:PORT", help: "where to listen (127.0.0.1:4861)" },
+        Opt { name: "--listen", value: "ADDRESS:PORT", help: "address and port (127.0.0.1:4861)" },
         Opt { name: "--key", value: "FILE", help: "this host's key (~/.config/perhop/agent.key)" },
         limits::OPTIONS[0],
         limits::OPTIONS[1],
@@ -377,7 +377,7 @@ const USAGE: Usage = Usage {
             help: "answer iperf3's clients there, too; repeatable",
         },
         path::RESPONDER,
-        Opt { name: "--records", value: "DIR", help: "records of iperf3's tests go there" },
+        Opt { name: "--records", value: "DIR", help: "folder for records of iperf3's tests" },
     ],
 };
 

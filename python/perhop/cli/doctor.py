@@ -1,4 +1,4 @@
-"""`perhop doctor`: what this host has and lacks for each engine."""
+"""`perhop doctor`: check the features of this host for each engine."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Run(Protocol):
 
     @property
     def missing(self) -> Iterable[str]:
-        """What could not be measured so far, and why, in words."""
+        """Return the measurements that were not possible so far, with the reasons."""
 
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Write the packets at the capture's interfaces from now on to `file`, as pcapng."""

@@ -87,7 +87,7 @@ class LiveRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the scenario has ended, and all that was measured has come."""
+        """True if the scenario has ended and all readings have arrived."""
         for message in self._core.take_warnings():
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         ended = self._stopped_s is not None or self._core.failure() is not None
@@ -114,7 +114,7 @@ class LiveRun:
 
     @property
     def missing(self) -> list[str]:
-        """What could not be measured so far, and why."""
+        """Return the measurements that were not possible so far, with the reasons."""
         return self._core.missing()
 
     def advance(self) -> None:

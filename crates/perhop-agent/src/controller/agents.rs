@@ -80,7 +80,7 @@ pub fn read(json: &str) -> Result<Vec<AgentNode>, LiveError> {
         }
     }
     match agents.is_empty() {
-        true => Err(LiveError::Agents("there is none; expected one at least".into())),
+        true => Err(LiveError::Agents("the list is empty; expected at least one".into())),
         false => Ok(agents),
     }
 }

@@ -49,7 +49,7 @@ pub enum LiveError {
         error: io::Error,
     },
     /// The agent has another key.
-    #[error("agent {node} ({address}) does not have the key {key}; who answers there?")]
+    #[error("agent {node} ({address}) does not have the key {key}; check its address and its key")]
     WrongKey {
         /// Its node.
         node: String,

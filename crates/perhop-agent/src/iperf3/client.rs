@@ -35,7 +35,7 @@ pub enum ClientError {
     #[error("the server runs another test; try again when it is over")]
     Busy,
     /// An error that the server reports, by iperf3's number.
-    #[error("the server refused or broke off the test with iperf3's error {0}")]
+    #[error("the server refused or ended the test with iperf3's error {0}")]
     Refused(i32),
     /// A server that was stopped.
     #[error("the server was stopped")]

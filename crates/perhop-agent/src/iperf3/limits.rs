@@ -77,7 +77,7 @@ pub(crate) enum Refusal {
     Parameters = 114,
     #[error("the client's results are malformed")]
     Results = 117,
-    #[error("the streams were not made in time")]
+    #[error("the streams were not created in time")]
     Creation = 200,
     #[error("the server cannot open the stream's socket")]
     Socket = 204,

@@ -75,9 +75,9 @@ const SEND: Usage = Usage {
     about: "Measures delay, loss, reordering, DSCP and ECN to a STAMP reflector and back.",
     options: &[
         Opt { name: "--count", value: "N", help: "packets (50)" },
-        Opt { name: "--every", value: "TIME", help: "time between them (100 ms)" },
+        Opt { name: "--every", value: "TIME", help: "time between packets (100 ms)" },
         Opt { name: "--size", value: "BYTES", help: "length of packets, without UDP and IP" },
-        Opt { name: "--dscp", value: "DSCP", help: "their DSCP, such as EF or 46 (0)" },
+        Opt { name: "--dscp", value: "DSCP", help: "DSCP of packets, such as EF or 46 (0)" },
         Opt { name: "--ecn", value: "0-3", help: "their ECN field (0)" },
         Opt { name: "--reply-dscp", value: "DSCP", help: "DSCP of replies (that of --dscp)" },
         Opt { name: "--plain", value: "", help: "no TLVs: packets of RFC 8762 and TWAMP Light" },

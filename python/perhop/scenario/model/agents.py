@@ -1,4 +1,4 @@
-"""Agents: who sends and receives for the nodes of a scenario on a live network."""
+"""Agents: the hosts of a scenario's nodes on a live network."""
 
 import binascii
 import re
@@ -14,7 +14,7 @@ from perhop.scenario.model.text import Text
 from perhop.units import quote
 
 AGENT_PORT = 4861
-"""The TCP port at which agents listen for controllers, unless told otherwise."""
+"""The default TCP port at which agents listen for controllers."""
 
 _KEY = "perhop-ed25519"
 _KEY_BYTES = 32
@@ -125,13 +125,13 @@ PublicKey = Annotated[
 
 
 class Agent(Model):
-    """What stands for a node on a live network: an agent, or an address that answers pings.
+    """The host of a node on a live network: an agent, or an address that answers pings.
 
     Written ``{address: 192.0.2.1:4861, key: perhop-ed25519 …}`` or ``{ping: 192.0.2.1}``.
     """
 
     address: HostEndpoint | None = None
-    """Where the agent listens for controllers: host, and port unless it is 4861."""
+    """The address at which the agent listens for controllers: host, and port unless it is 4861."""
 
     key: PublicKey | None = None
     """The agent's public key."""
@@ -140,7 +140,7 @@ class Agent(Model):
     """The address of the host in flows and pings; that of `address` unless set."""
 
     nat: StrictBool = False
-    """Whether the host is behind NAT or a firewall: it opens all connections of its flows, and
+    """With `true`, the host is behind NAT or a firewall: it opens all connections of its flows, and
     cannot be pinged."""
 
     ping: HostAddress | None = None
