@@ -1,7 +1,7 @@
 //! Class-based queueing in a plan, and the tree built from it.
 
 use perhop_core::{Duration, Rate};
-use perhop_queue::{Cbq, CbqConfig, CbqPart, CbqSpec, Class, Queue, QueueConfig};
+use perhop_queue::{Cbq, CbqClassKind, CbqConfig, CbqSpec, Class, Queue, QueueConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,18 +37,18 @@ pub struct CbqClassPlan {
     pub rate: Rate,
     /// True if the class borrows from its parent.
     pub borrow: bool,
-    /// Content of the class.
-    pub part: CbqPartPlan,
+    /// Queue of a leaf class, or the classes in an interior class.
+    pub kind: CbqClassKindPlan,
 }
 
-/// Content of a class of the tree.
+/// Kind of a class of the tree (Floyd and Jacobson, 1995).
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum CbqPartPlan {
-    /// A queue.
+pub enum CbqClassKindPlan {
+    /// Leaf class: a queue.
     Leaf(CbqLeafPlan),
-    /// Classes.
-    Inner(Vec<CbqClassPlan>),
+    /// Interior class: classes that share its bandwidth.
+    Interior(Vec<CbqClassPlan>),
 }
 
 /// A leaf of the tree.
@@ -83,12 +83,12 @@ fn specs<B>(plans: &[CbqClassPlan], site: Site<'_>) -> Result<Vec<CbqSpec<B>>, B
             matches: plan.matches.resolve(site.names)?,
             rate: plan.rate,
             borrow: plan.borrow,
-            part: match &plan.part {
-                CbqPartPlan::Leaf(leaf) => {
-                    CbqPart::Leaf(leaf.class(&plan.name, site)?, leaf.priority)
+            kind: match &plan.kind {
+                CbqClassKindPlan::Leaf(leaf) => {
+                    CbqClassKind::Leaf(leaf.class(&plan.name, site)?, leaf.priority)
                 }
-                CbqPartPlan::Inner(plans) => {
-                    CbqPart::Inner(plan.name.as_str().into(), specs(plans, site)?)
+                CbqClassKindPlan::Interior(plans) => {
+                    CbqClassKind::Interior(plan.name.as_str().into(), specs(plans, site)?)
                 }
             },
         })

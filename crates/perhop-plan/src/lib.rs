@@ -12,7 +12,7 @@ mod names;
 mod network;
 
 pub use build::BuildError;
-pub use cbq::{CbqClassPlan, CbqLeafPlan, CbqPartPlan, CbqPlan};
+pub use cbq::{CbqClassKindPlan, CbqClassPlan, CbqLeafPlan, CbqPlan};
 pub use changes::{
     ChangePlan, DisciplineChangePlan, Effect, EffectPlan, PoliceChangePlan, ReservationsPlan,
     ReservedPlan, StatePlan, Timeline, WirePlan,

@@ -62,18 +62,18 @@ pub struct CbqSpec<B> {
     pub rate: Rate,
     /// True if the class borrows from its parent.
     pub borrow: bool,
-    /// Content of the class.
-    pub part: CbqPart<B>,
+    /// Queue of a leaf class, or the classes in an interior class.
+    pub kind: CbqClassKind<B>,
 }
 
-/// Content of a class of the tree.
+/// Kind of a class of the tree (Floyd and Jacobson, 1995).
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are few, while a tree is built")]
-pub enum CbqPart<B> {
-    /// A queue, and a priority from 0 (highest) to 7.
+pub enum CbqClassKind<B> {
+    /// Leaf class: a queue, and a priority from 0 (highest) to 7.
     Leaf(Class<B>, u8),
-    /// Classes in match order, and the name of their parent in results.
-    Inner(Box<str>, Vec<CbqSpec<B>>),
+    /// Interior class: classes in match order, and the name of their parent in results.
+    Interior(Box<str>, Vec<CbqSpec<B>>),
 }
 
 /// Number of packets that a driver without `kick` holds at most.
@@ -164,7 +164,7 @@ impl<B> Cbq<B> {
             matches: Match::default(),
             rate: config.rate,
             borrow: false,
-            part: CbqPart::Inner(Box::default(), classes),
+            kind: CbqClassKind::Interior(Box::default(), classes),
         };
         cbq.add(root, None);
         cbq.turns.weigh(config.packet);
@@ -184,12 +184,12 @@ impl<B> Cbq<B> {
             estimator: Estimator::new(spec.rate, bounds),
             kind,
         };
-        match spec.part {
-            CbqPart::Leaf(class, priority) => {
+        match spec.kind {
+            CbqClassKind::Leaf(class, priority) => {
                 self.turns.add(index, priority, spec.rate);
                 self.nodes.push(node(Kind::Leaf { class, asleep: None }));
             }
-            CbqPart::Inner(name, specs) => {
+            CbqClassKind::Interior(name, specs) => {
                 let matches = specs.iter().map(|spec| spec.matches.clone()).collect();
                 let classifier = Box::new(Classifier::new(matches));
                 let counters = ClassCounters::default();

@@ -38,7 +38,7 @@ mod wf2q;
 use perhop_core::{Bytes, Packet, Time};
 
 pub use bucket::{TokenBucket, Tokens};
-pub use cbq::{Cbq, CbqConfig, CbqPart, CbqSpec};
+pub use cbq::{Cbq, CbqClassKind, CbqConfig, CbqSpec};
 pub use class::{Class, Reserved};
 pub use classes::{ClassService, ClassSpec, Classes};
 pub use classifier::{Classifier, Match, PortRanges};

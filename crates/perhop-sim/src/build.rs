@@ -177,7 +177,7 @@ fn udp(
         pattern,
         when_full: plan.when_full,
         socket: Socket::default(),
-        in_hand: None,
+        unconfirmed: None,
         refused: None,
         not_before: Time::ZERO,
     };

@@ -182,7 +182,7 @@ impl ModelledHosts {
     }
 
     /// Sends all segments that a sender's windows permit.
-    fn pump(&mut self, network: &mut Net, id: u32) {
+    fn send_segments(&mut self, network: &mut Net, id: u32) {
         let endpoint = &mut self.endpoints[id as usize];
         let Role::TcpSender(first) = &mut endpoint.role else { return };
         let mut tcp = first;
@@ -236,7 +236,7 @@ impl Hosts<BodyId> for ModelledHosts {
                         self.srtts[owner].add(srtt);
                     }
                 }
-                self.pump(network, id);
+                self.send_segments(network, id);
             }
             (
                 Role::TcpReceiver(tcp),
@@ -350,7 +350,7 @@ impl Hosts<BodyId> for ModelledHosts {
             match &mut endpoint.role {
                 Role::TcpSender(tcp) => {
                     tcp.on_timer(now);
-                    self.pump(network, id);
+                    self.send_segments(network, id);
                 }
                 Role::TcpReceiver(tcp) => {
                     if let Some(answer) = tcp.receiver.on_timer(now) {
@@ -385,11 +385,11 @@ impl Hosts<BodyId> for ModelledHosts {
     }
 
     fn departed(&mut self, network: &mut Net, body: BodyId, size: u32) {
-        self.keep_if_refused(network.now(), body);
+        self.confirm_accepted(network.now(), body);
         let Some(id) = self.release(body, size) else { return };
         match self.endpoints[id as usize].role {
             Role::UdpSender(_) => self.send_datagrams(network, id),
-            _ => self.pump(network, id),
+            _ => self.send_segments(network, id),
         }
         self.set_timer(network, id);
     }
@@ -403,7 +403,7 @@ impl Hosts<BodyId> for ModelledHosts {
         let sender = &mut self.endpoints[peer as usize];
         match (&mut sender.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
-            (Role::UdpSender(udp), Message::Datagram { .. }) => match udp.in_hand {
+            (Role::UdpSender(udp), Message::Datagram { .. }) => match udp.unconfirmed {
                 Some((body, payload)) if body == packet.body => return udp.on_refused(payload),
                 _ => udp.lost += 1,
             },

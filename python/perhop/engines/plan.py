@@ -177,7 +177,7 @@ def _classes(
 def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
     """Return the classes of a policy for ALTQ's class-based queueing."""
 
-    def parts(policy: Policy, capacity: int, above: str) -> list[plans.CbqClassPlan]:
+    def classes(policy: Policy, capacity: int, above: str) -> list[plans.CbqClassPlan]:
         found: list[plans.CbqClassPlan] = []
         for name, rate in rates(policy, capacity).items():
             class_ = policy.classes[name]
@@ -188,15 +188,15 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
                     "match": match_plan(scenario, class_.match),
                     "rate": rate,
                     "borrow": class_.borrow,
-                    "part": hold(policy, class_, rate, f"{above}{name}/"),
+                    "kind": kind(policy, class_, rate, f"{above}{name}/"),
                 }
             )
         return found
 
-    def hold(policy: Policy, class_: Class, rate: int, above: str) -> plans.CbqPartPlan:
+    def kind(policy: Policy, class_: Class, rate: int, above: str) -> plans.CbqClassKindPlan:
         inside = policy.inside(class_)
         if inside is not None:
-            return {"inner": parts(inside, rate, above)}
+            return {"interior": classes(inside, rate, above)}
         queue = class_.effective_queue.model_copy(update={"drop": "head"})
         return {
             "leaf": {
@@ -219,7 +219,7 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
             "efficient": cbq.efficient,
             "kick": cbq.kick,
         },
-        "classes": parts(policy, root, ""),
+        "classes": classes(policy, root, ""),
     }
 
 

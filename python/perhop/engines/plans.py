@@ -197,11 +197,11 @@ class _Leaf(TypedDict):
     leaf: CbqLeafPlan
 
 
-class _Inner(TypedDict):
-    inner: list[CbqClassPlan]
+class _Interior(TypedDict):
+    interior: list[CbqClassPlan]
 
 
-CbqPartPlan = _Leaf | _Inner
+CbqClassKindPlan = _Leaf | _Interior
 
 
 class CbqClassPlan(TypedDict):
@@ -209,7 +209,7 @@ class CbqClassPlan(TypedDict):
     match: MatchPlan
     rate: int
     borrow: bool
-    part: CbqPartPlan
+    kind: CbqClassKindPlan
 
 
 class CbqPlan(TypedDict):

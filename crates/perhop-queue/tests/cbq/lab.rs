@@ -4,7 +4,8 @@ use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Cbq, CbqConfig, CbqPart, CbqSpec, Class, Dequeue, Discipline, Fifo, Ledger, Limit, Match, Queue,
+    Cbq, CbqClassKind, CbqConfig, CbqSpec, Class, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
+    Queue,
 };
 
 pub const MEGABIT: u64 = 1_000_000;
@@ -34,7 +35,7 @@ pub fn leaf(dscp: u8, bps: u64, borrow: bool, limit: u64) -> CbqSpec<u64> {
         matches: Match { dscps: vec![Dscp::new(dscp).unwrap()], ..Match::default() },
         rate: rate(bps),
         borrow,
-        part: CbqPart::Leaf(Class::new(queue), 0),
+        kind: CbqClassKind::Leaf(Class::new(queue), 0),
     }
 }
 

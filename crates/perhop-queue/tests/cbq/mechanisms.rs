@@ -2,7 +2,7 @@
 //! without new arrivals, so that only timers and transmissions poll for the next packet.
 
 use perhop_core::Duration;
-use perhop_queue::{CbqConfig, CbqPart, CbqSpec, Match};
+use perhop_queue::{CbqClassKind, CbqConfig, CbqSpec, Match};
 
 use super::lab::*;
 
@@ -106,7 +106,7 @@ fn borrowing_ends_at_a_class_that_does_not() {
         matches: Match::default(),
         rate: rate(5 * MEGABIT),
         borrow,
-        part: CbqPart::Inner(Box::default(), vec![leaf(0, 2 * MEGABIT, true, u64::MAX)]),
+        kind: CbqClassKind::Interior(Box::default(), vec![leaf(0, 2 * MEGABIT, true, u64::MAX)]),
     };
     let held = megabits(drain(config, vec![inner(false)], 1500, 100 * MEGABIT))[0];
     assert!((2.2..3.0).contains(&held), "{held}");
@@ -120,8 +120,8 @@ fn borrowing_ends_at_a_class_that_does_not() {
 fn priorities_go_first_within_their_limits() {
     let config = CbqConfig { tick: Duration::from_millis(1), ..config(10 * MEGABIT) };
     let with_priority = |spec: CbqSpec<u64>, priority| {
-        let CbqPart::Leaf(class, _) = spec.part else { unreachable!() };
-        CbqSpec { part: CbqPart::Leaf(class, priority), ..spec }
+        let CbqClassKind::Leaf(class, _) = spec.kind else { unreachable!() };
+        CbqSpec { kind: CbqClassKind::Leaf(class, priority), ..spec }
     };
     let first = with_priority(leaf(0, 3 * MEGABIT, false, u64::MAX), 0);
     let second = with_priority(leaf(1, 7 * MEGABIT, true, u64::MAX), 1);

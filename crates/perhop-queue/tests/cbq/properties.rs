@@ -1,7 +1,7 @@
 //! Properties of all trees, settings and arrivals.
 
 use perhop_core::{Bytes, Dscp, Duration, Time};
-use perhop_queue::{Cbq, CbqConfig, CbqPart, CbqSpec, Match};
+use perhop_queue::{Cbq, CbqClassKind, CbqConfig, CbqSpec, Match};
 use proptest::prelude::*;
 
 use super::lab::*;
@@ -29,8 +29,8 @@ fn build(tree: &Tree, limit: u64) -> (Vec<CbqSpec<u64>>, u8) {
     let mut make = |bps, borrow, priority| {
         next += 1;
         let spec = leaf(next - 1, bps, borrow, limit);
-        let CbqPart::Leaf(class, _) = spec.part else { unreachable!() };
-        CbqSpec { part: CbqPart::Leaf(class, priority), ..spec }
+        let CbqClassKind::Leaf(class, _) = spec.kind else { unreachable!() };
+        CbqSpec { kind: CbqClassKind::Leaf(class, priority), ..spec }
     };
     let mut specs = Vec::new();
     for (part, borrow, leaves) in &tree.0 {
@@ -50,7 +50,7 @@ fn build(tree: &Tree, limit: u64) -> (Vec<CbqSpec<u64>>, u8) {
             matches: Match { dscps, ..Match::default() },
             rate: rate(bps),
             borrow: *borrow,
-            part: CbqPart::Inner(Box::default(), inner),
+            kind: CbqClassKind::Interior(Box::default(), inner),
         });
     }
     (specs, next)

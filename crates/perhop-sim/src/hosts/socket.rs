@@ -57,7 +57,7 @@ impl ModelledHosts {
                 }
                 WhenFull::Retry(after) => {
                     // Another packet may have been dropped.
-                    udp.in_hand = sent.dropped.then_some((packet.0, payload));
+                    udp.unconfirmed = sent.dropped.then_some((packet.0, payload));
                     if sent.dropped {
                         udp.not_before = now + after;
                     }
@@ -98,16 +98,16 @@ impl ModelledHosts {
         }
     }
 
-    /// Handles a packet that was dropped. Its host's own queue has refused it only if it was sent
-    /// at this instant.
-    pub(super) fn keep_if_refused(&mut self, now: Time, body: BodyId) {
+    /// Handles a packet that has left a queue. If it was sent before this instant, its host's own
+    /// queue has accepted it, and it is not sent again.
+    pub(super) fn confirm_accepted(&mut self, now: Time, body: BodyId) {
         let slot = self.bodies.slot(body);
         let peer = self.endpoints[slot.endpoint as usize].line.peer;
         if slot.sent < now
             && let Role::UdpSender(udp) = &mut self.endpoints[peer as usize].role
-            && udp.in_hand.is_some_and(|(refused, _)| refused == body)
+            && udp.unconfirmed.is_some_and(|(last, _)| last == body)
         {
-            udp.in_hand = None;
+            udp.unconfirmed = None;
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct UdpSender {
     pub socket: Socket,
     /// Last datagram, with its payload, if a packet was dropped when it was sent; and the payload
     /// of a refused datagram.
-    pub in_hand: Option<(BodyId, u32)>,
+    pub unconfirmed: Option<(BodyId, u32)>,
     pub refused: Option<u32>,
     /// Time of the next attempt after a datagram was refused.
     pub not_before: Time,
@@ -48,7 +48,7 @@ impl UdpSender {
 
     /// Records that the host's own queue has refused the last datagram, which is sent again later.
     pub fn on_refused(&mut self, payload: u32) {
-        self.in_hand = None;
+        self.unconfirmed = None;
         self.sent -= 1;
         if self.left != u64::MAX {
             self.left += u64::from(payload);
