@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from conftest import SLOW
-from perhop._core import Booking, Calendar, CalendarLink, PathConstraints, StoredReservations
+from perhop._core import (
+    Booking,
+    Calendar,
+    CalendarLink,
+    PacketSet,
+    PathConstraints,
+    StoredReservations,
+)
 from perhop_services.common.errors import ConflictError
 from perhop_services.common.users import Quota
 from perhop_services.reservations import records
@@ -90,7 +97,7 @@ def gaps() -> Calendar:
     made = Calendar(T0, [CalendarLink(0, 1, 0, 10, [])])
     spans = [(n, T0 + 60 * n, T0 + 60 * n + 55) for n in range(GAPS)]
     made.restore({n: Booking([0], None, start, end, 10) for n, start, end in spans})
-    made.about(17, None, None, None)
+    made.selector(17, None, None, None)
     for n, start, end in spans:
         made.occupy(0, n, False, 0, start, end)
     return made
@@ -109,7 +116,9 @@ ANY = PathConstraints([])
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "fit": lambda: gaps().fit([[0]], None, T0, T0 + YEAR, 6, 1, [], None),
     "free": lambda: gaps().free([0], None, T0, T0 + YEAR, 1000),
-    "claim": lambda: gaps().claim([(0, gaps().about(6, None, None, None))], None, T0, T0 + YEAR),
+    "claim": lambda: gaps().claim(
+        [PacketSet(0, gaps().selector(6, None, None, None))], None, T0, T0 + YEAR
+    ),
     "paths": lambda: mesh().paths((0, 7), None, T0, T0 + 1, 0, ANY, 10**6),
     "widest": lambda: mesh().widest((0, 7), None, T0, T0 + 1, ANY),
     "read": lambda: StoredReservations().read(lines()),

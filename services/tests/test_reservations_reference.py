@@ -77,8 +77,8 @@ class Reference:
             one[:2] == two[:2] and one[2].overlaps(two[2])
             for r in self.live
             if r.terms.start < end and start < r.terms.end
-            for one in r.terms.lanes
-            for two in wanted.lanes
+            for one in r.terms.packets
+            for two in wanted.packets
         )
 
     def moments(self, wanted: Terms) -> list[int]:
@@ -152,8 +152,8 @@ def apply(running: ReservationService, clock: Clock, who: Any, step: Any) -> Non
                 assert wanted.start < other.terms.end
                 assert any(
                     one[:2] == two[:2] and one[2].overlaps(two[2])
-                    for one in other.terms.lanes
-                    for two in wanted.lanes
+                    for one in other.terms.packets
+                    for two in wanted.packets
                 )
         case ("change", id_, rate, end):
             try:

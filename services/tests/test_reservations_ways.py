@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SLOW
-from perhop._core import Calendar, CalendarLink, PathConstraints, Topology
+from perhop._core import Calendar, CalendarLink, HostPair, PathConstraints, Topology
 
 Network = tuple[list[bool], list[tuple[int, int, int]]]
 """For each node, true for a router; and links: two nodes, and a delay in nanoseconds."""
@@ -28,18 +28,18 @@ def networks(draw: st.DrawFn) -> Network:
 @given(networks())
 @settings(max_examples=300)
 def test_a_link_names_hosts_whose_shortest_path_it_is_on(network: Network) -> None:
-    """Ties go to the link of the lowest number; the page shows the hosts that `users` names."""
+    """Ties go to the link of the lowest number; the page shows `host_pairs`."""
     routers, links = network
     directions = [pair for a, b, delay in links for pair in ((a, b, delay), (b, a, delay))]
     hosts = [node for node, router in enumerate(routers) if not router]
     calendar = Calendar(0, [CalendarLink(a, b, delay, 1, []) for a, b, delay in directions])
     topology = Topology(routers, [(a, b, 1000 * delay) for a, b, delay in links])
-    expected: list[tuple[int, int] | None] = [None] * len(directions)
+    expected: list[HostPair | None] = [None] * len(directions)
     for source, target in permutations(hosts, 2):
         others = [host for host in hosts if host not in (source, target)]
         found = calendar.paths((source, target), None, 0, 1, 0, PathConstraints(others), 1)
         ways = topology.ways(target)
         for link in found[0].links if found else ():
             assert link == min(ways[directions[link][0]])
-            expected[link] = expected[link] or (source, target)
-    assert calendar.users(hosts) == expected
+            expected[link] = expected[link] or HostPair(source, target)
+    assert calendar.host_pairs(hosts) == expected

@@ -197,7 +197,7 @@ impl Calendar {
             return Err(Refusal::Exists(id));
         }
         self.check(&booking)?;
-        self.enter(id, Entry { booking, held: None });
+        self.insert(id, Entry { booking, held: None });
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl Calendar {
             if self.bookings.contains_key(id) {
                 return Err(Refusal::Exists(*id));
             }
-            self.check_sense(booking)?;
+            self.check_valid(booking)?;
         }
         let mut new: Vec<u64> = bookings.iter().map(|&(id, _)| id).collect();
         new.sort_unstable();
@@ -238,25 +238,25 @@ impl Calendar {
     /// [`Refusal`] if the new booking is refused, or no booking has this number; the calendar is
     /// unchanged then.
     pub fn change(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
-        let old = self.leave(id)?;
+        let old = self.remove(id)?;
         let checked = self.check(&booking);
         let now = if checked.is_ok() { Entry { booking, held: None } } else { old };
-        self.enter(id, now);
+        self.insert(id, now);
         checked
     }
 
     /// Holds a rate and span for a booking, on its links and in its class, without admission: until
-    /// [`let_go`](Self::let_go) the booking takes the greater of both rates at each instant. A
-    /// previous hold is released.
+    /// [`release_hold`](Self::release_hold) the booking takes the greater of both rates at each
+    /// instant. A previous hold is released.
     ///
     /// # Errors
     /// [`Refusal`] if no booking has this number, or the hold is invalid; the calendar is unchanged
     /// then.
-    pub fn keep(&mut self, id: u64, span: Span, rate: u64) -> Result<(), Refusal> {
+    pub fn hold(&mut self, id: u64, span: Span, rate: u64) -> Result<(), Refusal> {
         let Entry { booking, .. } = self.bookings.get(&id).ok_or(Refusal::Unknown(id))?;
-        self.check_sense(&Booking { span, rate, ..booking.clone() })?;
-        let entry = self.leave(id)?;
-        self.enter(id, Entry { held: Some((span, rate)), ..entry });
+        self.check_valid(&Booking { span, rate, ..booking.clone() })?;
+        let entry = self.remove(id)?;
+        self.insert(id, Entry { held: Some((span, rate)), ..entry });
         Ok(())
     }
 
@@ -264,9 +264,9 @@ impl Calendar {
     ///
     /// # Errors
     /// [`Refusal::Unknown`] if no booking has this number.
-    pub fn let_go(&mut self, id: u64) -> Result<(), Refusal> {
-        let entry = self.leave(id)?;
-        self.enter(id, Entry { held: None, ..entry });
+    pub fn release_hold(&mut self, id: u64) -> Result<(), Refusal> {
+        let entry = self.remove(id)?;
+        self.insert(id, Entry { held: None, ..entry });
         Ok(())
     }
 
@@ -275,16 +275,16 @@ impl Calendar {
     /// # Errors
     /// [`Refusal::Unknown`] if no booking has this number.
     pub fn release(&mut self, id: u64) -> Result<Booking, Refusal> {
-        self.leave(id).map(|entry| entry.booking)
+        self.remove(id).map(|entry| entry.booking)
     }
 
     /// Returns `ask`'s answer about the calendar without a booking and its hold, if one has this
     /// number. Both are in the calendar again afterwards.
     pub fn without<T>(&mut self, id: Option<u64>, ask: impl FnOnce(&Self) -> T) -> T {
-        let own = id.and_then(|id| Some((id, self.leave(id).ok()?)));
+        let own = id.and_then(|id| Some((id, self.remove(id).ok()?)));
         let answer = ask(self);
         if let Some((id, entry)) = own {
-            self.enter(id, entry);
+            self.insert(id, entry);
         }
         answer
     }
@@ -296,7 +296,7 @@ impl Calendar {
     /// free rate.
     pub fn check(&self, booking: &Booking) -> Result<(), Refusal> {
         let &Booking { ref links, class, span, rate } = booking;
-        self.check_sense(booking)?;
+        self.check_valid(booking)?;
         let short =
             |&(_, resource): &(LinkClass, usize)| self.resources[resource].free(span) < rate;
         let worst = self
@@ -466,8 +466,8 @@ impl Calendar {
 
     /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads
     /// over it, whatever is booked; `None` if it is on no such path. Hosts forward nothing.
-    pub fn users(&self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
-        self.graph().users(hosts)
+    pub fn host_pairs(&self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
+        self.graph().host_pairs(hosts)
     }
 
     /// Removes the bookings that ended by `instant`, and the booked rates before it. Spans must
@@ -501,7 +501,7 @@ impl Calendar {
     }
 
     /// Checks everything about a booking but the room for it.
-    fn check_sense(&self, booking: &Booking) -> Result<(), Refusal> {
+    fn check_valid(&self, booking: &Booking) -> Result<(), Refusal> {
         let &Booking { ref links, class, span, rate } = booking;
         self.check_links(links, class)?;
         if rate == 0 || rate >= 1 << 62 {
@@ -541,12 +541,12 @@ impl Calendar {
         })
     }
 
-    fn enter(&mut self, id: u64, entry: Entry) {
+    fn insert(&mut self, id: u64, entry: Entry) {
         self.for_each_part(&entry, Timeline::add);
         self.bookings.insert(id, entry);
     }
 
-    fn leave(&mut self, id: u64) -> Result<Entry, Refusal> {
+    fn remove(&mut self, id: u64) -> Result<Entry, Refusal> {
         let entry = self.bookings.remove(&id).ok_or(Refusal::Unknown(id))?;
         self.for_each_part(&entry, Timeline::remove);
         Ok(entry)

@@ -1,6 +1,7 @@
 //! Search for the earliest start at which a reservation fits. The search goes from one change of
 //! the calendar to the next, with bounded effort.
 
+use crate::PacketSet;
 use crate::{Calendar, Overlaps, Refusal, Span};
 
 /// Greatest number of steps of a search: changes of level, groups of sixteen slots, or
@@ -55,8 +56,8 @@ pub struct Wanted<'a> {
     pub seconds: u64,
     /// Rate, in bits per second.
     pub rate: u64,
-    /// Packets of the reservation: pairs of ends and packets, by their numbers in [`Overlaps`].
-    pub lanes: &'a [(u32, u32)],
+    /// Packets of the reservation.
+    pub sets: &'a [PacketSet],
     /// Number of the booking that the reservation is to replace. The search ignores this booking
     /// and its hold.
     pub mine: Option<u64>,

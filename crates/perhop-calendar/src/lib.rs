@@ -17,8 +17,8 @@ mod timeline;
 
 pub use calendar::{Booking, Calendar, LinkSpec, Refusal, Shortage};
 pub use fit::{Effort, Fit, Wanted};
-pub use overlaps::{Overlaps, Packets, Ports};
+pub use overlaps::{Overlaps, PacketSet, Ports, Selector};
 pub use paths::{Constraints, Path};
 pub use span::Span;
-pub use stored::{StoredPath, StoredReservations, Unreadable};
+pub use stored::{StoredDirection, StoredPath, StoredReservations, StoredSelector, Unreadable};
 pub use timeline::Stretch;

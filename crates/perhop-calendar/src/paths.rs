@@ -164,7 +164,7 @@ impl Graph<'_> {
 
     /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads
     /// over it: the one that [`Self::paths`] finds first where all is open. Hosts forward nothing.
-    pub fn users(self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
+    pub fn host_pairs(self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
         let nodes = self.leaving.len();
         let hosts: Vec<u32> =
             hosts.iter().copied().filter(|&host| (host as usize) < nodes).collect();

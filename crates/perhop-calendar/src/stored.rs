@@ -40,8 +40,26 @@ struct Entry {
 pub struct StoredPath {
     /// Links of the path, and the class; `None` if the network no longer has them.
     pub taken: Option<(Vec<u32>, Option<u32>)>,
-    /// Ends of each direction, and `true` if the selector is reversed.
-    pub lanes: Vec<(u32, bool)>,
+    /// Its directions.
+    pub directions: Vec<StoredDirection>,
+}
+
+/// A direction of a stored path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredDirection {
+    /// Number of the ends in [`PacketSet`](crate::PacketSet).
+    pub ends: u32,
+    /// True if the selector is reversed.
+    pub reverse: bool,
+}
+
+/// Numbers of a stored selector in [`Overlaps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredSelector {
+    /// The selector as it is.
+    pub forward: u32,
+    /// The selector with source and destination exchanged.
+    pub reverse: u32,
 }
 
 /// Error: a line is not a reservation.
@@ -101,7 +119,7 @@ impl StoredReservations {
     ///
     /// # Arguments
     /// * `paths`: each stored path, resolved, by its index.
-    /// * `selectors`: the numbers of each selector, as it is and reversed.
+    /// * `selectors`: each selector, resolved, by its index.
     ///
     /// Returns the ids of reservations with unknown links or classes.
     ///
@@ -113,7 +131,7 @@ impl StoredReservations {
     pub fn restore(
         &self,
         paths: &[StoredPath],
-        selectors: &[[u32; 2]],
+        selectors: &[StoredSelector],
         (origin, now): (u64, u64),
         calendar: &mut Calendar,
         overlaps: &mut Overlaps,
@@ -136,9 +154,10 @@ impl StoredReservations {
         }
         calendar.restore(bookings)?;
         overlaps.add_all(self.entries.iter().flat_map(|entry| {
-            let [straight, reversed] = selectors[entry.selector as usize];
-            paths[entry.path as usize].lanes.iter().map(move |&(ends, turned)| {
-                (ends, entry.id, if turned { reversed } else { straight }, entry.span)
+            let StoredSelector { forward, reverse } = selectors[entry.selector as usize];
+            let directions = &paths[entry.path as usize].directions;
+            directions.iter().map(move |&StoredDirection { ends, reverse: turned }| {
+                (ends, entry.id, if turned { reverse } else { forward }, entry.span)
             })
         }));
         Ok(lost)

@@ -1,6 +1,8 @@
 //! The earliest fit, compared with a search second by second, and the cost of the search.
 
-use perhop_calendar::{Booking, Calendar, Effort, LinkSpec, Overlaps, Packets, Span, Wanted};
+use perhop_calendar::{
+    Booking, Calendar, Effort, LinkSpec, Overlaps, PacketSet, Selector, Span, Wanted,
+};
 use proptest::prelude::*;
 
 const ORIGIN: u64 = 1_700_000_000;
@@ -18,8 +20,8 @@ fn one_link() -> Calendar {
     )
 }
 
-fn wanted<'a>(ways: &'a [Vec<u32>], seconds: u64, lanes: &'a [(u32, u32)]) -> Wanted<'a> {
-    Wanted { ways, class: None, within: span(0, 2 * YEAR), seconds, rate: 1, lanes, mine: None }
+fn wanted<'a>(ways: &'a [Vec<u32>], seconds: u64, sets: &'a [PacketSet]) -> Wanted<'a> {
+    Wanted { ways, class: None, within: span(0, 2 * YEAR), seconds, rate: 1, sets, mine: None }
 }
 
 /// The search for a free second in a link that is full for two years, by one booking or by many,
@@ -49,29 +51,31 @@ fn a_full_link_is_jumped_over() {
 fn a_search_has_an_end() {
     let mut calendar = one_link();
     let mut overlaps = Overlaps::default();
-    let packets = overlaps.about(Packets::default());
+    let selector = overlaps.number(Selector::default());
     let bookings = (0..400_000).map(|n| {
         let when = span(60 * n, 60 * n + 55);
         (n, Booking { links: vec![0], class: None, span: when, rate: 10 })
     });
     calendar.restore(bookings.collect()).expect("they make sense");
-    overlaps.add_all((0..400_000).map(|n| (1, n, packets, span(60 * n, 60 * n + 55))));
+    overlaps.add_all((0..400_000).map(|n| (1, n, selector, span(60 * n, 60 * n + 55))));
     let ways = [vec![0]];
-    for (calendar, lanes) in [(&mut calendar, &[][..]), (&mut one_link(), &[(1, packets)][..])] {
+    for (calendar, sets) in
+        [(&mut calendar, &[][..]), (&mut one_link(), &[PacketSet { ends: 1, selector }][..])]
+    {
         let mut effort = Effort::QUESTION;
-        let fit = wanted(&ways, 6, lanes).find(calendar, &overlaps, &mut effort).unwrap();
+        let fit = wanted(&ways, 6, sets).find(calendar, &overlaps, &mut effort).unwrap();
         assert_eq!((fit.start, effort), (None, Effort(0)));
         assert!(ORIGIN + 18_000 < fit.searched && fit.searched < ORIGIN + YEAR);
-        let short = wanted(&ways, 5, lanes).find(calendar, &overlaps, &mut Effort(5_000)).unwrap();
+        let short = wanted(&ways, 5, sets).find(calendar, &overlaps, &mut Effort(5_000)).unwrap();
         assert_eq!(short.start, Some(ORIGIN + 55));
     }
 }
 
 /// Packets between one of two pairs of ends, of few ports.
-fn packets() -> impl Strategy<Value = Packets> {
+fn packets() -> impl Strategy<Value = Selector> {
     let protocol = prop::option::of(0_u8..2);
     let ports = prop::option::of((1_u16..5, 0_u16..3)).prop_map(|p| p.map(|(a, n)| (a, a + n)));
-    (protocol, ports, prop::option::of(0_u8..2)).prop_map(|(protocol, port, dscp)| Packets {
+    (protocol, ports, prop::option::of(0_u8..2)).prop_map(|(protocol, port, dscp)| Selector {
         protocol,
         ports: [None, port],
         dscp,
@@ -99,20 +103,23 @@ proptest! {
             let (id, when) = (id as u64, span(start, start + seconds));
             let booking = Booking { links: vec![link as u32], class: None, span: when, rate };
             calendar.restore(vec![(id, booking)]).expect("it makes sense");
-            let about = overlaps.about(packets);
-            overlaps.add(ends, id, false, about, when);
+            let selector = overlaps.number(packets);
+            overlaps.add(ends, id, false, selector, when);
             kept.push((id, when, rate, link, ends, packets));
             // Half of them have a longer hold, so that the hold decides.
             if id % 2 == 1 {
                 let when = span(start, start + seconds + 40);
-                calendar.keep(id, when, rate).expect("it makes sense");
-                overlaps.add(ends, id, true, about, when);
+                calendar.hold(id, when, rate).expect("it makes sense");
+                overlaps.add(ends, id, true, selector, when);
                 kept.last_mut().expect("one").1 = when;
             }
         }
         let before = calendar.free(&[0], None, span(0, 900));
-        let lanes: Vec<(u32, u32)> =
-            asked.iter().map(|&(ends, packets)| (ends, overlaps.about(packets))).collect();
+        let set = |&(ends, packets): &(u32, Selector)| PacketSet {
+            ends,
+            selector: overlaps.number(packets),
+        };
+        let sets: Vec<PacketSet> = asked.iter().map(set).collect();
         let fits = |start: u64| {
             let meets = |s: &Span| s.start() < start + length && start < s.end();
             let room = [(0, 10), (1, 6)].iter().any(|&(link, most)| {
@@ -126,7 +133,8 @@ proptest! {
                 })
             });
             let claimed = kept.iter().any(|(id, when, _, _, ends, theirs)| {
-                let overlaps = |(at, packets): &(_, Packets)| at == ends && packets.overlap(theirs);
+                let overlaps =
+                    |(at, packets): &(_, Selector)| at == ends && packets.overlap(theirs);
                 *id != own && meets(when) && asked.iter().any(overlaps)
             });
             (room, claimed)
@@ -140,21 +148,21 @@ proptest! {
             within: Span::new(ORIGIN, until).expect("not empty"),
             seconds: length,
             rate,
-            lanes: &lanes,
+            sets: &sets,
             mine: Some(own),
         };
         let found = wanted.find(&mut calendar, &overlaps, &mut Effort(u64::MAX)).unwrap();
         prop_assert_eq!(found.start, expected);
         prop_assert_eq!(calendar.free(&[0], None, span(0, 900)), before);
         let now = Span::new(ORIGIN, ORIGIN + length).expect("not empty");
-        let claim = overlaps.claim(&lanes, Some(own), now);
+        let claim = overlaps.claim(&sets, Some(own), now);
         prop_assert_eq!(claim.is_some(), fits(ORIGIN).1);
-        if let Some((lane, (id, _, end))) = claim {
+        if let Some((set, (id, _, end))) = claim {
             let (_, when, _, _, ends, theirs) = kept[id as usize];
             let own_end = if id % 2 == 1 { when.end() - 40 } else { when.end() };
-            prop_assert_eq!(asked[lane].0, ends);
+            prop_assert_eq!(asked[set].0, ends);
             prop_assert!([own_end, when.end()].contains(&end));
-            prop_assert!(asked[lane].1.overlap(&theirs) && id != own);
+            prop_assert!(asked[set].1.overlap(&theirs) && id != own);
         }
     }
 }

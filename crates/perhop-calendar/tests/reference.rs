@@ -1,7 +1,8 @@
 //! The calendar compared with one that examines every booking, and its paths with all paths.
 
 use perhop_calendar::{
-    Booking, Calendar, Constraints, Effort, Fit, LinkSpec, Overlaps, Packets, Path, Refusal, Span,
+    Booking, Calendar, Constraints, Effort, Fit, LinkSpec, Overlaps, PacketSet, Path, Refusal,
+    Selector, Span,
 };
 use proptest::prelude::*;
 
@@ -212,7 +213,7 @@ fn apply(
             }
         },
         Action::Keep(id, span, rate) => {
-            let answer = calendar.keep(id, span, rate);
+            let answer = calendar.hold(id, span, rate);
             match place(reference, id) {
                 None => prop_assert_eq!(answer, Err(Refusal::Unknown(id))),
                 Some(_) if span.start() < ORIGIN => {
@@ -225,9 +226,9 @@ fn apply(
             }
         }
         Action::LetGo(id) => match place(reference, id) {
-            None => prop_assert_eq!(calendar.let_go(id), Err(Refusal::Unknown(id))),
+            None => prop_assert_eq!(calendar.release_hold(id), Err(Refusal::Unknown(id))),
             Some(place) => {
-                prop_assert_eq!(calendar.let_go(id), Ok(()));
+                prop_assert_eq!(calendar.release_hold(id), Ok(()));
                 reference.bookings[place].2 = None;
             }
         },
@@ -448,7 +449,7 @@ fn what_is_over_is_forgotten() {
     calendar.check(&booking(50_000, 100_001)).unwrap();
 }
 
-/// Entries between two ends: number, number of the packets, span.
+/// Entries between two ends: number, number of the selector, span.
 fn kept() -> impl Strategy<Value = Vec<(u32, u32, Span)>> {
     let span = (0_u64..400, 1_u64..120).prop_map(|(start, length)| {
         Span::new(ORIGIN + start, ORIGIN + start + length).expect("not empty")
@@ -468,9 +469,9 @@ proptest! {
     ) {
         let mut overlaps = Overlaps::default();
         let mut left: Vec<(u64, u32, u32, Span)> = Vec::new();
-        for (id, &(ends, about, span)) in all.iter().enumerate() {
-            overlaps.add(ends, id as u64, false, about, span);
-            left.push((id as u64, ends, about, span));
+        for (id, &(ends, selector, span)) in all.iter().enumerate() {
+            overlaps.add(ends, id as u64, false, selector, span);
+            left.push((id as u64, ends, selector, span));
         }
         for index in gone {
             if !left.is_empty() {
@@ -487,7 +488,7 @@ proptest! {
                 .filter(|&&(_, between, _, span)| {
                     between == ends && span.start() < asked.end() && asked.start() < span.end()
                 })
-                .map(|&(id, _, about, span)| (id, about, span.end()))
+                .map(|&(id, _, selector, span)| (id, selector, span.end()))
                 .collect();
             prop_assert_eq!(overlaps.meeting(ends, asked), expected);
         }
@@ -499,14 +500,14 @@ proptest! {
 fn held_packets_are_apart() {
     let mut overlaps = Overlaps::default();
     let [one, other] = [Some(1), Some(2)]
-        .map(|protocol| overlaps.about(Packets { protocol, ..Packets::default() }));
+        .map(|protocol| overlaps.number(Selector { protocol, ..Selector::default() }));
     let span = Span::new(ORIGIN, ORIGIN + 60).expect("not empty");
     overlaps.add(0, 7, false, one, span);
     overlaps.add(0, 7, true, other, span);
     assert_eq!(overlaps.meeting(0, span), [(7, one, ORIGIN + 60), (7, other, ORIGIN + 60)]);
-    for about in [one, other] {
-        assert!(overlaps.claim(&[(0, about)], Some(8), span).is_some());
-        assert_eq!(overlaps.claim(&[(0, about)], Some(7), span), None);
+    for selector in [one, other] {
+        assert!(overlaps.claim(&[PacketSet { ends: 0, selector }], Some(8), span).is_some());
+        assert_eq!(overlaps.claim(&[PacketSet { ends: 0, selector }], Some(7), span), None);
     }
     assert!(overlaps.remove(0, 7, true, span));
     assert_eq!(overlaps.meeting(0, span), [(7, one, ORIGIN + 60)]);
@@ -520,15 +521,15 @@ fn held_terms_are_kept_until_they_are_over() {
     let span = |from, to| Span::new(ORIGIN + from, ORIGIN + to).expect("not empty");
     let booking = |from, to| Booking { links: vec![0], class: None, span: span(from, to), rate: 6 };
     calendar.book(1, booking(0, 7200)).unwrap();
-    assert_eq!(calendar.keep(1, span(0, 100_000), 0), Err(Refusal::Rate));
-    calendar.keep(1, span(0, 100_000), 8).unwrap();
+    assert_eq!(calendar.hold(1, span(0, 100_000), 0), Err(Refusal::Rate));
+    calendar.hold(1, span(0, 100_000), 8).unwrap();
     calendar.forget_before(ORIGIN + 50_000);
     assert_eq!(calendar.len(), 1);
     assert!(calendar.check(&booking(99_999, 100_001)).is_err());
     calendar.release(1).unwrap();
     calendar.check(&booking(50_000, 100_001)).unwrap();
     calendar.book(1, booking(60_000, 70_000)).unwrap();
-    calendar.keep(1, span(60_000, 100_000), 8).unwrap();
+    calendar.hold(1, span(60_000, 100_000), 8).unwrap();
     calendar.forget_before(ORIGIN + 100_000);
     assert!(calendar.is_empty());
 }

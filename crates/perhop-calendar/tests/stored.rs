@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use perhop_calendar::{
-    Booking, Calendar, LinkSpec, Overlaps, Refusal, Span, StoredPath, StoredReservations,
+    Booking, Calendar, LinkSpec, Overlaps, Refusal, Span, StoredDirection, StoredPath,
+    StoredReservations, StoredSelector,
 };
 use perhop_fuzz::fuzz_slow;
 use proptest::prelude::*;
@@ -53,10 +54,11 @@ fn row() -> impl Strategy<Value = Row> {
     )
 }
 
-/// Returns the ends of each direction, and `true` if packets are reversed: `a`, `b` and `c` are 0,
-/// 1 and 2.
-fn lanes(between: usize) -> Vec<(u32, bool)> {
-    [vec![(1, false)], vec![(10, false), (1, true)], vec![(20, true)]][between].clone()
+/// Returns the directions between two ends: `a`, `b` and `c` are 0, 1 and 2.
+fn directions(between: usize) -> Vec<StoredDirection> {
+    let ends: &[(u32, bool)] =
+        [&[(1, false)][..], &[(10, false), (1, true)], &[(20, true)]][between];
+    ends.iter().map(|&(ends, reverse)| StoredDirection { ends, reverse }).collect()
 }
 
 fn calendar() -> Calendar {
@@ -97,11 +99,11 @@ proptest! {
             let class = class.map(|class| class.parse().expect("a class"));
             let between = BETWEEN.iter().position(|&known| known == words[2]).expect("two ends");
             let taken = PATHS.get(path).map(|links| (links.to_vec(), class));
-            StoredPath { taken, lanes: lanes(between) }
+            StoredPath { taken, directions: directions(between) }
         }).collect();
-        let selectors: Vec<[u32; 2]> = stored.selectors().iter().map(|words| {
+        let selectors: Vec<StoredSelector> = stored.selectors().iter().map(|words| {
             let known = PACKETS.iter().position(|known| known == words).expect("packets") as u32;
-            [known, known + 10]
+            StoredSelector { forward: known, reverse: known + 10 }
         }).collect();
         let (mut calendar, mut overlaps) = (calendar(), Overlaps::default());
         let lost = stored.restore(&paths, &selectors, (ORIGIN, now), &mut calendar, &mut overlaps);
@@ -111,9 +113,9 @@ proptest! {
         for (id, row) in rows.iter().enumerate() {
             let id = id as u64;
             *owners.entry(row.owner).or_insert(0) += 1;
-            for (ends, turned) in lanes(row.between) {
-                let about = row.packets as u32 + if turned { 10 } else { 0 };
-                meant.add(ends, id, false, about, row.span);
+            for StoredDirection { ends, reverse } in directions(row.between) {
+                let selector = row.packets as u32 + if reverse { 10 } else { 0 };
+                meant.add(ends, id, false, selector, row.span);
             }
             if row.span.end() <= now {
                 continue;
@@ -181,12 +183,13 @@ fn nothing_is_restored_twice() {
     let mut stored = StoredReservations::default();
     let line = format!("7\t{ORIGIN}\t{}\t3\t1\t1\t\t[1,2,3,4]", ORIGIN + 9);
     stored.read(&line).expect("a line");
-    let path = StoredPath { taken: Some((vec![0], None)), lanes: vec![(0, false)] };
+    let directions = vec![StoredDirection { ends: 0, reverse: false }];
+    let path = StoredPath { taken: Some((vec![0], None)), directions };
     let (mut calendar, mut overlaps) = (calendar(), Overlaps::default());
     let mut restore = || {
         stored.restore(
             std::slice::from_ref(&path),
-            &[[0, 0]],
+            &[StoredSelector { forward: 0, reverse: 0 }],
             (ORIGIN, ORIGIN),
             &mut calendar,
             &mut overlaps,
@@ -219,10 +222,10 @@ fn fuzz_stored_reservations() {
         assert_eq!(read.is_ok(), before == text.lines().count());
         let path = |number: usize| StoredPath {
             taken: (number % 3 < 2).then(|| (PATHS[number % 4].to_vec(), Some(number as u32 % 2))),
-            lanes: lanes(number % 3),
+            directions: directions(number % 3),
         };
         let paths: Vec<StoredPath> = (0..stored.paths().len()).map(path).collect();
-        let selectors = vec![[0, 1]; stored.selectors().len()];
+        let selectors = vec![StoredSelector { forward: 0, reverse: 1 }; stored.selectors().len()];
         let (mut calendar, mut overlaps) = (calendar(), Overlaps::default());
         let times = (ORIGIN, ORIGIN);
         match stored.restore(&paths, &selectors, times, &mut calendar, &mut overlaps) {

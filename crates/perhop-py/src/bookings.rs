@@ -124,26 +124,81 @@ impl CalendarPath {
     }
 }
 
-/// A stored path: its links and class, if the network has them, and its lanes, each with True if
-/// the selector is reversed.
+/// The packets of a selector between two ends, both by their numbers.
+#[pyclass(module = "perhop._core", frozen)]
+pub struct PacketSet(pub calendar::PacketSet);
+
+#[pymethods]
+impl PacketSet {
+    #[new]
+    fn new(ends: u32, selector: u32) -> Self {
+        Self(calendar::PacketSet { ends, selector })
+    }
+}
+
+/// A direction of a stored path: the number of its ends, and True if the selector is reversed.
+#[pyclass(module = "perhop._core", frozen)]
+pub struct StoredDirection(calendar::StoredDirection);
+
+#[pymethods]
+impl StoredDirection {
+    #[new]
+    fn new(ends: u32, reverse: bool) -> Self {
+        Self(calendar::StoredDirection { ends, reverse })
+    }
+}
+
+/// A stored selector: its number, and that of the reversed one.
+#[pyclass(module = "perhop._core", frozen)]
+pub struct StoredSelector(pub calendar::StoredSelector);
+
+#[pymethods]
+impl StoredSelector {
+    #[new]
+    fn new(forward: u32, reverse: u32) -> Self {
+        Self(calendar::StoredSelector { forward, reverse })
+    }
+}
+
+/// A stored path: its links and class, if the network has them, and its directions.
 #[pyclass(module = "perhop._core", frozen)]
 pub struct StoredPath(pub calendar::StoredPath);
 
 #[pymethods]
 impl StoredPath {
     #[new]
-    fn new(taken: Option<(Vec<u32>, Option<u32>)>, lanes: Vec<(u32, bool)>) -> Self {
-        Self(calendar::StoredPath { taken, lanes })
+    fn new(
+        taken: Option<(Vec<u32>, Option<u32>)>,
+        directions: Vec<PyRef<'_, StoredDirection>>,
+    ) -> Self {
+        let directions = directions.iter().map(|direction| direction.0).collect();
+        Self(calendar::StoredPath { taken, directions })
     }
 }
 
-/// A booking that has packets of a lane: its number, the number of its packets, and its end.
+/// A booking that has packets of a set, given by its index: the number of the booking, that of its
+/// selector, and its end.
 #[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
 pub struct Claim {
-    pub lane: usize,
+    pub packets: usize,
     pub number: u64,
-    pub about: u32,
+    pub selector: u32,
     pub end: u64,
+}
+
+/// Two hosts whose shortest path leads over a link.
+#[pyclass(module = "perhop._core", frozen, get_all, eq, new = "from_fields")]
+#[derive(Debug, PartialEq)]
+pub struct HostPair {
+    pub source: u32,
+    pub destination: u32,
+}
+
+#[pymethods]
+impl HostPair {
+    fn __repr__(&self) -> String {
+        format!("HostPair(source={}, destination={})", self.source, self.destination)
+    }
 }
 
 /// Returns a span, in seconds since 1970.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use perhop_calendar::{Effort, Overlaps, Packets, Refusal, Wanted};
+use perhop_calendar::{Effort, Overlaps, Refusal, Selector, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::bookings::{
-    Booking, CalendarLink, CalendarPath, Claim, Fit, PathConstraints, Shortage, StoredPath,
-    Stretch, span,
+    Booking, CalendarLink, CalendarPath, Claim, Fit, HostPair, PacketSet, PathConstraints,
+    Shortage, StoredPath, StoredSelector, Stretch, span,
 };
 
 /// Stored reservations, before the names in them are resolved.
@@ -86,10 +86,11 @@ impl Calendar {
         py: Python<'_>,
         stored: &StoredReservations,
         stored_paths: Vec<PyRef<'_, StoredPath>>,
-        selectors: Vec<[u32; 2]>,
+        selectors: Vec<PyRef<'_, StoredSelector>>,
         times: (u64, u64),
     ) -> PyResult<Vec<u64>> {
         let stored_paths: Vec<_> = stored_paths.iter().map(|path| path.0.clone()).collect();
+        let selectors: Vec<_> = selectors.iter().map(|selector| selector.0).collect();
         let Self { calendar, overlaps } = self;
         py.detach(|| stored.0.restore(&stored_paths, &selectors, times, calendar, overlaps))
             .map_err(refused)
@@ -113,13 +114,13 @@ impl Calendar {
     }
 
     /// Holds a rate and span for a booking, without admission.
-    fn keep(&mut self, number: u64, start: u64, end: u64, rate: u64) -> PyResult<()> {
-        self.calendar.keep(number, span(start, end)?, rate).map_err(refused)
+    fn hold(&mut self, number: u64, start: u64, end: u64, rate: u64) -> PyResult<()> {
+        self.calendar.hold(number, span(start, end)?, rate).map_err(refused)
     }
 
     /// Releases the hold of a booking.
-    fn let_go(&mut self, number: u64) -> PyResult<()> {
-        self.calendar.let_go(number).map_err(refused)
+    fn release_hold(&mut self, number: u64) -> PyResult<()> {
+        self.calendar.release_hold(number).map_err(refused)
     }
 
     /// Removes a booking and its hold.
@@ -149,7 +150,7 @@ impl Calendar {
     }
 
     /// Returns the earliest start between `start` and `end` at which `rate` is free for `seconds`
-    /// on one of some paths and no other booking has the packets of some lanes, and the instant up
+    /// on one of some paths and no other booking has packets of these sets, and the instant up
     /// to which the search went. The booking `mine` is ignored.
     #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
     fn fit(
@@ -161,12 +162,13 @@ impl Calendar {
         end: u64,
         seconds: u64,
         rate: u64,
-        lanes: Vec<(u32, u32)>,
+        packets: Vec<PyRef<'_, PacketSet>>,
         mine: Option<u64>,
     ) -> PyResult<Fit> {
-        let (ways, lanes) = (&ways, &lanes);
+        let sets: Vec<_> = packets.iter().map(|set| set.0).collect();
+        let (ways, sets) = (&ways, &sets);
         let within = span(start, end)?;
-        let wanted = Wanted { ways, class: class_, within, seconds, rate, lanes, mine };
+        let wanted = Wanted { ways, class: class_, within, seconds, rate, sets, mine };
         let Self { calendar, overlaps } = self;
         let fit = py.detach(|| wanted.find(calendar, overlaps, &mut Effort::QUESTION.clone()));
         fit.map(|fit| Fit { start: fit.start, searched: fit.searched }).map_err(refused)
@@ -207,8 +209,10 @@ impl Calendar {
     }
 
     /// Returns, for each link, the first two hosts whose shortest path leads over it.
-    fn users(&self, py: Python<'_>, hosts: Vec<u32>) -> Vec<Option<(u32, u32)>> {
-        py.detach(|| self.calendar.users(&hosts))
+    fn host_pairs(&self, py: Python<'_>, hosts: Vec<u32>) -> Vec<Option<HostPair>> {
+        let pairs = py.detach(|| self.calendar.host_pairs(&hosts));
+        let pair = |(source, destination)| HostPair { source, destination };
+        pairs.into_iter().map(|found| found.map(pair)).collect()
     }
 
     /// Removes the bookings that ended by `instant`, and the booked rates before it.
@@ -216,18 +220,17 @@ impl Calendar {
         self.calendar.forget_before(instant);
     }
 
-    /// Adds the packets of a booking or of its hold to the index: ends, number of the packets,
-    /// span.
+    /// Adds the packets of a booking or of its hold to the index: ends, selector, span.
     fn occupy(
         &mut self,
         ends: u32,
         number: u64,
         held: bool,
-        about: u32,
+        selector: u32,
         start: u64,
         end: u64,
     ) -> PyResult<()> {
-        self.overlaps.add(ends, number, held, about, span(start, end)?);
+        self.overlaps.add(ends, number, held, selector, span(start, end)?);
         Ok(())
     }
 
@@ -244,29 +247,30 @@ impl Calendar {
     }
 
     /// Returns the number of a selector of packets: protocol, ports at both ends, DSCP.
-    fn about(
+    fn selector(
         &mut self,
         protocol: Option<u8>,
         sources: Option<(u16, u16)>,
         destinations: Option<(u16, u16)>,
         dscp: Option<u8>,
     ) -> u32 {
-        self.overlaps.about(Packets { protocol, ports: [sources, destinations], dscp })
+        self.overlaps.number(Selector { protocol, ports: [sources, destinations], dscp })
     }
 
-    /// Returns the first booking in a span that shares packets with one of some lanes, pairs of
-    /// ends and number of packets.
+    /// Returns the first booking in a span that shares packets with one of these sets.
     fn claim(
         &self,
         py: Python<'_>,
-        lanes: Vec<(u32, u32)>,
+        packets: Vec<PyRef<'_, PacketSet>>,
         mine: Option<u64>,
         start: u64,
         end: u64,
     ) -> PyResult<Option<Claim>> {
         let (span, overlaps) = (span(start, end)?, &self.overlaps);
-        let claim = py.detach(|| overlaps.claim(&lanes, mine, span));
-        Ok(claim.map(|(lane, (number, about, end))| Claim { lane, number, about, end }))
+        let sets: Vec<_> = packets.iter().map(|set| set.0).collect();
+        let claim = py.detach(|| overlaps.claim(&sets, mine, span));
+        let value = |(packets, (number, selector, end))| Claim { packets, number, selector, end };
+        Ok(claim.map(value))
     }
 }
 

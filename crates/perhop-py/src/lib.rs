@@ -193,8 +193,8 @@ mod _core {
     use super::agent::{Live, agent};
     #[pymodule_export]
     use super::bookings::{
-        Booking, CalendarLink, CalendarPath, Claim, Fit, PathConstraints, Shortage, StoredPath,
-        Stretch,
+        Booking, CalendarLink, CalendarPath, Claim, Fit, HostPair, PacketSet, PathConstraints,
+        Shortage, StoredDirection, StoredPath, StoredSelector, Stretch,
     };
     #[pymodule_export]
     use super::calendar::{Calendar, StoredReservations};

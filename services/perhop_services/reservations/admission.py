@@ -1,4 +1,4 @@
-"""Whether there is room, on which path, and if not, what is in the way and when there would be.
+"""Admission of reservations: free bandwidth and paths, shortages, and the next possible start.
 
 The calendar in memory, with everything that takes up room in it. It decides and remembers, and
 never reads the database or a clock.
@@ -10,7 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop._core import Booking, Calendar, StoredPath, StoredReservations
+from perhop._core import (
+    Booking,
+    Calendar,
+    StoredDirection,
+    StoredPath,
+    StoredReservations,
+    StoredSelector,
+)
 from perhop_services.common.users import Quota
 from perhop_services.reservations import records
 from perhop_services.reservations.holdings import Holdings
@@ -99,12 +106,12 @@ class Admission:
             self._stored_path(paths[path], class_, source, destination, direction)
             for path, class_, source, destination, direction in found
         ]
-        selectors: list[tuple[int, int]] = []
+        selectors: list[StoredSelector] = []
         for text in stored.selectors:
             selector = records.selector(text)
             number = self._packets.selector(selector)
             other = self._packets.selector(selector.reversed()) if turned else number
-            selectors.append((number, other))
+            selectors.append(StoredSelector(number, other))
         self.holdings.count(stored.owners)
         return self._calendar.load(stored, stored_paths, selectors, (self.origin, now))
 
@@ -116,18 +123,18 @@ class Admission:
         destination: str,
         direction: Direction,
     ) -> StoredPath:
-        """Resolve a stored path: links and class, if the network has them, and lanes."""
+        """Resolve a stored path: links and class, if the network has them, and directions."""
         network = self.network
         taken: tuple[list[int], int | None] | None = None
         if all(map(network.has_link, path)) and (not class_ or class_ in network.classes):
             forward = [network.link(name) for name in path]
             taken = network.reserved(forward, direction), network.class_number(class_)
-        lanes: list[tuple[int, bool]] = []
+        directions: list[StoredDirection] = []
         if direction != "reverse":
-            lanes.append((self._packets.pair(source, destination), False))
+            directions.append(StoredDirection(self._packets.pair(source, destination), False))
         if direction != "forward":
-            lanes.append((self._packets.pair(destination, source), True))
-        return StoredPath(taken, lanes)
+            directions.append(StoredDirection(self._packets.pair(destination, source), True))
+        return StoredPath(taken, directions)
 
     # Booking
 
@@ -231,7 +238,7 @@ class Admission:
         if start >= new.end:
             self._release(old.id)
         elif self._is_known(old):
-            self._calendar.let_go(old.id)
+            self._calendar.release_hold(old.id)
 
     def take_back(self, old: Reservation, new: Terms, now: int) -> None:
         """Restore the old terms, which were kept, because the new ones cannot be installed."""
@@ -331,7 +338,7 @@ class Admission:
         """Hold the bandwidth of old terms from now on, beside the new ones in the calendar."""
         start = max(old.terms.start, now, self.origin)
         if start < old.terms.end:
-            self._calendar.keep(old.id, start, old.terms.end, old.terms.rate)
+            self._calendar.hold(old.id, start, old.terms.end, old.terms.rate)
 
     def _release(self, id_: int) -> None:
         """Remove a booking, if it exists."""

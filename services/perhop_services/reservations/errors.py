@@ -1,4 +1,4 @@
-"""Why a reservation is refused."""
+"""Errors that refuse a reservation."""
 
 from __future__ import annotations
 

@@ -110,8 +110,8 @@ class Terms:
     purpose: str = ""
 
     @property
-    def lanes(self) -> list[tuple[str, str, Selector]]:
-        """Each way that packets go: from, to, and which."""
+    def packets(self) -> list[tuple[str, str, Selector]]:
+        """The packets in each direction: source, destination and selector."""
         forward = (self.source, self.destination, self.selector)
         reverse = (self.destination, self.source, self.selector.reversed())
         match self.direction:

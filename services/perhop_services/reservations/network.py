@@ -107,11 +107,11 @@ class Network:
         ]
 
     @cached_property
-    def users(self) -> list[tuple[str, str] | None]:
+    def host_pairs(self) -> list[tuple[str, str] | None]:
         """The first two hosts whose shortest path leads over each link; None without any."""
         calendar = Calendar(0, self.specs)
-        found = calendar.users([self.node(name) for name in self.hosts])
-        return [pair and (self.nodes[pair[0]], self.nodes[pair[1]]) for pair in found]
+        found = calendar.host_pairs([self.node(name) for name in self.hosts])
+        return [pair and (self.nodes[pair.source], self.nodes[pair.destination]) for pair in found]
 
     def node(self, name: str) -> int:
         """The number of a node.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from perhop._core import PacketSet
+
 if TYPE_CHECKING:
     from perhop._core import Calendar
     from perhop_services.reservations.model import Selector, Terms
@@ -43,29 +45,29 @@ class Packets:
 
     def claim(self, id_: int, terms: Terms) -> Claim | None:
         """Return the first reservation, other than `id_`, for some of the packets of terms."""
-        found = self._calendar.claim(self.lanes(terms), id_, terms.start, terms.end)
+        found = self._calendar.claim(self.sets(terms), id_, terms.start, terms.end)
         if found is None:
             return None
-        source, destination, _ = terms.lanes[found.lane]
-        selector = self._by_number[found.about]
+        source, destination, _ = terms.packets[found.packets]
+        selector = self._by_number[found.selector]
         return Claim(source, destination, found.number, selector, found.end)
 
-    def lanes(self, terms: Terms) -> list[tuple[int, int]]:
-        """The packets of terms as the calendar knows them: between which ends, and which."""
+    def sets(self, terms: Terms) -> list[PacketSet]:
+        """Return the packets of terms, as the calendar numbers them."""
         return [
-            (self.pair(source, destination), self.selector(selector))
-            for source, destination, selector in terms.lanes
+            PacketSet(self.pair(source, destination), self.selector(selector))
+            for source, destination, selector in terms.packets
         ]
 
     def occupy(self, id_: int, terms: Terms, *, held: bool = False) -> None:
         """Add the packets of a reservation, or those `held` for it beside them."""
-        for source, destination, selector in terms.lanes:
+        for source, destination, selector in terms.packets:
             pair, which = self.pair(source, destination), self.selector(selector)
             self._calendar.occupy(pair, id_, held, which, terms.start, terms.end)
 
     def vacate(self, id_: int, terms: Terms, *, held: bool = False) -> None:
         """Remove the packets of a reservation, or those `held` for it."""
-        for source, destination, _ in terms.lanes:
+        for source, destination, _ in terms.packets:
             pair = self.pair(source, destination)
             self._calendar.vacate(pair, id_, held, terms.start, terms.end)
 
@@ -77,7 +79,7 @@ class Packets:
         """Return the number of a selector."""
         number = self._selectors.get(selector)
         if number is None:
-            number = self._selectors[selector] = self._calendar.about(
+            number = self._selectors[selector] = self._calendar.selector(
                 None if selector.protocol is None else _PROTOCOLS[selector.protocol],
                 selector.source_ports,
                 selector.destination_ports,

@@ -142,11 +142,11 @@ class Refusals:
         class_, until = self._network.class_number(terms.class_), asked.now + self._horizon
         ways = [self._network.reserved(path, terms.direction) for path in paths]
         seconds = terms.end - terms.start
-        lanes, start = self._packets.lanes(terms), max(terms.start, self.origin, asked.now)
+        packets, start = self._packets.sets(terms), max(terms.start, self.origin, asked.now)
         for _ in range(_ROUNDS):
             if start >= until:
                 return None, until
-            fit = self._calendar.fit(ways, class_, start, until, seconds, terms.rate, lanes, id_)
+            fit = self._calendar.fit(ways, class_, start, until, seconds, terms.rate, packets, id_)
             if fit.start is None:
                 return None, fit.searched
             later = replace(terms, start=fit.start, end=fit.start + seconds)

@@ -61,7 +61,7 @@ class Routers:
         path = [network.links[network.link(name)] for name in reservation.path]
         back = [network.links[link.back] for link in reversed(path)]
         found = []
-        for source, destination, selector in terms.lanes:
+        for source, destination, selector in terms.packets:
             forward = source == terms.source
             # The links that a router, and no host, sends into; the first of them polices.
             way = path if forward else back

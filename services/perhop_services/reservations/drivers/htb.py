@@ -270,7 +270,7 @@ def _class(device: str, parent: str, minor: int, own: htb.Class, header: int) ->
 def _police(
     share: Share, old: Share | None, action: PoliceAction, there: Iterable[Share]
 ) -> list[str]:
-    """What tc is told so that it polices the packets of a class, whose counters go on."""
+    """Return the lines for tc that police the packets of a class and keep its counters."""
     if old is None or old.policer is None:
         return [_filters(share, action, _unused(there))]
     index = old.policer.index

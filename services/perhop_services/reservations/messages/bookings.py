@@ -342,6 +342,6 @@ class NetworkMessage(Message):
                     classes=dict(zip(network.classes, link.classes, strict=True)),
                     hosts=hosts,
                 )
-                for link, hosts in zip(network.links, network.users, strict=True)
+                for link, hosts in zip(network.links, network.host_pairs, strict=True)
             ],
         )
