@@ -32,6 +32,7 @@ from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
+from perhop.scenario.reading.replay import read_packets
 from perhop.scenario.resolve import walk
 from perhop.units import RATE, SECOND, WHOLE, format_duration, format_share
 
@@ -401,6 +402,9 @@ class _Beside:
 
     file = FILE
     broken = False
+
+    def packets(self, name: str) -> tuple[tuple[int, int], ...]:
+        return read_packets(name, Path(FILE).parent)
 
     def place(self, loc: Any, *, at_key: bool) -> tuple[str, int, int]:
         del loc, at_key

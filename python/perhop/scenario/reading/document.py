@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 from yaml._yaml import CParser
 
 from perhop.errors import Problem, ScenarioError
+from perhop.scenario.reading.replay import read_packets
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ class Document:
     origins: dict[Loc, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     empty: list[Loc] = field(default_factory=list)
+
+    def packets(self, name: str) -> tuple[tuple[int, int], ...]:
+        """Return the packets in a CSV file in the folder of this one, or below; see `Files`."""
+        return read_packets(name, Path(self.file).parent)
 
     @property
     def broken(self) -> bool:

@@ -1,0 +1,96 @@
+"""Files of replays: packets as CSV."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from perhop.files import read_file
+from perhop.scenario.model.replay import MAX_PACKETS, check_size
+from perhop.units import SECOND, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_FILE: Final = 2**20
+"""Maximum size of a file of packets, in bytes."""
+
+
+def read_packets(name: str, folder: Path) -> tuple[tuple[int, int], ...]:
+    """Return the packets in a CSV file: the time before each in picoseconds, and its size.
+
+    Args:
+        name: The name of the file.
+        folder: The folder of the scenario, in or below which the file must be.
+
+    Raises:
+        ValueError: The file is elsewhere, cannot be read, or is malformed, with its line.
+    """
+    shown = quote(name)
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ValueError(
+            f"{shown} is outside the scenario's folder; expected a file in it or below"
+        )
+    try:
+        text = read_file(str(folder / name), MAX_FILE).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{shown} is not UTF-8; expected a CSV file") from None
+    except ValueError as error:
+        raise ValueError(f"{shown} {error}") from None
+    return tuple(_packets(text, name))
+
+
+def _packets(text: str, name: str) -> Iterator[tuple[int, int]]:
+    """Yield the packets of a CSV file, one per line."""
+    lines = ((number, line.strip()) for number, line in enumerate(text.split("\n"), 1))
+    rows = ((number, line.split(",")) for number, line in lines if line and line[0] != "#")
+    number, head = next(rows, (1, [""]))
+    kind = _COLUMNS.get(",".join(column.strip() for column in head))
+    if kind is None:
+        raise _wrong(
+            name, number, f"{quote(','.join(head))} is not a header line; expected {_HEADS}"
+        )
+    before = 0
+    count = 0
+    for number, row in rows:
+        count += 1
+        if count > MAX_PACKETS:
+            raise _wrong(name, number, f"is one packet more than {MAX_PACKETS:,}, the most allowed")
+        if len(row) != 2:
+            raise _wrong(name, number, f"has {len(row)} columns; expected a time and a size")
+        try:
+            time, size = _seconds(row[0].strip()), _bytes(row[1].strip())
+        except ValueError as error:
+            raise _wrong(name, number, str(error)) from None
+        if kind == "gap":
+            yield time, size
+            continue
+        if time < before:
+            raise _wrong(name, number, f"{quote(row[0].strip())} is before the time above it")
+        yield time - before, size
+        before = time
+    if not count:
+        raise _wrong(name, number, "no packet follows; expected one or more")
+
+
+_COLUMNS = {"gap_s,size_bytes": "gap", "time_s,size_bytes": "time"}
+_HEADS = " or ".join(map(quote, _COLUMNS))
+
+
+def _wrong(name: str, line: int, message: str) -> ValueError:
+    return ValueError(f"{quote(name)[1:-1]}:{line}: {message}")
+
+
+def _seconds(text: str) -> int:
+    """Return seconds as picoseconds, exactly."""
+    match = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{0,30}))?", text, re.ASCII)
+    if match is None or (match[2] or "")[12:].strip("0"):
+        raise ValueError(f"{quote(text)} is not a number of seconds with up to 12 decimals")
+    return int(match[1]) * SECOND + int((match[2] or "")[:12].ljust(12, "0"))
+
+
+def _bytes(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) is None:
+        raise ValueError(f"{quote(text)} is not a number of bytes")
+    return check_size(int(text))
