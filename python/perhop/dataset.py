@@ -212,7 +212,7 @@ CAUSES: Final = (
     "TTL expired",
     "too long",
 )
-"""Why packets are lost: dropped before a link, lost on one, or where none was to take them."""
+"""Causes of loss: before a link, on a link, or without a node that takes the packet."""
 
 ANSWERS: Final = (
     "echo reply",

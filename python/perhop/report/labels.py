@@ -69,7 +69,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happens at an instant, written in a row above the plot; row 0 is the lowest."""
+    """Label of a change at an instant, in a row above the plot; row 0 is the lowest."""
 
     text: str
     t: float

@@ -41,7 +41,7 @@ Kind = Literal["session", "api", "feed"]
 """Purposes of a token: a browser session, a program, or reading a calendar feed."""
 
 SESSION: Final = 12 * 3600
-"""How long a session lasts, in seconds."""
+"""Lifetime of a session, in seconds."""
 
 SHORTEST_PASSWORD: Final = 12
 LONGEST_PASSWORD: Final = 1000

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a user may do: book; look after everybody's; also look after users."""
+    """Role of a user: books reservations, manages those of all users, or also manages users."""
 
     REQUESTER = "requester"
     OPERATOR = "operator"

@@ -33,12 +33,12 @@ class Cbq(Model):
     """The least number of packets that a class may send at once in the long run."""
 
     token_bucket: StrictBool = True
-    """Whether a token bucket with the root's rate stands before the driver, which then also runs at
+    """With `true`, a token bucket with the root's rate precedes the driver, which then also runs at
     every tick."""
 
     efficient: StrictBool = False
-    """Whether a class that may borrow sends if all classes are over their limits."""
+    """With `true`, a class that may borrow sends even if all classes are over their limits."""
 
     kick: StrictBool = True
-    """Whether the driver takes the next packet when a transmission ends. If not, it runs only when
-    a packet arrives, when a class wakes up and at ticks."""
+    """With `true`, the driver takes the next packet when a transmission ends. With `false`, it runs
+    only when a packet arrives, when a class wakes up and at ticks."""

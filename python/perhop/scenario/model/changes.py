@@ -24,7 +24,7 @@ class PoliceChange(Model):
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is set, by its name in `Police`."""
+        """Return the values that are set, by name in `Police`."""
         return {key: value for key, value in self if value is not None}
 
 
@@ -51,8 +51,8 @@ class Change(Model):
     """The link's new probability of loss."""
 
     state: Literal["up", "down"] | None = None
-    """Whether the link transmits. Routes follow at once; packets before a link that is down wait
-    until it is up."""
+    """The state of the link. Routes change at once; packets wait before a link that is `down` until
+    it is `up`."""
 
     policy: Name | None = None
     """The new policy of `on`; ``none`` leaves the link's `queue`. Queued packets move to the new

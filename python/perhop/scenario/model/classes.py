@@ -41,7 +41,7 @@ class Shape(Model):
 
 
 class Match(Model):
-    """Which packets belong to a class: those that meet every condition given.
+    """Filter of a class: a packet belongs to the class if it meets every condition given.
 
     A condition that is a list is met by any of its elements. No condition at all, written ``any``,
     matches every packet.
@@ -116,7 +116,7 @@ def match_from_text(value: object) -> object:
 
 
 class Action(Model):
-    """What a policer does with packets: ``send``, ``drop``, or ``{remark: DSCP}``."""
+    """Action of a policer on packets: ``send``, ``drop``, or ``{remark: DSCP}``."""
 
     short_form: ClassVar[str] = "`send`, `drop`"
 
@@ -188,7 +188,7 @@ class Police(Model):
     """The size of the bucket of the peak rate in bytes."""
 
     colour_aware: StrictBool = False
-    """Whether the mark of a packet limits its colour: AFx2 exceeds at best, AFx3 violates (RFC
+    """With `true`, the DSCP of a packet limits its colour: AFx2 is yellow at best, AFx3 is red (RFC
     2597)."""
 
     conform: Action = SEND
@@ -240,7 +240,7 @@ class Class(Model):
     """The ceiling of its bandwidth, however much other classes leave unused."""
 
     borrow: StrictBool = True
-    """Whether the class may exceed its guarantee."""
+    """With `true`, the class may exceed its guarantee."""
 
     priority: Priority | None = None
     """``strict``: the class is served before every other class. A number from 0, first, to 7: the
@@ -262,7 +262,7 @@ class Class(Model):
     """Classes that divide the bandwidth of the class, instead of a queue."""
 
     unused: StrictBool = False
-    """Whether it is intended that no traffic of the scenario matches the class."""
+    """With `true`, perhop does not warn if no traffic of the scenario matches the class."""
 
     @property
     def effective_queue(self) -> Queue:
@@ -280,10 +280,10 @@ Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "altq-cbq"]
 
 
 class Policy(Model):
-    """How the end of a link treats packets, class by class; the first match decides."""
+    """Traffic classes at an end of a link; the first class that a packet matches decides."""
 
     scheduler: Scheduler | None = None
-    """How classes that are not strict share bandwidth. `wfq`, the default: weighted fair queueing
+    """Scheduler of the classes that are not strict. `wfq`, the default: weighted fair queueing
     (WF2Q+). `drr`: deficit round robin. `priority`: in the order of the classes. `link-sharing`:
     guarantees first, then borrowing by `priority`; the default if a class has a number there.
     `altq-cbq`: ALTQ's class-based queueing."""
@@ -295,7 +295,8 @@ class Policy(Model):
     """The classes in the order of matching; the last one matches ``any``."""
 
     unused: StrictBool = False
-    """Whether it is intended that no link uses the policy; `perhop lab policy` can attach it."""
+    """With `true`, perhop does not warn if no link uses the policy; `perhop lab policy` can attach
+    it."""
 
     def strict(self, class_: Class) -> bool:
         """Return whether a class of this policy is strict: served before all classes after it."""

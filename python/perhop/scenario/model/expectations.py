@@ -100,7 +100,7 @@ class Measured(Model):
 
     @property
     def metric(self) -> Metric:
-        """What is measured."""
+        """The metric."""
         return METRICS[self.named[0]]
 
     @property
@@ -110,7 +110,7 @@ class Measured(Model):
 
     @property
     def subject(self) -> str:
-        """What is measured, in words: ``throughput of priority during 62 s..90 s``."""
+        """The metric, its target and its time: ``throughput of priority during 62 s..90 s``."""
         during = f" during {format_window(self.during)}" if self.during else ""
         return f"{self.metric.label} of {self.target}{during}"
 
@@ -146,7 +146,7 @@ def _value_of_metric(value: object, info: ValidationInfo) -> int | None:
 
 
 class Expectation(Measured):
-    """What a run must show, for a verdict: bounds, or a value and how near to it."""
+    """A requirement on a run, for a verdict: bounds, or a value and a tolerance."""
 
     at_least: int | None = None
     """The lower bound, in the metric's unit."""

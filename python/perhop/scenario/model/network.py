@@ -123,11 +123,11 @@ ClassBandwidth = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much a queue holds.
+    """Limit of a queue.
 
     Attributes:
         amount: Packets, bytes or picoseconds, above zero.
-        unit: What `amount` counts. A queue limited in time holds the bytes that drain in that time
+        unit: Unit of `amount`. A queue limited in time holds the bytes that drain in that time
             at the rate it is guaranteed.
     """
 
@@ -198,7 +198,7 @@ QueueLimit = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What layer 2 adds to every packet.
+    """Layer-2 overhead of every packet.
 
     Attributes:
         size: Bytes added to a packet; with `cells`, bytes added before it is cut into cells.

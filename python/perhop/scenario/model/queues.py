@@ -39,7 +39,7 @@ class _Discipline(Model):
     """The limit of the queue if none is set."""
 
     random: ClassVar[bool]
-    """Whether the discipline uses random numbers."""
+    """True if the discipline uses random numbers."""
 
     def aim(self, limit: Limit) -> Limit:
         """Return the long-run queue length that the discipline permits, `limit` at most."""
@@ -68,15 +68,15 @@ class Red(_Discipline):
     """The weight of the current length in the average."""
 
     gentle: StrictBool = True
-    """Whether the probability rises to 1 between `max` and twice `max`; if not, all packets above
-    `max` are dropped."""
+    """With `true`, the drop probability rises to 1 between `max` and twice `max`. With `false`, all
+    packets above `max` are dropped."""
 
     ecn: StrictBool = True
-    """Whether ECN-capable packets are marked instead of dropped at random."""
+    """With `true`, ECN-capable packets are marked instead of dropped at random."""
 
     harddrop: StrictBool = True
-    """Whether ECN-capable packets are dropped, and not marked, where all packets are dropped (RFC
-    3168, section 7)."""
+    """With `true`, ECN-capable packets are dropped, and not marked, where all packets are dropped
+    (RFC 3168, section 7)."""
 
     packet: PacketSize = 1000
     """The size of a typical packet: the unit of idle time, and of lengths if thresholds are in
@@ -137,7 +137,7 @@ class Wred(_Discipline):
     """The weight of the current length in the average: 2 to the power of -9."""
 
     ecn: StrictBool = False
-    """Whether ECN-capable packets are marked instead of dropped at random."""
+    """With `true`, ECN-capable packets are marked instead of dropped at random."""
 
     packet: PacketSize = 1000
     """The size of a typical packet: the unit of idle time, and of lengths if thresholds are in
@@ -155,7 +155,7 @@ class _Codel(_Discipline):
     long round-trip time."""
 
     ecn: StrictBool = True
-    """Whether ECN-capable packets are marked instead of dropped."""
+    """With `true`, ECN-capable packets are marked instead of dropped."""
 
     def aim(self, limit: Limit) -> Limit:
         """Return the target of the delay."""
@@ -203,7 +203,8 @@ class Pie(_Discipline):
     """The time after an uncongested period in which no packets are dropped early."""
 
     ecn: StrictBool = True
-    """Whether ECN-capable packets are marked instead of dropped, up to a probability of 0.1."""
+    """With `true`, ECN-capable packets are marked instead of dropped, up to a probability of
+    0.1."""
 
     def aim(self, limit: Limit) -> Limit:
         """Return the target of the delay."""

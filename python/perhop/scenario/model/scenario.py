@@ -25,7 +25,7 @@ from perhop.units import SECOND
 
 
 class Report(Model):
-    """How results are laid out."""
+    """Settings of the results."""
 
     interval: PositiveDuration = SECOND
     """The time between two reports of a flow."""

@@ -145,10 +145,10 @@ class TcpSettings(Model):
     others (draft-briscoe-iccrg-prague-congestion-control)."""
 
     hystart: StrictBool | Literal["linux"] = True
-    """Whether CUBIC leaves slow start before the queue is full. With `true`, it leaves its first
-    slow start when the round-trip time rises (HyStart++, RFC 9406). With `linux`, it leaves every
-    slow start when the round-trip time rises or acknowledgements arrive in long trains (Ha and
-    Rhee, Taming the elephants, 2011). Other congestion controls do not use it."""
+    """With `true`, CUBIC leaves its first slow start when the round-trip time rises, before the
+    queue is full (HyStart++, RFC 9406). With `linux`, it leaves every slow start when the
+    round-trip time rises or acknowledgements arrive in long trains (Ha and Rhee, Taming the
+    elephants, 2011). Other congestion controls do not use it."""
 
     cubic: Literal["rfc9438", "linux"] = "rfc9438"
     """The growth of CUBIC's window: that of RFC 9438, or that of Linux. In Linux, the Reno-friendly
@@ -161,8 +161,8 @@ class TcpSettings(Model):
     causes no further reduction, and slow start grows by all acknowledged data."""
 
     reno_friendly: StrictBool = True
-    """Whether CUBIC's window grows at least as fast as Reno's would (RFC 9438, section 4.3). Other
-    congestion controls do not use it."""
+    """With `true`, CUBIC's window grows at least as fast as Reno's would (RFC 9438, section 4.3).
+    Other congestion controls do not use it."""
 
     window: WindowSize | None = None
     """The send and the receive window; by default 4 MiB."""
@@ -174,46 +174,46 @@ class TcpSettings(Model):
     """The window that the receiver offers, instead of `window`."""
 
     autotuning: StrictBool = False
-    """Whether the receive window follows the rate of arrivals, as in Linux: from 64 KiB to 3.75
-    MiB. The send buffer holds twice the congestion window, up to Linux's maximum of 4 MiB."""
+    """With `true`, the receive window follows the rate of arrivals, as in Linux: from 64 KiB to
+    3.75 MiB. The send buffer holds twice the congestion window, up to Linux's maximum of 4 MiB."""
 
     window_scaling: StrictBool = True
-    """Whether windows may exceed 65535 B (RFC 7323)."""
+    """With `true`, windows may exceed 65535 B (RFC 7323)."""
 
     mss: SegmentSize = 1460
     """The payload of a full segment."""
 
     sack: StrictBool = True
-    """Whether selective acknowledgements are used (RFC 2018); without them, recovery is that of
-    NewReno (RFC 6582)."""
+    """With `true`, the receiver sends selective acknowledgements (RFC 2018). With `false`, recovery
+    is that of NewReno (RFC 6582)."""
 
     dsack: StrictBool | None = None
-    """Whether selective acknowledgements report duplicates (RFC 2883); by default, if losses are
-    detected by time."""
+    """With `true`, selective acknowledgements report duplicates (RFC 2883); by default, if losses
+    are detected by time."""
 
     loss_detection: Literal["sack", "rack"] | None = None
-    """Whether losses are detected by counting SACKed segments (RFC 6675) or by time, with a tail
-    loss probe (RACK-TLP, RFC 8985). By default `rack` for BBR and Prague with `sack`, otherwise
-    `sack`."""
+    """The detection of losses: `sack` counts SACKed segments (RFC 6675); `rack` measures time and
+    sends tail loss probes (RACK-TLP, RFC 8985). By default `rack` for BBR and Prague with `sack`,
+    otherwise `sack`."""
 
     adaptive_reordering: StrictBool = False
-    """Whether the duplicate threshold follows the reordering that is observed; only with
+    """With `true`, the duplicate threshold follows the observed reordering; only with
     `loss_detection: sack`."""
 
     undo: StrictBool = True
-    """Whether the reaction to a spurious loss is undone, as detected by `timestamps` (Eifel, RFC
-    3522) or `dsack`."""
+    """With `true`, the sender undoes its response to a spurious loss, which it detects by
+    `timestamps` (Eifel, RFC 3522) or `dsack`."""
 
     frto: StrictBool = True
-    """Whether a timeout is undone if the next acknowledgements show that it was spurious (F-RTO,
-    RFC 5682); only with `undo`."""
+    """With `true`, the sender undoes a timeout if the next acknowledgements show that it was
+    spurious (F-RTO, RFC 5682); only with `undo`."""
 
     prr: StrictBool = False
-    """Whether recovery uses proportional rate reduction (RFC 9937); only with `sack`."""
+    """With `true`, recovery uses proportional rate reduction (RFC 9937); only with `sack`."""
 
     timestamps: StrictBool = False
-    """Whether every segment has timestamps (RFC 7323): 12 bytes in addition to the payload, so that
-    an `mss` of 1448 B fills an Ethernet frame."""
+    """With `true`, every segment has timestamps (RFC 7323): 12 bytes in addition to the payload, so
+    that an `mss` of 1448 B fills an Ethernet frame."""
 
     initial_window: Packets = 10
     """The congestion window of a new connection (RFC 6928)."""
@@ -230,29 +230,29 @@ class TcpSettings(Model):
     """The longest delay of an acknowledgement by the receiver; 0 s for none."""
 
     quick_acks: StrictBool = False
-    """Whether the receiver acknowledges as in Linux. It acknowledges segments that arrive within 50
-    us together. It acknowledges at once: the first segments of a connection, segments after a
-    duplicate or a pause, and those that open its window. Other acknowledgements have a delay that
-    follows the arrivals. During a gap, after the first three, it acknowledges at most once per
-    millisecond."""
+    """With `true`, the receiver acknowledges as in Linux. It acknowledges segments that arrive
+    within 50 us together. It acknowledges at once: the first segments of a connection, segments
+    after a duplicate or a pause, and those that open its window. Other acknowledgements have a
+    delay that follows the arrivals. During a gap, after the first three, it acknowledges at most
+    once per millisecond."""
 
     limited_transmit: StrictBool = True
-    """Whether the first duplicate acknowledgements trigger new data (RFC 3042)."""
+    """With `true`, the first duplicate acknowledgements trigger new data (RFC 3042)."""
 
     ecn: EcnMode | None = None
-    """The use of ECN: whether routers may mark data instead of dropping it, and how the receiver
-    reports marks. `classic`: one congestion signal per round trip (RFC 3168). `dctcp`: each
-    acknowledgement reports whether the data that it covers was marked (RFC 8257). `accurate`: the
-    number of marked packets (RFC 9768). By default off, unless the congestion control needs it."""
+    """The mode of ECN, with which routers may mark data instead of dropping it. `classic`: one
+    congestion signal per round trip (RFC 3168). `dctcp`: each acknowledgement reports whether the
+    data that it covers was marked (RFC 8257). `accurate`: acknowledgements report the number of
+    marked packets (RFC 9768). By default off, unless the congestion control needs it."""
 
     small_queues: StrictBool = True
-    """Whether the sender limits its data in the queue of its host's interface: to what is sent in
+    """With `true`, the sender limits its data in the queue of its host's interface: to the data of
     one millisecond, but at least two super-segments of segmentation offload (TCP small queues,
     since Linux 3.6)."""
 
     pacing: StrictBool | None = None
-    """Whether segments are spread over the round trip; by default, if the congestion control needs
-    it."""
+    """With `true`, the sender paces segments over the round trip; by default, if the congestion
+    control needs it."""
 
 
 class Tcp(TcpSettings):

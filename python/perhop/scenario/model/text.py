@@ -66,18 +66,18 @@ class Text:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """What a file may say."""
+        """Return the JSON Schema of the text."""
         del schema, handler
         return dict(self.schema)
 
 
 def refusal(value: object) -> str:
-    """What a message says of a YAML value of the wrong kind."""
+    """Return the words of a message for a YAML value of the wrong kind."""
     return "has no value" if value is None else f"{kind_of(value)} is not allowed here"
 
 
 def kind_of(value: object) -> str:
-    """What a message calls a YAML value of the wrong kind."""
+    """Return the name in messages of a YAML value of the wrong kind."""
     match value:
         case None:
             return "`null`"

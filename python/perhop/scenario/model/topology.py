@@ -48,20 +48,21 @@ class Node(Model):
     """Its IPv4 address; by default the next free one from 10.0.0.1, in the order of the file."""
 
     balance: Literal["per-flow", "per-destination", "per-packet"] = "per-flow"
-    """How the node chooses among next hops of equal cost: by a hash of addresses, ports and
-    protocol, by a hash of the destination's address, or in turn."""
+    """Load balancing among next hops of equal cost: by a hash of addresses, ports and protocol, by
+    a hash of the destination's address, or in turn."""
 
     backpressure: StrictBool = True
-    """Whether the queue of a host's interface holds up the host's senders, as in Linux, where
+    """With `true`, the queue of a host's interface holds up the host's senders, as in Linux, where
     sockets are charged for packets in it. With `false` they send without regard to the queue."""
 
     offload: StrictBool = True
-    """Whether a host's device computes checksums and segments data, as network cards do; captures
-    inside the host then show unsegmented data without checksums. In `emu` and labs only."""
+    """With `true`, a host's device computes checksums and segments data, as network cards do;
+    captures inside the host then show unsegmented data without checksums. In `emu` and labs
+    only."""
 
     icmp_errors: StrictBool = True
-    """Whether the node sends ICMP errors: if the time to live expires, if there is no route to the
-    destination, or if the port is closed."""
+    """With `true`, the node sends ICMP errors: if the time to live expires, if there is no route to
+    the destination, or if the port is closed."""
 
     icmp_interval: Duration = 0
     """The least time between two ICMP errors, after a burst of `icmp_burst`."""
@@ -70,7 +71,7 @@ class Node(Model):
     """The number of ICMP errors that may be sent at once; 1 unless set."""
 
     remark: Marking = ()
-    """How the node remarks packets that it receives over any link; a link's `remark` has
+    """Remarking of packets that the node receives over any link; a link's `remark` has
     precedence."""
 
     @model_validator(mode="before")
@@ -104,7 +105,7 @@ class Reorder(Model):
 
 
 class Reservable(Model):
-    """What of a link, in each direction, can be reserved.
+    """Reservable bandwidth of a link, in each direction.
 
     Written ``50%``, ``2 Gbps`` or ``{total: 50%, classes: {gold: 20%}}``.
     """
@@ -183,10 +184,10 @@ class Link(Model):
     """The bandwidth that `perhop reserve` may book, in each direction; none by default."""
 
     remark: dict[Name, Marking] = Field(default_factory=dict)
-    """How an end remarks packets that it receives over the link, by node."""
+    """Remarking of packets that an end receives over the link, by node."""
 
     def capacity(self, node: str) -> int:
-        """What `node` can send into the link, in bits per second."""
+        """Return the rate at which `node` can send into the link, in bits per second."""
         shape = self.shape.get(node)
         return self.rate if shape is None else min(self.rate, shape.rate.of(self.rate))
 

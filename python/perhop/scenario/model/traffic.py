@@ -78,9 +78,9 @@ class Udp(Model):
     """The datagrams one by one, instead of `rate`, `size`, `pattern`, `sizes` and `bursts`."""
 
     when_full: WhenFull = "wait"
-    """What the sender does if its host cannot take a datagram. ``wait``: it waits for room in its
-    socket's buffer, as Linux programs do that send to a blocking socket. A duration: it tries again
-    after this time if the queue of its interface is full, as BSD programs do after ENOBUFS.
+    """Behaviour of the sender if its host cannot take a datagram. ``wait``: it waits for room in
+    its socket's buffer, as Linux programs do that send to a blocking socket. A duration: it tries
+    again after this time if the queue of its interface is full, as BSD programs do after ENOBUFS.
     ``drop``: the datagram is lost."""
 
     ecn: Literal["ect0", "ect1"] | None = None
@@ -206,11 +206,11 @@ class Ping(Model):
 
     @property
     def requests(self) -> int:
-        """How many requests it sends in the time `every`, at most."""
+        """Return the maximum number of requests in each interval `every`."""
         return self.train * (1 + self.ttl[1] - self.ttl[0])
 
     start: Duration = 0
     """The time of the first request."""
 
     stop: Duration | None = None
-    """When the requests end; by default the end of the scenario."""
+    """The end of the requests; by default the end of the scenario."""

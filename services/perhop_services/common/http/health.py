@@ -112,7 +112,7 @@ class Health:
     "/healthz", responses={503: {"description": "A part does not work; the answer names it"}}
 )
 def health(request: Request, response: Response) -> dict[str, Any]:
-    """Whether the threads of the service and the database work. Needs no login."""
+    """Report whether the threads of the service and the database work. Needs no login."""
     found: Health = request.app.state.health
     troubles = found.troubles()
     well = not any(troubles.values())
