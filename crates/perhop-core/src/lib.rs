@@ -1,9 +1,11 @@
-//! The basic types of all other crates of perhop: units, DSCPs, packets, random streams.
+//! The basic types of all other crates of perhop: units, token buckets, DSCPs, packets, random
+//! streams.
 //!
 //! Quantities are newtypes over integers, and only operations that make physical sense compile:
 //! [`Bytes`] divided by a [`Rate`] is a [`Duration`]. Time is counted in picoseconds, which is
 //! exact at 100 Gb/s (a bit lasts 10 ps) and lasts 213 days in a `u64`.
 
+mod bucket;
 mod distances;
 mod dscp;
 mod elastic;
@@ -16,6 +18,7 @@ mod random;
 pub mod spelling;
 mod units;
 
+pub use bucket::{Instant, TokenBucket, Tokens};
 pub use distances::distances;
 pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use elastic::Elastic;

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
+use perhop_core::{Bytes, Rate, TokenBucket};
 use perhop_socket::{Batch, Epoll, Event, Interest, Nanos, Socket, monotonic, realtime};
 
 use crate::message::{MAX_RECORDS, Message, Token};
@@ -29,8 +30,8 @@ const IDLE: Nanos = 30_000_000_000;
 const TURN: Nanos = 100_000_000;
 /// How far a session may be ahead of the greatest rate: packets come together if the network, or
 /// this host, was busy.
-const AHEAD_S: f64 = 0.25;
-const AHEAD_BYTES: f64 = 256e3;
+const AHEAD_MS: u64 = 250;
+const AHEAD_BYTES: u64 = 256_000;
 
 struct Session {
     token: Token,
@@ -40,21 +41,25 @@ struct Session {
     last: Nanos,
     train: u32,
     arrivals: Vec<(u32, u64)>,
-    /// Bytes that it has sent, and of them those that are ahead of the greatest rate.
+    /// Bytes that it has sent.
     bytes: u64,
-    ahead: f64,
+    bucket: TokenBucket<Nanos>,
 }
 
 impl Session {
     /// Counts a packet; returns whether the session is within the limits.
     fn count(&mut self, limits: &Limits, now: Nanos, bytes: u64) -> bool {
-        let rate = limits.max_bps as f64 / 8.0;
-        let passed = now.saturating_sub(self.last) as f64 / 1e9;
         self.last = now;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.ahead = f64::max(self.ahead - rate * passed, 0.0) + bytes as f64;
-        self.bytes <= limits.max_bytes && self.ahead <= AHEAD_BYTES + AHEAD_S * rate
+        self.bytes <= limits.max_bytes && self.bucket.take_at(now, Bytes::new(bytes))
     }
+}
+
+/// Returns the bucket of a session, full.
+fn bucket(limits: &Limits) -> TokenBucket<Nanos> {
+    let rate = limits.max_bps.max(1);
+    let burst = (rate / 8_000).saturating_mul(AHEAD_MS).saturating_add(AHEAD_BYTES);
+    TokenBucket::new(Rate::new(rate).expect("not zero"), Bytes::new(burst))
 }
 
 /// Bytes of the IP and UDP headers of packets to or from an address.
@@ -166,7 +171,7 @@ fn take(
             train: 0,
             arrivals: Vec::new(),
             bytes: 0,
-            ahead: 0.0,
+            bucket: bucket(limits),
         };
         let session = sessions.entry(from).or_insert_with(fresh);
         match (session.nonce == nonce, session.proved) {

@@ -4,8 +4,8 @@
 //! argument, and its caller owns the link. The crate reads from the bottom up:
 //!
 //! * [`Fifo`] is a queue with a [`Limit`];
-//! * [`TokenBucket`] is the arithmetic of rates and bursts;
-//! * [`Policer`] measures a stream against one or two rates, and [`Shaper`] limits it to one;
+//! * [`Policer`] measures a stream against one or two rates, and [`Shaper`] limits it to one, both
+//!   by a [`TokenBucket`](perhop_core::TokenBucket);
 //! * [`Red`], [`Codel`], [`FqCodel`], [`Pie`] and [`DualPi2`] drop or mark packets before they are
 //!   full;
 //! * [`Classifier`] decides which class a packet belongs to;
@@ -18,7 +18,6 @@
 //! * [`Queue`] is any of these, selected when a scenario is compiled, and [`QueueConfig`] has the
 //!   settings of one without classes.
 
-mod bucket;
 mod cbq;
 mod class;
 mod classes;
@@ -37,7 +36,6 @@ mod wf2q;
 
 use perhop_core::{Bytes, Packet, Time};
 
-pub use bucket::{TokenBucket, Tokens};
 pub use cbq::{Cbq, CbqClassKind, CbqConfig, CbqSpec};
 pub use class::{Class, Reserved};
 pub use classes::{ClassService, ClassSpec, Classes};

@@ -15,10 +15,10 @@
 //! Classes are in heaps by their tags, and those that are not green in one by the time at which
 //! they will be, so that the cost of a decision is logarithmic in their number.
 
-use perhop_core::{Bytes, Rate, Time};
+use perhop_core::{Bytes, Rate, Time, TokenBucket};
 
+use crate::Weight;
 use crate::heap::Heap;
-use crate::{TokenBucket, Weight};
 
 /// Priority among borrowing classes: the lowest number borrows first.
 pub type Priority = u8;

@@ -1,8 +1,6 @@
 //! Policers: token buckets that measure packets and do not queue them.
 
-use perhop_core::{Bytes, Dscp, Rate, Time};
-
-use crate::TokenBucket;
+use perhop_core::{Bytes, Dscp, Rate, Time, TokenBucket};
 
 /// Verdict of a policer, from best to worst: green, yellow and red in RFC 2697.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! A shaper: a token bucket that delays packets.
 
-use perhop_core::{Bytes, Packet, Rate, Time};
+use perhop_core::{Bytes, Packet, Rate, Time, TokenBucket};
 
-use crate::{Dequeue, Discipline, Ledger, Pass, TokenBucket};
+use crate::{Dequeue, Discipline, Ledger, Pass};
 
 /// Limits a queue to `burst + rate · t` IP bytes in any time t, exactly, and sends each packet as
 /// soon as that allows.

@@ -3,39 +3,29 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use perhop_core::{Bytes, Rate, TokenBucket};
 use perhop_socket::Nanos;
 
-const SECOND: u64 = 1_000_000_000;
 /// Maximum number of sources with a bucket.
 const SOURCES: usize = 4096;
 
-/// Token bucket of packets, which holds the packets of a tenth of a second, or 20.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    /// Theoretical arrival time, as in the generic cell rate algorithm (GCRA).
-    full_at: Nanos,
-}
+/// Tokens of a packet.
+const PACKET: Bytes = Bytes::new(1);
 
-impl Bucket {
-    /// Takes a packet at `rate` packets per second. Returns whether the bucket had one.
-    fn take(&mut self, now: Nanos, rate: u32) -> bool {
-        let (each, depth) = (SECOND / u64::from(rate.max(1)), u64::from((rate / 10).max(20)));
-        let full_at = self.full_at.max(now) + each;
-        let allowed = rate > 0 && full_at <= now + depth * each;
-        if allowed {
-            self.full_at = full_at;
-        }
-        allowed
-    }
+/// Returns a bucket of packets, which holds the packets of a tenth of a second, or 20; `None` if
+/// there are none.
+fn bucket(rate: u32) -> Option<TokenBucket<Nanos>> {
+    let burst = Bytes::new((rate / 10).max(20).into());
+    Some(TokenBucket::new(Rate::new(u64::from(rate) * 8)?, burst))
 }
 
 /// Limits in packets per second, for each source address and for all.
 #[derive(Debug)]
 pub(super) struct Limits {
-    source_rate: u32,
-    rate: u32,
-    all: Bucket,
-    sources: HashMap<IpAddr, Bucket>,
+    /// The bucket of a new source.
+    source: Option<TokenBucket<Nanos>>,
+    all: Option<TokenBucket<Nanos>>,
+    sources: HashMap<IpAddr, TokenBucket<Nanos>>,
     /// Time of the last removal of idle sources.
     swept: Nanos,
 }
@@ -46,7 +36,8 @@ const SWEEP_EVERY: Nanos = 100_000_000;
 
 impl Limits {
     pub(super) fn new(source_rate: u32, rate: u32) -> Self {
-        Self { source_rate, rate, all: Bucket { full_at: 0 }, sources: HashMap::new(), swept: 0 }
+        let (source, all) = (bucket(source_rate), bucket(rate));
+        Self { source, all, sources: HashMap::new(), swept: 0 }
     }
 
     /// Returns whether a packet of a source may be answered now. With too many sources, packets of
@@ -55,14 +46,18 @@ impl Limits {
         if self.sources.len() >= SOURCES && !self.sources.contains_key(&source) {
             if now.saturating_sub(self.swept) >= SWEEP_EVERY {
                 self.swept = now;
-                self.sources.retain(|_, bucket| bucket.full_at > now);
+                self.sources.retain(|_, bucket| {
+                    let _ = bucket.fill(now);
+                    !bucket.is_full()
+                });
             }
             if self.sources.len() >= SOURCES {
                 return false;
             }
         }
-        let bucket = self.sources.entry(source).or_insert(Bucket { full_at: 0 });
-        bucket.take(now, self.source_rate) && self.all.take(now, self.rate)
+        let (Some(new), Some(all)) = (&self.source, &mut self.all) else { return false };
+        let bucket = self.sources.entry(source).or_insert_with(|| new.clone());
+        bucket.take_at(now, PACKET) && all.take_at(now, PACKET)
     }
 }
 
@@ -97,7 +92,7 @@ mod tests {
         let mut limits = Limits::new(10, 1_000_000);
         answered(&mut limits, 200_000);
         assert_eq!(limits.sources.len(), SOURCES);
-        assert!(limits.allow(Ipv4Addr::LOCALHOST.into(), 10 * SECOND));
+        assert!(limits.allow(Ipv4Addr::LOCALHOST.into(), 10_000_000_000));
         assert!(limits.sources.len() <= SOURCES);
     }
 }
