@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use perhop_traffic::Job;
+use perhop_traffic::{Allowance, AllowanceLimits, Job};
 use serde::{Deserialize, Serialize};
 
 use crate::options::{self, Arguments, Opt};
@@ -11,14 +11,13 @@ use crate::options::{self, Arguments, Opt};
 /// Maximum number of marks and cuts of a job.
 const MOST_MARKS: usize = 1_000_000;
 
-/// Limits that an agent's owner sets. Each limit is for one session, unless stated otherwise;
-/// `None` is no limit.
+/// Limits that an agent's owner sets, for the whole agent or for one session; `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Rate at which a session sends, in bit/s.
+    /// Rate at which the agent sends, in bit/s.
     pub rate: Option<u64>,
-    /// Bytes that a session sends.
+    /// Bytes that the agent sends in any 24 hours.
     pub volume: Option<u64>,
     /// Duration of a run, in nanoseconds.
     pub duration: Option<u64>,
@@ -26,7 +25,7 @@ pub struct Limits {
     pub flows: u64,
     /// Number of simultaneous sessions.
     pub sessions: u64,
-    /// Probes per second to unproved addresses, which have not proved that they want data.
+    /// Probes per second of the agent to addresses that have not proved that they want data.
     pub ping_rate: u32,
     /// Time without a message of the controller after which its session ends, in nanoseconds.
     pub silence: u64,
@@ -51,9 +50,9 @@ pub const OPTIONS: [Opt; 7] = [
     Opt {
         name: "--max-rate",
         value: "RATE",
-        help: "rate at which a session sends; none: no limit (1 Gbps)",
+        help: "rate at which the agent sends; none: no limit (1 Gbps)",
     },
-    Opt { name: "--max-volume", value: "SIZE", help: "bytes that a session sends (1 TB)" },
+    Opt { name: "--max-volume", value: "SIZE", help: "bytes that the agent sends in 24 h (1 TB)" },
     Opt { name: "--max-duration", value: "TIME", help: "duration of a run (1 h)" },
     Opt { name: "--max-flows", value: "N", help: "streams and pings of a session (1000)" },
     Opt { name: "--max-sessions", value: "N", help: "simultaneous sessions (4)" },
@@ -110,6 +109,12 @@ impl Limits {
             ping_rate: arguments.value("--max-ping-rate", ping_rate)?.unwrap_or(usual.ping_rate),
             silence: arguments.value("--silence", silence)?.unwrap_or(usual.silence),
         })
+    }
+
+    /// Returns what all traffic of an agent with these limits may send together.
+    pub fn allowance(&self) -> Allowance {
+        let Self { rate, volume, ping_rate, .. } = *self;
+        Allowance::new(AllowanceLimits { rate, volume, ping_rate: Some(ping_rate) })
     }
 
     /// Checks the duration, flows and intervals that a job declares. Its traffic is limited while

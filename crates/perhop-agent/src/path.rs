@@ -20,7 +20,7 @@ pub const RESPONDER: Opt = Opt {
 const SESSIONS: usize = 1 << 10;
 
 /// Starts the responders that the owner asks for. They answer as long as the process lives. The
-/// limits of rate, volume and number of the agent's sessions are those of each responder's, too.
+/// agent's limits of rate, volume and sessions hold for what its senders send.
 ///
 /// # Errors
 /// The exit code of the process, after what is wrong was reported.

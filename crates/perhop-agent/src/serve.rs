@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use perhop_socket::{Nanos, clock_quality, monotonic};
+use perhop_traffic::Allowance;
 use rustls::ServerConfig;
 use thiserror::Error;
 
@@ -75,6 +76,8 @@ pub struct Agent {
     pub limits: Limits,
     /// True if threads of a run may have real-time priority.
     pub real_time: bool,
+    /// What all its sessions and servers may send together.
+    pub allowance: Allowance,
     /// Facts about the agent and its host.
     pub host: HostFacts,
     tls: Arc<ServerConfig>,
@@ -165,6 +168,7 @@ impl Server {
         let listener =
             TcpListener::bind(listen).map_err(|error| ServeError::Listen(listen, error))?;
         let agent = Agent {
+            allowance: limits.allowance(),
             limits,
             real_time,
             host: host(),
@@ -431,10 +435,11 @@ fn server(arguments: &[String]) -> Result<(Server, Others), ExitCode> {
     };
     let identity = path.and_then(|path| key::open(&path)).map_err(|error| failed(&error))?;
     path::respond("serve", &arguments, &limits)?;
-    let clients = iperf3::settings("serve", &arguments, "--iperf3", (&limits).into())?;
+    let mut clients = iperf3::settings("serve", &arguments, "--iperf3", (&limits).into())?;
     let real_time = arguments.has(REAL_TIME.name);
     let settings = Settings { identity, allowed, listen, limits, real_time };
     let server = Server::new(settings).map_err(|error| failed(&error))?;
+    clients.allowance = server.agent.allowance.clone();
     let reflectors = stamp::reflectors("serve", &arguments, "--stamp", &Default::default())?;
     let clients = (!clients.listen.is_empty()).then(|| iperf3::Server::start(clients));
     let clients = clients.transpose().map_err(|error| failed(&error))?;

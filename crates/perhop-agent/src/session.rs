@@ -261,12 +261,14 @@ impl Session {
             let text = format!("the agent has {most} sessions already (--max-sessions)");
             Refusal::new(ErrorCode::Busy, text)
         })?;
-        let Limits { rate, volume, duration, ping_rate, .. } = self.agent.limits;
+        let Limits { duration, volume, .. } = self.agent.limits;
+        if let (Some(volume), true) = (volume, self.agent.allowance.is_spent(monotonic())) {
+            let text = format!("the agent has sent {volume} B within 24 h (--max-volume)");
+            return Err(Refusal::new(ErrorCode::Limit, text));
+        }
         let limits = perhop_traffic::Limits {
-            rate,
-            volume,
             duration: duration.map(|nanos| Duration::from_picos(nanos.saturating_mul(1_000))),
-            ping_rate: Some(ping_rate),
+            allowance: self.agent.allowance.clone(),
         };
         let traffic = Traffic::with_limits(&job, &|_| Ok(()), limits)
             .map_err(|error| Refusal::new(ErrorCode::Job, error.to_string()))?;

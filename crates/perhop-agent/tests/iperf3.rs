@@ -48,7 +48,8 @@ impl Drop for Folder {
 fn serve(at: &str, limits: Limits, records: Option<&Path>) -> (Server, SocketAddr) {
     let listen = vec![at.parse().unwrap()];
     let records = records.map(Path::to_owned);
-    let server = Server::start(Settings { listen, limits, records, same_clock: false }).unwrap();
+    let server =
+        Server::start(Settings { listen, limits, records, ..Settings::default() }).unwrap();
     let address = server.addresses()[0];
     (server, address)
 }

@@ -103,8 +103,8 @@ fn what_is_sent_stays_within_the_limits() {
         assert!(delivered <= 640_000, "{flow}: {delivered} B in 2 s at 2 Mb/s");
         assert!(delivered >= 300_000, "{flow}: {delivered} B in 2 s at 2 Mb/s");
     }
-    let little = Agent::start(&public, &["--max-volume", "100 kB"]);
     for flow in [udp("fast", 26_013, 20_000_000), tcp("bulk", 26_014)] {
+        let little = Agent::start(&public, &["--max-volume", "100 kB"]);
         let live = run(&job(10, std::slice::from_ref(&flow), &[]), &little, &b, &key);
         let delivered = live.delivered()[0];
         assert!((50_000..=100_000).contains(&delivered), "{flow}: {delivered} B of 100 kB");

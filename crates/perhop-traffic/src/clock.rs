@@ -30,13 +30,23 @@ impl Clock {
 
     /// Returns the nanoseconds since the start of the scenario; zero before it.
     pub fn now(&self) -> Nanos {
-        monotonic().saturating_sub(self.zero())
+        self.at_instant(monotonic())
+    }
+
+    /// Returns the instant of the monotonic clock at which this clock shows `at`.
+    pub fn instant(&self, at: Nanos) -> Nanos {
+        self.zero().saturating_add(at)
+    }
+
+    /// Returns the time of this clock at an instant of the monotonic clock.
+    pub fn at_instant(&self, instant: Nanos) -> Nanos {
+        instant.saturating_sub(self.zero())
     }
 
     /// Returns the instant of the monotonic clock at which this clock shows `at`, but at most
     /// [`MAX_SLEEP`] from now, so that no thread sleeps longer.
     pub fn wake(&self, at: Nanos) -> Nanos {
-        self.zero().saturating_add(at).min(monotonic() + MAX_SLEEP)
+        self.instant(at).min(monotonic() + MAX_SLEEP)
     }
 
     /// Sleeps until the scenario begins, or the run ends. Before the start, [`now`](Self::now) is

@@ -10,6 +10,7 @@
 //! Input is not trusted. A datagram counts if it has the addresses of a stream, the tag of this run
 //! and a number that was sent. All others count as packets from unknown senders.
 
+mod allowance;
 mod budget;
 mod clock;
 mod collector;
@@ -34,6 +35,7 @@ mod tcp;
 mod traffic;
 mod udp;
 
+pub use allowance::{Allowance, AllowanceLimits, Grant};
 pub use collector::Collector;
 pub use error::{ReadingsError, TrafficError};
 pub use job::{Job, NodeJob, Timers};

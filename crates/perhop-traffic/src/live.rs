@@ -6,6 +6,8 @@ use perhop_core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::allowance::Allowance;
+
 /// Agreement between processes that have different ends of the same flows.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -69,17 +71,11 @@ impl From<Token> for String {
     }
 }
 
-/// Limits of the traffic that a [`Traffic`](crate::Traffic) sends, independent of its job. `None`
-/// is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Limits of the traffic that a [`Traffic`](crate::Traffic) sends, independent of its job.
+#[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Bits per second of all flows and pings: payload, and the headers of datagrams and requests.
-    pub rate: Option<u64>,
-    /// Bytes of all flows and pings, counted as for `rate`.
-    pub volume: Option<u64>,
-    /// Duration after the start in which sending is allowed.
+    /// Duration after the start in which sending is allowed; `None` is no limit.
     pub duration: Option<Duration>,
-    /// Packets per second of all pings to addresses that no flow of the run has proved. A request
-    /// of more than 1280 B counts as several packets.
-    pub ping_rate: Option<u32>,
+    /// What it may send together with all others that have a clone of this.
+    pub allowance: Allowance,
 }

@@ -11,7 +11,6 @@ use perhop_net::IcmpError;
 use perhop_wire::{icmpv4, icmpv6};
 use perhop_workload::PingPlan;
 
-use crate::budget::Grant;
 use crate::clock::{nanos, time};
 use crate::icmp::{self, Numbered, Probe};
 use crate::open::probe_port;
@@ -180,10 +179,9 @@ impl PingState {
         let now = shared.clock.now();
         let header = if self.to.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
         let bytes = self.size as u64 + header;
-        let train = u64::from(train);
         let known = shared.proved.get().is_some_and(|proved| proved.contains(&self.to));
-        (known || shared.budget.may_ping(now, train * bytes.div_ceil(PACKET)))
-            && matches!(shared.budget.take(now, train * bytes, train * bytes), Grant::Bytes(_))
+        let packets = if known { 0 } else { u64::from(train) * bytes.div_ceil(PACKET) };
+        shared.budget.may_probe(&shared.clock, now, packets, u64::from(train) * bytes)
     }
 
     fn set_ttl(&self, socket: &Socket, ttl: u8) {

@@ -175,7 +175,7 @@ impl Proof {
             match end {
                 End::Source => {
                     by_address[0].insert((own, other), id);
-                    if let Some(rate) = shared.budget.limits().rate {
+                    if let Some(rate) = shared.budget.rate() {
                         let option = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
                         let _ = socket.set_bytes(option, &(rate / 8).max(1).to_ne_bytes());
                     }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::budget::Grant;
+use crate::allowance::Grant;
 use crate::shared::Shared;
 use perhop_socket::{Epoll, Event, Interest, Nanos, Socket};
 
@@ -111,7 +111,8 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                 epoll.remove(sender.as_fd())?;
                 continue;
             }
-            let allowed = match shared.budget.take(shared.clock.now(), 1, application.chunk()) {
+            let (now, chunk) = (shared.clock.now(), application.chunk());
+            let allowed = match shared.budget.take(&shared.clock, now, 1, chunk) {
                 Grant::Bytes(bytes) => bytes,
                 Grant::Wait(until) => {
                     epoll.change(sender.as_fd(), number as u64, Interest::Errors)?;

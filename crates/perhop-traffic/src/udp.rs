@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Duration, Time};
 use perhop_workload::Pattern;
 
-use crate::budget::Grant;
+use crate::allowance::Grant;
 use crate::clock::{nanos, time};
 use crate::payload::{self, Payload};
 use crate::shared::{Shared, StreamId};
@@ -116,7 +116,7 @@ impl Datagrams {
         if !self.allowed && !self.train.is_empty() {
             let header = if to_v4(shared, self.id) { IPV4_UDP } else { IPV6_UDP };
             let bytes = self.train.bytes() as u64 + header * self.train.len() as u64;
-            match shared.budget.take(now, bytes, bytes) {
+            match shared.budget.take(&shared.clock, now, bytes, bytes) {
                 Grant::Bytes(_) => self.allowed = true,
                 Grant::Wait(until) => return until,
                 Grant::Over => {

@@ -93,6 +93,10 @@ fn what_is_not_a_message_is_refused_with_its_place() {
         (r#"{"time":{"sent":1}} x"#, "trailing"),
         (r#"{"time":{"sent":-1}}"#, "time.sent"),
         (r#"{"time":{"sent":1,"when":2}}"#, "unknown field `when`"),
+        // No message raises a limit of the owner.
+        (r#"{"limits":{}}"#, "unknown variant `limits`"),
+        (r#"{"prepare":{"limits":{}}}"#, "unknown field `limits`"),
+        (r#"{"prepare":{"job":{"limits":{}}}}"#, "unknown field `limits`"),
         (r#"{"fire":{}}"#, "unknown variant `fire`"),
         (r#"{"stop":{},"start":{"zero":1}}"#, "expected"),
     ] {

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use perhop_socket::{Epoll, Event, Interest, Nanos, Socket, monotonic, sleep_until};
+use perhop_traffic::Allowance;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -203,7 +204,7 @@ impl Client {
     }
 
     fn run(mut self, streams: &mut [Stream]) -> Result<Outcome, ClientError> {
-        let mut room = Room::new();
+        let mut room = Room::new(&Allowance::default());
         let epoll = Epoll::new()?;
         epoll.add(self.control.as_fd(), 0, Interest::Readable)?;
         let zero = monotonic();

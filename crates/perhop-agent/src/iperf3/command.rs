@@ -144,5 +144,6 @@ pub(crate) fn settings(
     });
     let same_clock = given.last("--same-clock").is_some();
     let records = given.last("--records").map(PathBuf::from);
-    Ok(Settings { listen: addresses.collect::<Result<_, _>>()?, limits, records, same_clock })
+    let listen = addresses.collect::<Result<_, _>>()?;
+    Ok(Settings { listen, limits, records, same_clock, ..Settings::default() })
 }

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use perhop_socket::{Batch, Epoll, Event, Interest, Nanos, Socket, monotonic};
+use perhop_traffic::Allowance;
 
 use super::limits::Limits;
 use super::message::{COOKIE, Cookie, State};
@@ -37,6 +38,8 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Limits of the owner.
     pub limits: Limits,
+    /// What the tests may send, together with all other traffic of the process.
+    pub allowance: Allowance,
     /// Folder for records; `None` writes no records.
     pub records: Option<PathBuf>,
     /// True if all clients read the monotonic clock of this machine, for instance in its network

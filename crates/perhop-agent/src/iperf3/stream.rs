@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use perhop_socket::{Batch, Nanos, Socket, TcpInfo, Train, monotonic};
+use perhop_traffic::{Allowance, Grant};
 
 use super::datagram::Header;
 use super::meter::{Clocks, Delays, Meter};
@@ -30,12 +31,39 @@ pub(crate) struct Room {
     /// Buffer for discarded stream data, which is never written.
     discarded: Box<[MaybeUninit<u8>]>,
     batch: Option<Batch>,
+    /// What the streams may send, together with all other traffic of the process.
+    allowance: Allowance,
+    /// True once the volume of that is exhausted.
+    spent: bool,
 }
 
 impl Room {
-    pub fn new() -> Self {
-        let zeros = vec![0; WRITTEN].into_boxed_slice();
-        Self { zeros, discarded: Box::new_uninit_slice(TAKEN), batch: None }
+    pub fn new(allowance: &Allowance) -> Self {
+        Self {
+            zeros: vec![0; WRITTEN].into_boxed_slice(),
+            discarded: Box::new_uninit_slice(TAKEN),
+            batch: None,
+            allowance: allowance.clone(),
+            spent: false,
+        }
+    }
+
+    /// Returns whether no more may be sent.
+    pub fn is_spent(&self) -> bool {
+        self.spent
+    }
+
+    /// Takes at least `least` and at most `most` bytes from the allowance, or returns the instant
+    /// of the next attempt.
+    fn take(&mut self, now: Nanos, least: usize, most: usize) -> Result<usize, Nanos> {
+        match self.allowance.take(now, least as u64, most as u64) {
+            Grant::Bytes(bytes) => Ok(bytes as usize),
+            Grant::Wait(until) => Err(until),
+            Grant::Over => {
+                self.spent = true;
+                Err(Nanos::MAX)
+            }
+        }
     }
 }
 
@@ -49,6 +77,8 @@ pub(crate) struct Stream {
     pub open: bool,
     /// Pacer of the stream.
     pub pace: Pace,
+    /// Instant before which the allowance lets it send nothing.
+    allowed_at: Nanos,
     /// True if it waits for its next due time, and its socket is not in the epoll set.
     pub held: bool,
     /// Bytes of a block or datagram.
@@ -74,6 +104,8 @@ struct Outgoing {
     train: Train,
     taken: usize,
     segmented: bool,
+    /// True if the allowance covers the train.
+    allowed: bool,
 }
 
 /// The rate at which a stream may carry data, and the length of its blocks.
@@ -93,6 +125,7 @@ impl Stream {
             train: Train::new(),
             taken: 0,
             segmented: true,
+            allowed: false,
         });
         Self {
             id,
@@ -101,6 +134,7 @@ impl Stream {
             peer,
             open: true,
             pace: Pace::new(None, 0),
+            allowed_at: 0,
             held: false,
             length: 0,
             out,
@@ -125,14 +159,14 @@ impl Stream {
     /// Carries data without blocking. Returns the bytes, and the instant of the next call if
     /// readiness of the socket does not determine it.
     pub fn run(&mut self, room: &mut Room, now: Nanos) -> (u64, Option<Nanos>) {
-        let due = self.pace.due();
+        let due = self.pace.due().max(self.allowed_at);
         if due > now {
             return (0, Some(due));
         }
         let before = self.bytes;
         let again = match (self.sends, self.out.is_some()) {
-            (true, true) => self.send_datagrams(now),
-            (true, false) => self.settle(|stream| stream.write(&room.zeros)),
+            (true, true) => self.send_datagrams(room, now),
+            (true, false) => self.settle(|stream| stream.write(room, now)),
             (false, _) if self.meter.is_some() => {
                 self.take_datagrams(room, now);
                 None
@@ -141,7 +175,8 @@ impl Stream {
         };
         let carried = self.bytes - before;
         self.pace.add(carried);
-        let again = again.or_else(|| Some(self.pace.due()).filter(|&due| due > now));
+        let due = self.pace.due().max(self.allowed_at);
+        let again = again.or_else(|| Some(due).filter(|&due| due > now));
         (carried, again)
     }
 
@@ -153,10 +188,21 @@ impl Stream {
         None
     }
 
-    fn write(&mut self, zeros: &[u8]) -> io::Result<()> {
-        let most = if self.pace.due() == 0 { zeros.len() } else { self.length.min(zeros.len()) };
-        self.bytes += self.socket.send(&zeros[..most])? as u64;
-        Ok(())
+    fn write(&mut self, room: &mut Room, now: Nanos) -> io::Result<()> {
+        let most = if self.pace.due() == 0 { WRITTEN } else { self.length.min(WRITTEN) };
+        match room.take(now, 1, most) {
+            Ok(most) => {
+                let written = self.socket.send(&room.zeros[..most]);
+                let bytes = *written.as_ref().unwrap_or(&0);
+                room.allowance.give_back((most - bytes) as u64);
+                self.bytes += bytes as u64;
+                written.map(|_| ())
+            }
+            Err(until) => {
+                self.allowed_at = until;
+                Ok(())
+            }
+        }
     }
 
     fn read(&mut self, room: &mut Room, now: Nanos) -> io::Result<()> {
@@ -187,7 +233,7 @@ impl Stream {
         }
     }
 
-    fn send_datagrams(&mut self, now: Nanos) -> Option<Nanos> {
+    fn send_datagrams(&mut self, room: &mut Room, now: Nanos) -> Option<Nanos> {
         let Some(out) = &mut self.out else { return None };
         if out.train.is_empty() {
             let mut pace = self.pace;
@@ -198,6 +244,15 @@ impl Stream {
                 out.train.push(&head[..length], self.length);
                 pace.add(self.length as u64);
             }
+        }
+        if !out.allowed && !out.train.is_empty() {
+            let headers = out.train.len() * if self.peer.is_ipv4() { 28 } else { 48 };
+            let bytes = out.train.bytes() + headers;
+            if let Err(until) = room.take(now, bytes, bytes) {
+                self.allowed_at = until;
+                return Some(until);
+            }
+            out.allowed = true;
         }
         while out.taken < out.train.len() {
             match out.train.send(&self.socket, out.taken, out.segmented) {
@@ -221,6 +276,7 @@ impl Stream {
         }
         out.train.clear();
         out.taken = 0;
+        out.allowed = false;
         Some(self.pace.due().max(now))
     }
 

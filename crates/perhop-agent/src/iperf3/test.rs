@@ -73,7 +73,7 @@ pub(crate) fn run(shared: &Shared, handle: &Handle, caller: Caller) {
         control: Control::new(),
         epoll,
         streams: Vec::new(),
-        room: Room::new(),
+        room: Room::new(&shared.settings.allowance),
         carried: 0,
     };
     let ended = test.execute();
@@ -291,6 +291,9 @@ impl Test<'_> {
         if !stream.open {
             due[number] = Nanos::MAX;
             return self.epoll.remove(stream.as_fd()).map_err(failed);
+        }
+        if self.room.is_spent() {
+            return Err(End::Refused(Refusal::Rate));
         }
         if plan.udp {
             if stream.sends {

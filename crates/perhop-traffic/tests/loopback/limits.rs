@@ -3,10 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
-use perhop_traffic::{Job, Limits, Traffic};
+use perhop_traffic::{Allowance, AllowanceLimits, Job, Limits, Traffic};
 use serde_json::{Value, json};
 
 use crate::lab::{MS, floats, job, live, open, prove, run_live, tcp, udp};
+
+/// Returns limits without a duration.
+fn allow(limits: AllowanceLimits) -> Limits {
+    Limits { allowance: Allowance::new(limits), duration: None }
+}
 
 fn limited(flow: Value, limits: Limits, marks: &[u64]) -> (Vec<u64>, Vec<String>, f64) {
     let jobs = live(&job(false, marks, vec![flow], vec![]), "source");
@@ -26,10 +31,10 @@ fn flows() -> [Value; 2] {
 #[test]
 fn no_faster_than_the_rate() {
     for flow in flows() {
-        let limits = Limits { rate: Some(40_000_000), ..Limits::default() };
+        let limits = allow(AllowanceLimits { rate: Some(40_000_000), ..Default::default() });
         let (delivered, ..) = limited(flow, limits, &[900 * MS]);
-        // 5 MB a second for half a second, and the bucket once.
-        let most = 2_500_000 + (128 << 10);
+        // 5 MB a second for half a second, and a burst: 64 KiB and a train.
+        let most = 2_500_000 + (130 << 10);
         assert!((1_000_000..=most).contains(&delivered[0]), "{delivered:?}");
     }
 }
@@ -37,7 +42,7 @@ fn no_faster_than_the_rate() {
 #[test]
 fn no_more_than_the_volume() {
     for flow in flows() {
-        let limits = Limits { volume: Some(300_000), ..Limits::default() };
+        let limits = allow(AllowanceLimits { volume: Some(300_000), ..Default::default() });
         let (delivered, warnings, _) = limited(flow, limits, &[900 * MS]);
         assert!((200_000..=300_000).contains(&delivered[0]), "{delivered:?}");
         assert!(warnings.iter().any(|each| each.contains("limit of bytes")), "{warnings:?}");
@@ -49,7 +54,8 @@ fn no_longer_than_the_duration() {
     for mut flow in flows() {
         crate::lab::merge(&mut flow, &json!({"stop": 1500 * MS}));
         let duration = Some(perhop_core::Duration::from_millis(300));
-        let limits = Limits { duration, rate: Some(40_000_000), ..Limits::default() };
+        let limits = AllowanceLimits { rate: Some(40_000_000), ..Default::default() };
+        let limits = Limits { duration, ..allow(limits) };
         let (delivered, warnings, _) = limited(flow, limits, &[800 * MS]);
         assert!(delivered[0] <= 1_500_000 + (128 << 10), "{delivered:?}");
         assert!(delivered[0] > 500_000, "{delivered:?}");
@@ -65,7 +71,7 @@ fn pings_to_who_proved_nothing_are_few() {
     });
     let jobs = live(&job(false, &[900 * MS], vec![], vec![ping]), "source");
     let near: Job = serde_json::from_value(jobs[0].clone()).unwrap();
-    let limits = Limits { ping_rate: Some(10), ..Limits::default() };
+    let limits = allow(AllowanceLimits { ping_rate: Some(10), ..Default::default() });
     let near = Traffic::with_limits(&near, &|_| Ok(()), limits).unwrap();
     let mut ends = [near, open(&jobs[1]).unwrap()];
     let (collector, tables) = run_live(&jobs[2], &mut ends);
@@ -91,19 +97,19 @@ fn requests(size: u16, flows: Vec<Value>, limits: Limits) -> usize {
 
 #[test]
 fn a_long_ping_counts_as_the_packets_that_it_becomes() {
-    let limits = Limits { ping_rate: Some(10), ..Limits::default() };
+    let limits = allow(AllowanceLimits { ping_rate: Some(10), ..Default::default() });
     assert_eq!(requests(10_000, vec![], limits), 2);
 }
 
 #[test]
 fn pings_to_who_proved_something_stay_within_the_rate_and_the_volume() {
     let flow = || vec![udp(0, 10 * MS, json!({"rate": 100_000}))];
-    let all = Limits { ping_rate: Some(0), ..Limits::default() };
-    assert!(requests(50_000, flow(), all) > 20);
+    let all = AllowanceLimits { ping_rate: Some(0), ..Default::default() };
+    assert!(requests(50_000, flow(), allow(all)) > 20);
     // 9 kB in 0.9 s, and the bucket once.
-    let slow = Limits { rate: Some(80_000), ..all };
+    let slow = allow(AllowanceLimits { rate: Some(80_000), ..all });
     assert_eq!(requests(50_000, flow(), slow), 2);
-    let little = Limits { volume: Some(160_000), ..all };
+    let little = allow(AllowanceLimits { volume: Some(160_000), ..all });
     assert_eq!(requests(50_000, flow(), little), 3);
 }
 
