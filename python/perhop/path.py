@@ -7,13 +7,18 @@ import socket
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop._core import measure_end_to_end, respond_path, trace_path
+from perhop._core import (
+    measure_available_bandwidth,
+    measure_end_to_end,
+    respond_path,
+    trace_path,
+)
 from perhop.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["ECN", "PORT", "RESPONDER_PORT", "buckets", "names", "respond", "trace"]
+__all__ = ["ECN", "PORT", "RESPONDER_PORT", "available", "buckets", "names", "respond", "trace"]
 
 PORT: Final = 33434
 """The destination port of UDP probes: the first one of traceroute, which should be closed."""
@@ -132,13 +137,68 @@ def buckets(
 
     Returns:
         For each code point `sent` (its mark), `narrow_bps` (the rate of the narrowest link),
-        `bucket` (`kind`, `bps` and `burst` in bytes; None if no bucket was exceeded), `train_bps`
-        and `train_bytes` (the largest train; 0 if nothing was measured, because no packet arrived
-        or no more bytes may be sent).
+        `bucket` (None if no bucket was exceeded), `train_bps` and `train_bytes` (the largest
+        train; 0 if nothing was measured, because no packet arrived or no more bytes may be sent).
+        A bucket has its `kind`, `bps` and `burst` in bytes (each with `value`, `low` and `high`;
+        None if unknown), the number of `trains`, and whether these were `disturbed`.
 
     Raises:
         UsageError: The responder does not answer or has no address, or the time limit is over.
     """
+    return _end_to_end(
+        measure_end_to_end, responder, port, family, dscp, mtu, max_rate, volume, limit_s
+    )
+
+
+def available(
+    responder: str,
+    *,
+    port: int = RESPONDER_PORT,
+    family: int | None = None,
+    dscp: Iterable[int] = (0,),
+    mtu: int = 1280,
+    max_rate: int = 1_000_000_000,
+    volume: int = 400_000_000,
+    limit_s: int = 300,
+) -> list[dict[str, Any]]:
+    """Measure the available bandwidth to a responder with each code point, by SLoPS.
+
+    Args:
+        responder: Name or address of a host on which `perhop path --respond` runs.
+        port: UDP port of the responder.
+        family: 4 or 6 for that version of IP; by default that of the first address.
+        dscp: Code points of the streams.
+        mtu: Length in bytes of the longest IP packets: the path MTU, if it is known.
+        max_rate: Greatest rate of a stream in bit/s; the responder may allow less.
+        volume: Bytes that all streams may have; the responder may allow less.
+        limit_s: Seconds after which the measurement ends with an error.
+
+    Returns:
+        For each code point `sent` (its mark), `bps` (with `value`, `low` and `high`; None if
+        unknown), `unknown` (the reason: `unanswered`, `limit`, `sender`, `lossy` or `volume`),
+        `at_least_bps` and `at_most_bps` (what is known nevertheless; None if nothing), and the
+        number of `streams`.
+
+    Raises:
+        UsageError: The responder does not answer or has no address, or the time limit is over.
+    """
+    return _end_to_end(
+        measure_available_bandwidth, responder, port, family, dscp, mtu, max_rate, volume, limit_s
+    )
+
+
+def _end_to_end(
+    measure: Callable[[str], str],
+    responder: str,
+    port: int,
+    family: int | None,
+    dscp: Iterable[int],
+    mtu: int,
+    max_rate: int,
+    volume: int,
+    limit_s: int,
+) -> list[dict[str, Any]]:
+    """Measure the way to a responder with each code point."""
     address = _address(responder, family)
     settings = {
         "responder": f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
@@ -149,7 +209,7 @@ def buckets(
         "limit_s": limit_s,
     }
     try:
-        found: list[dict[str, Any]] = json.loads(measure_end_to_end(json.dumps(settings)))
+        found: list[dict[str, Any]] = json.loads(measure(json.dumps(settings)))
     except OSError as error:
         raise UsageError(f"{responder}: {error}") from None
     return found
@@ -160,10 +220,10 @@ def respond(
     port: int = RESPONDER_PORT,
     *,
     max_rate: int = 1_000_000_000,
-    max_volume: int = 200_000_000,
+    max_volume: int = 500_000_000,
     max_sessions: int = 8,
 ) -> None:
-    """Answer the trains of `buckets` until a signal comes.
+    """Answer the trains of `buckets` and `available` until a signal comes.
 
     A session that exceeds a limit is forgotten: it gets no more answers.
 

@@ -1,4 +1,4 @@
-//! Responders for the trains of `perhop path --buckets`.
+//! Responders for the trains of `perhop path --buckets` and `--available`.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::options::{Arguments, Opt, wrong};
 pub const RESPONDER: Opt = Opt {
     name: "--path",
     value: "ADDRESS:PORT",
-    help: "answer trains of perhop path --buckets there, too; repeatable",
+    help: "answer trains of perhop path --buckets and --available there, too; repeatable",
 };
 
 /// Sessions of a responder, if the agent's owner sets no limits.

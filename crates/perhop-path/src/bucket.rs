@@ -6,10 +6,14 @@ use serde::Serialize;
 
 use crate::capacity::lower_slope;
 
+mod line;
+
+pub use line::{Line, line};
+
 /// A packet of a train.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Time of sending, in seconds.
+    /// Time at which the sender gave it to the kernel, in seconds.
     pub sent: f64,
     /// Time of arrival by the receiver's clock, in seconds; `None` if it was lost.
     pub arrived: Option<f64>,
@@ -25,8 +29,8 @@ pub enum Kind {
     Shaper,
 }
 
-/// A token bucket that was found.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// First estimate of a token bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// Its kind.
     pub kind: Kind,
@@ -93,85 +97,4 @@ pub fn find(train: &[Sent], bytes: f64) -> Option<Bucket> {
 }
 
 #[cfg(test)]
-mod tests {
-    use perhop_core::Stream;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// Returns a train at `rate` bit/s through a bucket of `bps` and `burst` bytes; answers are
-    /// late by up to `late` seconds.
-    fn train(
-        rate: f64,
-        (bps, burst): (f64, f64),
-        bytes: f64,
-        queue: Option<f64>,
-        late: f64,
-        seed: u64,
-    ) -> Vec<Sent> {
-        let mut random = Stream::new(seed, "late");
-        let (mut tokens, mut last, mut free) = (burst, 0.0, 0.0_f64);
-        (0..3000)
-            .map(|number| {
-                let sent = f64::from(number) * 8.0 * bytes / rate;
-                let late = late * random.up_to(1000) as f64 / 1000.0;
-                let mut at = sent;
-                if let Some(queue) = queue {
-                    at = f64::max(sent, free);
-                    if (at - sent) * bps / 8.0 > queue {
-                        return Sent { sent, arrived: None };
-                    }
-                }
-                tokens = f64::min(burst, tokens + (at - last) * bps / 8.0);
-                last = at;
-                if tokens < bytes {
-                    if queue.is_none() {
-                        return Sent { sent, arrived: None };
-                    }
-                    at += (bytes - tokens) * 8.0 / bps;
-                    (tokens, last) = (bytes, at);
-                }
-                tokens -= bytes;
-                free = at;
-                Sent { sent, arrived: Some(100.0 + at + late) }
-            })
-            .collect()
-    }
-
-    proptest! {
-        #[test]
-        fn policers_are_found_exactly(
-            bps in 1e6_f64..50e6, share in 1.5_f64..4.0, burst in 20_f64..400.0, seed: u64,
-        ) {
-            let (bytes, rate) = (500.0, bps * share);
-            let found = find(&train(rate, (bps, burst * bytes), bytes, None, 50e-6, seed), bytes);
-            let found = found.unwrap();
-            prop_assert_eq!(found.kind, Kind::Policer);
-            prop_assert!((found.bps / bps - 1.0).abs() < 0.02, "{found:?} {bps}");
-            prop_assert!((found.burst / burst / bytes - 1.0).abs() < 0.1, "{found:?} {burst}");
-        }
-
-        #[test]
-        fn shapers_are_found_exactly(
-            bps in 1e6_f64..50e6, share in 1.5_f64..4.0, burst in 20_f64..400.0, seed: u64,
-            full in any::<bool>(),
-        ) {
-            let (bytes, rate) = (500.0, bps * share);
-            let queue = if full { 64.0 * bytes } else { 1e9 };
-            let sent = train(rate, (bps, burst * bytes), bytes, Some(queue), 50e-6, seed);
-            let found = find(&sent, bytes).unwrap();
-            prop_assert_eq!(found.kind, Kind::Shaper);
-            prop_assert!((found.bps / bps - 1.0).abs() < 0.02, "{found:?} {bps}");
-            prop_assert!((found.burst / burst / bytes - 1.0).abs() < 0.1, "{found:?} {burst}");
-        }
-
-        /// A bucket that is not exceeded is not found.
-        #[test]
-        fn what_is_not_exceeded_is_not_found(
-            bps in 1e6_f64..50e6, share in 0.3_f64..0.95, seed: u64,
-        ) {
-            let sent = train(bps * share, (bps, 50_000.0), 500.0, None, 50e-6, seed);
-            prop_assert_eq!(find(&sent, 500.0), None);
-        }
-    }
-}
+mod tests;

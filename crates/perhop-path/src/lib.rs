@@ -5,6 +5,7 @@
 //! `statistics`); `prober` has the raw sockets; `trace` and `trains` join both.
 
 mod answer;
+mod available;
 mod bucket;
 mod capacity;
 mod end_to_end;
@@ -16,17 +17,20 @@ mod probe;
 mod prober;
 mod report;
 mod respond;
+mod sender;
+mod sizes;
 mod statistics;
+mod streams;
 mod trace;
 mod trains;
 
 pub use answer::{Answer, Kind};
-pub use bucket::{Bucket, Kind as BucketKind, Sent, find};
+pub use available::{Fleet, Search, Trend, Unknown, Verdict, trend};
+pub use bucket::{Bucket, Kind as BucketKind, Line, Sent, find, line};
 pub use capacity::{
-    Capacity, Estimate, HopSeries, Method, Sizes, capacities, is_of_answers, lower_slope,
-    narrow_rate, rate_between,
+    Capacity, HopSeries, Method, capacities, is_of_answers, lower_slope, narrow_rate,
 };
-pub use end_to_end::{EndToEnd, EndToEndSettings, measure_end_to_end};
+pub use end_to_end::{EndToEnd, EndToEndBucket, measure_end_to_end};
 pub use hops::{Mark, Rewrite, Silence, judge, rewrites};
 pub use mtu::{HopMtu, MtuSearch, Outcome};
 pub use multipath::{HopFlow, Multipath, Node, flows_needed};
@@ -34,7 +38,10 @@ pub use probe::{Probe, ProbeProtocol, Target};
 pub use prober::{Ends, GoOn, Observation, ProbeError, Prober};
 pub use report::{Address, Hop, LinkBetween, MarkSeen, Report};
 pub use respond::{Limits, Responder};
-pub use statistics::{Spread, fisher, quantile};
+pub use sender::EndToEndSettings;
+pub use sizes::{Round, Sizes, rate_between};
+pub use statistics::{Estimate, Spread, fisher, quantile};
+pub use streams::{AvailableBandwidth, measure_available_bandwidth};
 pub use trace::{Settings, trace};
 
 /// Gives the calling thread real-time priority, if its user may have it, and exact timers, so that

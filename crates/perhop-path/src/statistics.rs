@@ -2,6 +2,49 @@
 
 use serde::Serialize;
 
+/// An estimate and its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Estimate.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Returns the estimate and its interval, each mapped by a function that reverses the order.
+    pub(crate) fn reversed(self, by: impl Fn(f64) -> f64) -> Self {
+        Self { value: by(self.value), low: by(self.high), high: by(self.low) }
+    }
+
+    /// Returns the difference of two estimates.
+    pub(crate) fn less(self, other: Self) -> Self {
+        Self {
+            value: self.value - other.value,
+            low: self.low - other.high,
+            high: self.high - other.low,
+        }
+    }
+
+    /// Returns the estimate times a positive factor.
+    pub(crate) fn scaled(self, by: f64) -> Self {
+        Self { value: self.value * by, low: self.low * by, high: self.high * by }
+    }
+
+    /// Returns what two intervals have in common, and its middle; `None` if that is nothing.
+    pub(crate) fn and(self, other: Self) -> Option<Self> {
+        let (low, high) = (self.low.max(other.low), self.high.min(other.high));
+        (low <= high).then_some(Self { value: f64::midpoint(low, high), low, high })
+    }
+
+    /// Returns half the width of the interval as a share of the estimate.
+    pub fn uncertainty(&self) -> f64 {
+        (self.high - self.value).max(self.value - self.low) / self.value.abs()
+    }
+}
+
 /// Summary of times, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {

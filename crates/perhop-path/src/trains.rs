@@ -3,11 +3,10 @@
 use perhop_socket::Nanos;
 
 use crate::answer::Kind;
-use crate::capacity::{
-    Capacity, HopSeries, Sizes, capacities, is_of_answers, lower_slope, narrow_rate,
-};
+use crate::capacity::{Capacity, HopSeries, capacities, is_of_answers, lower_slope, narrow_rate};
 use crate::probe::Probe;
 use crate::prober::{Observation, ProbeError, Prober};
+use crate::sizes::{Round, Sizes};
 
 /// Trains to a hop.
 const TRAINS: usize = 7;
@@ -22,8 +21,9 @@ const CHECKS: usize = 3;
 const LONG: f64 = 4e-3;
 /// Share of a train's packets that must be answered, and over which they must extend.
 const ANSWERED: usize = 4;
-/// Round-trip times of each size to a hop.
-const SAMPLES: usize = 200;
+/// Rounds in which the hops take turns, and round-trip times of each size in a round.
+const ROUNDS: usize = 4;
+const SAMPLES: usize = 50;
 
 /// A hop to be measured: its time to live, and the path MTU to it.
 pub(crate) type At = (u8, u16);
@@ -57,11 +57,24 @@ pub(crate) fn measure(
     // Only links behind a narrower one need the other method.
     if behind && narrowest.is_finite() {
         let gap = (2.5 * 8e9 * f64::from(size) / narrowest) as Nanos;
+        let mut hops = Vec::new();
         for &(ttl, _) in at {
-            let found = &series[usize::from(ttl) - 1];
-            if found.narrow.is_some() && !found.of_answers {
-                let probe = Probe { size, ..probe(ttl) };
-                series[usize::from(ttl) - 1].sizes = sizes(prober, &probe, gap, timeout, end)?;
+            let place = usize::from(ttl) - 1;
+            if series[place].narrow.is_some() && !series[place].of_answers {
+                let long = Probe { size, ..probe(ttl) };
+                if let Some(short) = shortest(prober, &long, gap, timeout)? {
+                    hops.push((place, short, long));
+                    series[place].sizes =
+                        Some(Sizes { bytes: (long.size - short.size).into(), rounds: Vec::new() });
+                }
+            }
+        }
+        for _ in 0..ROUNDS {
+            for (place, short, long) in &hops {
+                let round = sizes(prober, short, long, gap, timeout, end)?;
+                if let Some(sizes) = &mut series[*place].sizes {
+                    sizes.rounds.push(round);
+                }
             }
         }
     }
@@ -148,15 +161,14 @@ fn sender_rate(seen: &[Observation], bits: f64) -> f64 {
     }
 }
 
-/// Measures round-trip times of long packets, and of the shortest ones whose errors have the same
-/// length. `None` if their lengths are too near each other.
-fn sizes(
+/// Returns the shortest packets whose errors are as long as those of long ones. `None` if their
+/// lengths are too near each other.
+fn shortest(
     prober: &mut Prober,
     long: &Probe,
     gap: Nanos,
     timeout: Nanos,
-    end: u64,
-) -> Result<Option<Sizes>, ProbeError> {
+) -> Result<Option<Probe>, ProbeError> {
     let Some(wanted) = reply_length(&prober.probe(&[*long, *long], gap, timeout)?) else {
         return Ok(None);
     };
@@ -178,20 +190,27 @@ fn sizes(
             other = middle;
         }
     }
-    let (bytes, short) = (u32::from(long.size - same), Probe { size: same, ..*long });
-    if bytes < u32::from(long.size) / 4 {
-        return Ok(None);
-    }
-    let mut found = Sizes { bytes, ..Sizes::default() };
-    let pairs = SAMPLES.min(
-        (end.saturating_sub(prober.sent.1) / (u64::from(long.size) + u64::from(same))) as usize,
-    );
+    Ok((long.size - same >= long.size / 4).then_some(Probe { size: same, ..*long }))
+}
+
+/// Measures a round of round-trip times of short and long packets.
+fn sizes(
+    prober: &mut Prober,
+    short: &Probe,
+    long: &Probe,
+    gap: Nanos,
+    timeout: Nanos,
+    end: u64,
+) -> Result<Round, ProbeError> {
+    let left = end.saturating_sub(prober.sent.1) / (u64::from(long.size) + u64::from(short.size));
+    let pairs = SAMPLES.min(left as usize);
     let probes: Vec<Probe> =
-        (0..2 * pairs).map(|n| if n % 2 == 0 { short } else { *long }).collect();
+        (0..2 * pairs).map(|n| if n % 2 == 0 { *short } else { *long }).collect();
+    let mut found = Round::default();
     for (number, one) in prober.probe(&probes, gap.max(1), timeout)?.iter().enumerate() {
         let Some(time) = one.round_trip() else { continue };
         let times = if number % 2 == 0 { &mut found.short } else { &mut found.long };
         times.push(time as f64 / 1e9);
     }
-    Ok(Some(found))
+    Ok(found)
 }

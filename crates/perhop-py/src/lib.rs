@@ -205,7 +205,7 @@ mod _core {
     #[pymodule_export]
     use super::namespaces::Namespaces;
     #[pymodule_export]
-    use super::path::{measure_end_to_end, respond_path, trace_path};
+    use super::path::{measure_available_bandwidth, measure_end_to_end, respond_path, trace_path};
     #[pymodule_export]
     use super::plans::{plan_schemas, reread_plan};
     #[pymodule_export]

@@ -27,6 +27,13 @@ pub(crate) fn measure_end_to_end(py: Python<'_>, settings: &str) -> PyResult<Str
     answer(py, |go_on| perhop_path::measure_end_to_end(&settings, go_on))
 }
 
+/// Measure the available bandwidth to a responder; settings and result are JSON.
+#[pyfunction]
+pub(crate) fn measure_available_bandwidth(py: Python<'_>, settings: &str) -> PyResult<String> {
+    let settings = read::<EndToEndSettings>(settings)?;
+    answer(py, |go_on| perhop_path::measure_available_bandwidth(&settings, go_on))
+}
+
 /// Answer trains on an address, given with its port, until a signal comes; limits are JSON.
 #[pyfunction]
 pub(crate) fn respond_path(py: Python<'_>, address: &str, limits: &str) -> PyResult<()> {

@@ -100,9 +100,14 @@ Examples:
     help="Find policers and shapers by trains to a responder at the destination.",
 )
 @click.option(
+    "--available",
+    is_flag=True,
+    help="Measure the available bandwidth by streams to a responder at the destination.",
+)
+@click.option(
     "--respond",
     is_flag=True,
-    help="Run a responder for --buckets on this host instead, until Ctrl-C.",
+    help="Run a responder for --buckets and --available on this host instead, until Ctrl-C.",
 )
 @click.option(
     "--listen",
@@ -158,6 +163,7 @@ def path(
     no_mtu: bool,
     capacity: bool,
     buckets: bool,
+    available: bool,
     respond: bool,
     listen: str,
     responder_port: int,
@@ -213,17 +219,21 @@ def path(
         capacity=capacity,
         limit_s=limit,
     )
-    if buckets:
-        report["buckets"] = paths.buckets(
-            destination,
-            port=responder_port,
-            family=family,
-            dscp=codes,
-            # Without a path MTU: the least that IPv6 allows (RFC 8200, section 5).
-            mtu=report["path_mtu"] or 1280,
-            max_rate=most,
-            limit_s=limit,
-        )
+    for wanted, name, measure in (
+        (buckets, "buckets", paths.buckets),
+        (available, "available", paths.available),
+    ):
+        if wanted:
+            report[name] = measure(
+                destination,
+                port=responder_port,
+                family=family,
+                dscp=codes,
+                # Without a path MTU: the least that IPv6 allows (RFC 8200, section 5).
+                mtu=report["path_mtu"] or 1280,
+                max_rate=most,
+                limit_s=limit,
+            )
     known = names(report) if with_names else {}
     if as_json:
         click.echo(json.dumps({**report, "names": known}, indent=2, allow_nan=False))

@@ -1,6 +1,6 @@
 """The report of a path: tables, and a page."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ def path_tables(report: dict[str, Any], names: Mapping[str, str] | None = None) 
     tables = [
         _hops(report, known),
         _capacities(report),
+        _available(report),
         _buckets(report),
         _marks(report),
         _rewrites(report),
@@ -159,30 +160,77 @@ def _capacities(report: dict[str, Any]) -> Table | None:
     return Table("Capacity of links", columns, tuple(rows), note)
 
 
+_AVAILABLE_UNKNOWN = {
+    "unanswered": "no packet arrived",
+    "limit": "as much as this host or the responder allows",
+    "sender": "this host could not send evenly",
+    "lossy": "packets are lost or delayed at every rate",
+    "volume": "as many bytes were sent as this host or the responder allows",
+}
+
+
+def _available(report: dict[str, Any]) -> Table | None:
+    if "available" not in report:
+        return None
+    rows = []
+    for found in report["available"]:
+        least, most, bps = found["at_least_bps"], found["at_most_bps"], found["bps"]
+        shown = text.rate(bps["value"]) if bps else "unknown"
+        bounds = f"{text.rate(least)} to {text.rate(most)}"
+        if most is None:
+            bounds = f"at least {text.rate(least)}" if least else text.ABSENT
+        why = _AVAILABLE_UNKNOWN[found["unknown"]] if found["unknown"] else ""
+        rows.append((mark(found["sent"]), shown, bounds, str(found["streams"]), why))
+    columns = (
+        Column("sent", "left"),
+        *map(Column, ("available bandwidth", "interval", "streams")),
+        Column("remarks", "left"),
+    )
+    note = "Of IP packets. Streams below the interval filled no queue, those above it did."
+    return Table("Available bandwidth", columns, tuple(rows), note)
+
+
 def _buckets(report: dict[str, Any]) -> Table | None:
     if "buckets" not in report:
         return None
     rows = []
     for found in report["buckets"]:
         kind = "none exceeded" if found["train_bytes"] else "not measured"
-        bucket = found["bucket"] or {"kind": kind, "bps": None, "burst": None}
+        bucket = found["bucket"] or {"kind": kind, "bps": None, "burst": None, "disturbed": False}
+        unknown = found["bucket"] is not None and not (bucket["bps"] and bucket["burst"])
         rows.append(
             (
                 mark(found["sent"]),
                 bucket["kind"],
-                text.rate(bucket["bps"]),
-                text.size(bucket["burst"]),
+                _estimate(bucket["bps"], text.rate),
+                _estimate(bucket["burst"], text.size),
                 f"{text.size(found['train_bytes'])} at {text.rate(found['train_bps'])}",
                 text.rate(found["narrow_bps"]),
+                _BUCKET_UNKNOWN[bucket["disturbed"]] if unknown else "",
             )
         )
     columns = (
         Column("sent", "left"),
         Column("token bucket", "left"),
         *map(Column, ("rate", "burst", "longest train", "narrowest link")),
+        Column("remarks", "left"),
     )
     note = "Rates and bursts of IP packets. A bucket that the train does not empty is not found."
     return Table("Policers and shapers", columns, tuple(rows), note)
+
+
+_BUCKET_UNKNOWN = {
+    False: "trains tell too little",
+    True: "trains were delayed, or packets were lost elsewhere",
+}
+
+
+def _estimate(found: Mapping[str, float] | None, shown: Callable[[float | None], str]) -> str:
+    """Return an estimate with half the width of its interval: `7 Mb/s ±0.1%`."""
+    if found is None:
+        return text.ABSENT
+    half = (found["high"] - found["low"]) / 2 / found["value"]
+    return f"{shown(found['value'])} ±{half:.1%}"
 
 
 def _marks(report: dict[str, Any]) -> Table | None:
