@@ -1,10 +1,11 @@
 """Measure how accurate `perhop path` is: random paths in labs, whose truth is known.
 
-    python bench/path.py [FIRST [LAST [FILE]]]
+    python bench/path.py [FIRST [LAST [FILE [policers]]]]
 
-Each number from FIRST to LAST (1 to 100 unless given) is the seed of a path of 2 to 8 hops. What is
-found of each goes into FILE as a line of JSON, if given; the table is of all lines of FILE, so that
-the paths can be measured in several slices.
+With `policers`, only policers are looked for, of the paths that have one. Each number from FIRST
+to LAST (1 to 100 unless given) is the seed of a path of 2 to 8 hops. What is found of each goes
+into FILE as a line of JSON, if given; the table is of all lines of FILE, so that the paths can be
+measured in several slices.
 """
 
 from __future__ import annotations
@@ -195,10 +196,12 @@ def judge(truth: Truth, report: dict[str, Any]) -> dict[str, Any]:
             narrowest = min(narrowest, rate)
             continue
         bps = found["bps"] and found["bps"]["value"]
+        interval = found["bps"] and [found["bps"]["low"], found["bps"]["high"]]
         capacities.append(
             {
                 "true": rate * 1e6,
                 "found": bps,
+                "interval": interval,
                 "method": found["method"],
                 "narrower": rate < narrowest,
                 "least": found["at_least_bps"],
@@ -234,19 +237,22 @@ def police(lab: Lab, truth: Truth) -> dict[str, Any] | None:
     return {"bps": rate * 1e3, "burst": burst, "found": policed, "elsewhere": rest}
 
 
-def measure(seed: int) -> dict[str, Any]:
+def measure(seed: int, *, only_policers: bool = False) -> dict[str, Any]:
     """Measure a random path."""
     truth = draw(seed)
+    if only_policers and truth.police is None:
+        return {"seed": seed, "policer": None}
     begun = time.monotonic()
     lab = up(parse(truth.text, f"path-{seed}.yaml"), f"path-{os.getpid()}")
     try:
         dscps = [f"--dscp={name}" for name in DSCPS]
-        report = probe(lab, "b", "-4", *dscps, "--count=5", "--rate=500", "--capacity")
+        probes = (*dscps, "--count=5", "--rate=500", "--capacity")
+        judged = {} if only_policers else judge(truth, probe(lab, "b", "-4", *probes))
         policer = police(lab, truth)
     finally:
         lab.down()
     seconds = time.monotonic() - begun
-    return {"seed": seed, **judge(truth, report), "policer": policer, "seconds": seconds}
+    return {"seed": seed, **judged, "policer": policer, "seconds": seconds}
 
 
 def share(found: list[bool]) -> str:
@@ -256,6 +262,7 @@ def share(found: list[bool]) -> str:
 
 def table(results: list[dict[str, Any]]) -> None:
     """Print how much was right."""
+    everything, results = results, [one for one in results if "ways" in one]
     print(f"{len(results)} random paths of 2 to 8 hops")
     print(
         f"  rewriting hop exact             {share([r['rewrites'] for r in results])}"
@@ -279,10 +286,16 @@ def table(results: list[dict[str, Any]]) -> None:
             print(f"    within 10%                    {share([e <= 0.1 for e in errors])}")
             middle, worst = errors[len(errors) // 2], errors[-1]
             print(f"    median and largest error      {middle:.2%}, {worst:.2%}")
+        inside = [
+            low * 0.995 <= link["true"] <= high * 1.005
+            for link in known
+            for low, high in [link["interval"]]
+        ]
+        print(f"    interval true                 {share(inside)}")
         unknown = [link for link in group if not link["found"] and link["least"]]
         right = [link["least"] <= 1.03 * link["true"] for link in unknown]
         print(f"    unknown, least rate true      {share(right)}")
-    policers(results)
+    policers(everything)
 
 
 def policers(results: list[dict[str, Any]]) -> None:
@@ -293,12 +306,21 @@ def policers(results: list[dict[str, Any]]) -> None:
     print(f"    found                         {len(known)} of {len(drawn)}")
     print(f"    said to be a policer          {share([is_policer(one) for one in known])}")
     for name, key, most in (("rate within 2%", "bps", 0.02), ("burst within 10%", "burst", 0.1)):
-        errors = sorted(abs(one["found"][key] / one[key] - 1) for one in known)
+        said = [one for one in known if one["found"][key]]
+        errors = sorted(abs(one["found"][key]["value"] / one[key] - 1) for one in said)
+        print(f"    {f'{key} known':<29} {len(said)} of {len(known)}")
         if errors:
             middle, worst = errors[len(errors) // 2], errors[-1]
             print(f"    {name:<29} {share([error <= most for error in errors])}")
             print(f"    median and largest error      {middle:.2%}, {worst:.2%}")
+            print(f"    interval true                 {share([holds(one, key) for one in said])}")
     print(f"    none of another DSCP          {share([not one['elsewhere'] for one in drawn])}")
+
+
+def holds(one: dict[str, Any], key: str) -> bool:
+    """Whether the interval of a policer's rate or burst contains the truth, within 0.5%."""
+    found = one["found"][key]
+    return bool(found["low"] * 0.995 <= one[key] <= found["high"] * 1.005)
 
 
 def is_policer(one: dict[str, Any]) -> bool:
@@ -306,11 +328,11 @@ def is_policer(one: dict[str, Any]) -> bool:
     return bool(one["found"]["kind"] == "policer")
 
 
-def main(first: int, last: int, file: Path | None) -> None:
+def main(first: int, last: int, file: Path | None, *, only_policers: bool) -> None:
     """Measure some paths, and print the table."""
     results = []
     for seed in range(first, last + 1):
-        found = measure(seed)
+        found = measure(seed, only_policers=only_policers)
         results.append(found)
         if file is not None:
             with file.open("a", encoding="utf-8") as out:
@@ -326,4 +348,5 @@ if __name__ == "__main__":
         int(given[0]) if given else 1,
         int(given[1]) if len(given) > 1 else 100,
         Path(given[2]) if len(given) > 2 else None,
+        only_policers="policers" in given[3:],
     )

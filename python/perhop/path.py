@@ -198,7 +198,7 @@ def _end_to_end(
     volume: int,
     limit_s: int,
 ) -> list[dict[str, Any]]:
-    """Measure the way to a responder with each code point."""
+    """Measure the path to a responder with each code point."""
     address = _address(responder, family)
     settings = {
         "responder": f"[{address}]:{port}" if ":" in address else f"{address}:{port}",

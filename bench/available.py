@@ -1,0 +1,172 @@
+"""Measure how accurate `perhop path --available` is: labs with cross traffic of a known rate.
+
+    python bench/available.py [FILE [FIRST [LAST]]]
+
+Cross traffic is iperf3's; its true rate is what its receiver's counters say meanwhile.
+What is found of each case goes into FILE as a line of JSON, if given; the table is of all lines of
+FILE, so that the cases from FIRST to LAST can be measured in several slices.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perhop.lab import Lab, up
+from perhop.scenario import parse
+
+PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
+
+SCENARIO = """
+perhop: 1
+name: available
+nodes: {{a: host, c: host, r1: router, r2: router, b: host, d: host}}
+links:
+  - {{ends: [a, r1], rate: 2 Gbps, delay: 500 us}}
+  - {{ends: [c, r1], rate: 2 Gbps, delay: 500 us}}
+  - {{ends: [r1, r2], rate: {rate} Mbps, delay: 2 ms{egress}}}
+  - {{ends: [r2, b], rate: 2 Gbps, delay: 500 us}}
+  - {{ends: [r2, d], rate: 2 Gbps, delay: 500 us}}
+"""
+
+CLASSES = """
+policies:
+  edge:
+    classes:
+      voice: {match: {dscp: ef}, bandwidth: 30%, unused: true}
+      rest: {match: any}
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A link and its cross traffic."""
+
+    rate: int
+    """Rate of the link in Mb/s."""
+    kind: str
+    """Kind of cross traffic: `udp`, `tcp` (with a bounded rate), `greedy` (TCP without), `class`
+    (UDP of more than the link's rate in another class than the probes')."""
+    share: float
+    """Its rate as a share of the link's."""
+
+
+CASES = [
+    *(Case(rate, "udp", share) for rate in (10, 100, 500) for share in (0, 0.3, 0.6, 0.9)),
+    *(Case(rate, "tcp", share) for rate in (10, 100, 500) for share in (0.3, 0.6)),
+    Case(1000, "udp", 0),
+    Case(1000, "udp", 0.5),
+    *(Case(rate, "class", 1.2) for rate in (10, 100)),
+    *(Case(rate, "greedy", 1) for rate in (10, 100)),
+]
+
+
+def received(lab: Lab, node: str) -> int:
+    """Bytes of IP packets that a host has received."""
+    with lab.start(node, ["cat", "/proc/net/dev"], stdout=subprocess.PIPE, text=True) as process:
+        lines = process.communicate(timeout=30)[0].splitlines()[2:]
+    counters = dict(line.split(":", 1) for line in lines)
+    return sum(int(text.split()[0]) for name, text in counters.items() if name.strip() != "lo")
+
+
+def load(lab: Lab, case: Case, stack: ExitStack) -> None:
+    """Begin the cross traffic."""
+    if not case.share:
+        return
+    serve = ["iperf3", "-s", "--forceflush"]
+    server = stack.enter_context(lab.start("d", serve, stdout=subprocess.PIPE, text=True))
+    stack.callback(server.terminate)
+    while server.stdout is not None and "listening" not in server.stdout.readline():
+        continue
+    rate = case.share * case.rate * 1e6
+    command = ["iperf3", "-c", "d", "-t", "280"]
+    if case.kind in {"udp", "class"}:
+        command += ["-u", "-l", "1400", "-b", str(int(rate * 1400 / 1428))]
+    elif case.kind == "tcp":
+        command += ["-b", str(int(rate * 1448 / 1500))]
+    client = stack.enter_context(lab.start("c", command, stdout=subprocess.DEVNULL))
+    stack.callback(client.terminate)
+    time.sleep(2)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Measure one case."""
+    egress = ", egress: {r1: edge}" if case.kind == "class" else ""
+    text = SCENARIO.format(rate=case.rate, egress=egress) + (CLASSES if egress else "")
+    lab = up(parse(text, "available.yaml"), f"available-{os.getpid()}")
+    with ExitStack() as stack:
+        stack.callback(lab.down)
+        load(lab, case, stack)
+        responder = lab.start("b", [str(PERHOP), "path", "--respond", "--listen", "0.0.0.0"])
+        stack.enter_context(responder)
+        stack.callback(responder.terminate)
+        dscp = "ef" if egress else "be"
+        options = ["--available", "--no-multipath", "--count=1", "--max-rate=2Gbps", "--json"]
+        command = [str(PERHOP), "path", "b", "-4", f"--dscp={dscp}", *options]
+        begun, before = time.monotonic(), received(lab, "d")
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with lab.start("a", command, **streams) as process:
+            out, err = process.communicate(timeout=300)
+        seconds, after = time.monotonic() - begun, received(lab, "d")
+        if process.returncode:
+            raise SystemExit(err.decode())
+    (found,) = json.loads(out)["available"]
+    cross = 8 * (after - before) / seconds / 1e6
+    true = case.rate * 0.3 if egress else case.rate - cross
+    return {**vars(case), "cross": cross, "true": true, "found": found, "seconds": seconds}
+
+
+def table(results: list[dict[str, Any]]) -> None:
+    """Print what was found beside what is true, in Mb/s."""
+    print(f"{'link':>6} {'cross traffic':>14} {'true':>7} {'found':>7} {'interval':>17}  error")
+    errors, inside, known = [], 0, 0
+    for one in results:
+        found, bps = one["found"], one["found"]["bps"]
+        name = f"{one['kind']} {one['cross']:.1f}"
+        if bps is None:
+            said = f"{found['unknown']}, {found['at_least_bps'] / 1e6:.1f} at least"
+            print(f"{one['rate']:6} {name:>14} {one['true']:7.1f} unknown ({said})")
+            continue
+        value, low, high = (bps[key] / 1e6 for key in ("value", "low", "high"))
+        error = (value - one["true"]) / one["rate"]
+        errors.append(abs(error))
+        known += 1
+        inside += low - 0.01 * one["rate"] <= one["true"] <= high + 0.01 * one["rate"]
+        interval = f"{low:.1f} to {high:.1f}"
+        rates = f"{one['rate']:6} {name:>14} {one['true']:7.1f} {value:7.1f}"
+        print(f"{rates} {interval:>17}  {error:+.1%}")
+    errors.sort()
+    if errors:
+        print(f"known {known} of {len(results)}; errors as shares of the link's rate:")
+        print(f"median {errors[len(errors) // 2]:.1%}, largest {errors[-1]:.1%};")
+        print(f"the truth is within the interval, or 1% of the rate from it: {inside} of {known}")
+
+
+def main(file: Path | None, first: int, last: int) -> None:
+    """Measure some cases, and print the table."""
+    results = []
+    for case in CASES[first - 1 : last]:
+        results.append(measure(case))
+        if file is not None:
+            with file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(results[-1]) + "\n")
+    if file is not None:
+        results = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    table(results)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    main(
+        Path(given[0]) if given else None,
+        int(given[1]) if len(given) > 1 else 1,
+        int(given[2]) if len(given) > 2 else len(CASES),
+    )
