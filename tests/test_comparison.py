@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conftest import SLOW, Outcome
 from datasets import LEVELS, SCAVENGER, dataset, scavenger
 from perhop import analysis, report
-from perhop.analysis import TOTAL, Beside
+from perhop.analysis import TOTAL, ComparedQuantity
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.report.comparison import comparison_chart
@@ -122,7 +122,7 @@ def test_what_cannot_be_compared_is_refused(whole: Dataset) -> None:
 
 @given(st.lists(st.none() | st.floats(0, 1e12), min_size=1, max_size=5))
 def test_ratios_are_to_the_first(values: list[float | None]) -> None:
-    ratios = Beside("bps", tuple(values)).ratios
+    ratios = ComparedQuantity("bps", tuple(values)).ratios
     assert len(ratios) == len(values)
     for value, ratio in zip(values, ratios, strict=True):
         if value is None or not values[0]:

@@ -50,7 +50,7 @@ END_S = 30
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and how long it takes undisturbed, in seconds."""
+    """A command, and how long it takes uninterruptible, in seconds."""
 
     arguments: tuple[str, ...]
     lasts_s: float

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
 
-    from perhop.analysis import Deviation, SideBySide
+    from perhop.analysis import Deviation, RunComparison
     from perhop.dataset import Dataset
     from perhop.engines import Progress
     from perhop.scenario import Scenario
@@ -42,7 +42,7 @@ class Crosscheck:
 
     runs: dict[str, Dataset]
     lacking: dict[str, str]
-    compared: SideBySide | None
+    compared: RunComparison | None
     deviations: list[Deviation]
 
     @property

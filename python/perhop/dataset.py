@@ -23,7 +23,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perhop.errors import OutputError, ScenarioError
-from perhop.interruption import undisturbed
+from perhop.interruption import uninterruptible
 from perhop.scenario import Scenario, to_mapping
 from perhop.units import quote
 
@@ -383,7 +383,7 @@ class Dataset:
     srtts: pl.DataFrame
     delays: pl.DataFrame
     displacements: pl.DataFrame
-    kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
     """Results of `perhop.analysis` so far."""
 
     def __post_init__(self) -> None:
@@ -431,7 +431,7 @@ class Dataset:
                 unchanged.
         """
         target = Path(folder).resolve()
-        with undisturbed(), _explained(f"cannot write {target}", "give another folder"):
+        with uninterruptible(), _explained(f"cannot write {target}", "give another folder"):
             _refuse_foreign(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             fresh = _sibling(target)
@@ -451,7 +451,7 @@ class Dataset:
             OutputError: It cannot.
         """
         target = Path(folder).resolve()
-        with undisturbed(), _explained(f"cannot write {target}", "give another folder"):
+        with uninterruptible(), _explained(f"cannot write {target}", "give another folder"):
             _refuse_foreign(target)
             probe = _sibling(target)
             made = [each for each in (probe, *probe.parents) if not each.exists()]

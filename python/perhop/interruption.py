@@ -2,8 +2,8 @@
 
 A program inside `listening` gets one `KeyboardInterrupt`, for the first signal. Further signals are
 only counted, so that they do not disturb the reaction to the first: saving, and waiting for other
-processes. Code that must not be interrupted runs inside `undisturbed`. Long code there checks
-`Heard.came`, because signals do not raise anything there.
+processes. Code that must not be interrupted runs inside `uninterruptible`. Long code there checks
+`DeferredSignals.came`, because signals do not raise anything there.
 """
 
 from __future__ import annotations
@@ -20,74 +20,74 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIGNALS",
-    "Heard",
-    "disturbed",
+    "DeferredSignals",
     "exit_code",
     "ignore",
-    "listen_when_disturbed",
+    "interruptible",
+    "listen_when_interruptible",
     "listening",
-    "undisturbed",
+    "uninterruptible",
 ]
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 """Signals by which users and systems end a program."""
 
-_PATIENCE: Final = 5
+_MAX_SIGNALS: Final = 5
 """The signal that ends the program at once, whatever it does."""
 
-_came: list[int] = []
+_received: list[int] = []
 """The signals so far."""
 
 _depth = 0
-"""Number of nested `undisturbed` blocks that the program is in."""
+"""Number of nested `uninterruptible` blocks that the program is in."""
 
 _raised = False
 """True if an exception has told the program of the signal."""
 
-_patient = True
+_unlimited = True
 """True if the program may take any time, however many signals arrive."""
 
 
-class Heard:
-    """The signals since the beginning of an `undisturbed` block."""
+class DeferredSignals:
+    """The signals since the beginning of an `uninterruptible` block."""
 
     def __init__(self) -> None:
-        """None have yet."""
-        self._since = len(_came)
+        """Begin without signals."""
+        self._since = len(_received)
 
     @property
     def came(self) -> bool:
-        """True if a signal has come that has not been answered."""
-        return len(_came) > self._since
+        """True if a signal has arrived and was not answered."""
+        return len(_received) > self._since
 
     def answer(self) -> None:
-        """Mark all signals as answered: they raise nothing at the end of `undisturbed`."""
-        self._since = len(_came)
+        """Mark all signals as answered: they raise nothing at the end of `uninterruptible`."""
+        self._since = len(_received)
 
 
 @contextmanager
 def listening() -> Iterator[None]:
     """Let SIGINT and SIGTERM raise `KeyboardInterrupt`, once; the fifth signal ends the program."""
-    global _raised, _patient
-    _came.clear()
-    _raised = _patient = False
-    before = [(number, signal.signal(number, _hear)) for number in SIGNALS]
-    hook, sys.unraisablehook = sys.unraisablehook, _swallowed
+    global _raised, _unlimited
+    _received.clear()
+    _raised = _unlimited = False
+    before = [(number, signal.signal(number, _on_signal)) for number in SIGNALS]
+    hook, sys.unraisablehook = sys.unraisablehook, _on_unraisable
     try:
         yield
     finally:
-        _patient = True
+        _unlimited = True
         sys.unraisablehook = hook
         for number, handler in before:
             signal.signal(number, handler)
 
 
-def listen_when_disturbed() -> None:
-    """Let SIGINT and SIGTERM raise `KeyboardInterrupt` inside `disturbed` only."""
+def listen_when_interruptible() -> None:
+    """Let SIGINT and SIGTERM raise `KeyboardInterrupt` inside `interruptible` only."""
     global _depth
     _depth = 1
     for number in SIGNALS:
-        signal.signal(number, _hear)
+        signal.signal(number, _on_signal)
 
 
 def ignore() -> None:
@@ -98,44 +98,43 @@ def ignore() -> None:
 
 def exit_code() -> int:
     """Return the exit code of a program that was interrupted: 128 and the first signal's number."""
-    return 128 + (_came[0] if _came else signal.SIGINT)
+    return 128 + (_received[0] if _received else signal.SIGINT)
 
 
 @contextmanager
-def undisturbed() -> Iterator[Heard]:
+def uninterruptible() -> Iterator[DeferredSignals]:
     """Defer signals until the end of the block.
 
     Yields:
-        The signals that have come meanwhile. `KeyboardInterrupt` follows at the end, unless they
-            were
-        answered.
+        The signals that arrive in the block. `KeyboardInterrupt` follows at its end, unless they
+            were answered.
     """
     global _depth
-    heard = Heard()
+    signals = DeferredSignals()
     if threading.current_thread() is not threading.main_thread():
-        yield heard  # which gets none
+        yield signals  # which gets none
         return
     _depth += 1
-    own = signal.getsignal(signal.SIGINT) is _hear
+    own = signal.getsignal(signal.SIGINT) is _on_signal
     # A program that does not listen, such as a notebook, has handlers of its own.
-    before = [] if own else [(number, signal.signal(number, _hear)) for number in SIGNALS]
+    before = [] if own else [(number, signal.signal(number, _on_signal)) for number in SIGNALS]
     try:
-        yield heard
+        yield signals
     finally:
         for number, handler in before:
             signal.signal(number, handler)
         _depth -= 1
-        if not _depth and heard.came:
+        if not _depth and signals.came:
             if own:
                 _raise()
             else:
-                for late in _came[heard._since :]:
+                for late in _received[signals._since :]:
                     signal.raise_signal(late)
 
 
 @contextmanager
-def disturbed() -> Iterator[None]:
-    """Let signals raise `KeyboardInterrupt`, once, inside an `undisturbed` block."""
+def interruptible() -> Iterator[None]:
+    """Let signals raise `KeyboardInterrupt`, once, inside an `uninterruptible` block."""
     global _depth, _raised
     depth, _depth, _raised = _depth, 0, False
     try:
@@ -144,9 +143,9 @@ def disturbed() -> Iterator[None]:
         _depth = depth
 
 
-def _hear(number: int, _frame: object) -> None:
-    _came.append(number)
-    if len(_came) >= _PATIENCE and not _patient:
+def _on_signal(number: int, _frame: object) -> None:
+    _received.append(number)
+    if len(_received) >= _MAX_SIGNALS and not _unlimited:
         os._exit(128 + number)
     if not _depth:
         _raise()
@@ -159,13 +158,13 @@ def _raise() -> None:
         raise KeyboardInterrupt
 
 
-def _swallowed(unraisable: sys.UnraisableHookArgs) -> None:
-    """Send a signal again that came where nothing can be raised, as in a weakref's callback."""
+def _on_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Send a signal again that arrived where none can be raised, as in a weakref's callback."""
     global _raised
-    if not isinstance(unraisable.exc_value, KeyboardInterrupt) or not _came:
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt) or not _received:
         sys.__unraisablehook__(unraisable)
         return
     _raised = False
-    again = threading.Timer(0.01, os.kill, (os.getpid(), _came[0]))
+    again = threading.Timer(0.01, os.kill, (os.getpid(), _received[0]))
     again.daemon = True
     again.start()

@@ -18,10 +18,10 @@ from perhop import engines
 from perhop.errors import OutputError
 from perhop.interruption import (
     SIGNALS,
-    Heard,
-    disturbed,
-    listen_when_disturbed,
-    undisturbed,
+    DeferredSignals,
+    interruptible,
+    listen_when_interruptible,
+    uninterruptible,
 )
 from perhop.scenario import Scenario, to_mapping
 
@@ -99,7 +99,7 @@ def call(
     context = multiprocessing.get_context("spawn")
     waiting = enumerate(arguments)
     others = set(multiprocessing.active_children())
-    with undisturbed() as signals:
+    with uninterruptible() as signals:
         pool = ProcessPoolExecutor(jobs, context, _serve)
         running: dict[Future[_Result], int] = {}
         try:
@@ -107,7 +107,7 @@ def call(
                 # A few more than there are processes, so that none waits, and Ctrl-C finds
                 # little that has begun.
                 while len(running) < jobs + 2 and (each := next(waiting, None)) is not None:
-                    with _deaf():
+                    with _signals_blocked():
                         running[pool.submit(_call, function, each[1])] = each[0]
                 if not running:
                     break
@@ -116,7 +116,7 @@ def call(
         finally:
             for future in running:
                 future.cancel()
-            again = Heard()
+            again = DeferredSignals()
             while wait(running, _OFTEN_S).not_done:
                 if again.came:
                     for process in set(multiprocessing.active_children()) - others:
@@ -130,12 +130,12 @@ _OFTEN_S: Final = 0.1
 
 def _serve() -> None:
     """Begin a worker process: it ignores Ctrl-C, and SIGTERM ends its present call."""
-    listen_when_disturbed()
+    listen_when_interruptible()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def _call(function: Callable[..., _Result], arguments: tuple[Any, ...]) -> _Result:
-    with disturbed():
+    with interruptible():
         return function(*arguments)
 
 
@@ -147,7 +147,7 @@ def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Block signals in processes that are started in this block."""
     # It would end the block, so it is there before.
     resource_tracker.ensure_running()

@@ -15,7 +15,7 @@ from fuzzing.cost import changed, shortest
 from perhop import analysis, report
 from perhop.cli.run import _print_json, _print_tables
 from perhop.dataset import TABLES
-from perhop.scenario.resolve import only_path, ways
+from perhop.scenario.resolve import next_hops, only_path
 from perhop.units import SECOND
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _goodput(dataset: Dataset) -> None:
         return  # paths change
     carried = {row["link"]: row["sent_bytes"] for row in _sums(dataset.links)}
     copied = {row["link"]: row["duplicated_packets"] for row in _sums(dataset.links)}
-    found = ways(scenario)
+    found = next_hops(scenario)
     over: dict[str, int] = dict.fromkeys(scenario.directions, 0)
     for name, flow in scenario.flows.items():
         for link in only_path(scenario, found, flow.source, flow.destination) or ():

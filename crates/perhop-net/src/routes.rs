@@ -98,7 +98,9 @@ impl Routes {
     /// Computes the paths to a destination.
     fn resolve(&mut self, destination: usize) {
         let nodes = self.topology.nodes();
-        for (node, ways) in self.topology.ways(NodeId(destination as u16)).into_iter().enumerate() {
+        for (node, ways) in
+            self.topology.next_hops(NodeId(destination as u16)).into_iter().enumerate()
+        {
             self.next_hop[destination * nodes + node] = match ways[..] {
                 [] => NONE,
                 [PortId(port)] => port,

@@ -96,12 +96,12 @@ impl Topology {
     ///
     /// # Panics
     /// If the destination does not exist.
-    pub fn ways(&self, destination: NodeId) -> Vec<Vec<PortId>> {
+    pub fn next_hops(&self, destination: NodeId) -> Vec<Vec<PortId>> {
         let distances = self.distances(destination);
-        (0..self.nodes()).map(|node| self.ways_from(node, destination, &distances)).collect()
+        (0..self.nodes()).map(|node| self.ports_towards(node, destination, &distances)).collect()
     }
 
-    fn ways_from(
+    fn ports_towards(
         &self,
         node: usize,
         destination: NodeId,
@@ -118,12 +118,12 @@ impl Topology {
                 && through == distances[node]
         };
         let exits = &self.ports[node];
-        let mut ways: Vec<PortId> = exits.iter().filter(leads).map(|exit| exit.port).collect();
-        ways.sort_unstable();
-        if ways.is_empty() && self.kinds[node] == NodeKind::Host {
-            ways.extend(exits.iter().filter(is_router).map(|exit| exit.port).min());
+        let mut ports: Vec<PortId> = exits.iter().filter(leads).map(|exit| exit.port).collect();
+        ports.sort_unstable();
+        if ports.is_empty() && self.kinds[node] == NodeKind::Host {
+            ports.extend(exits.iter().filter(is_router).map(|exit| exit.port).min());
         }
-        ways
+        ports
     }
 
     fn distances(&self, destination: NodeId) -> Vec<Option<Distance>> {

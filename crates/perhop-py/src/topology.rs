@@ -44,12 +44,12 @@ impl Topology {
 
     /// Returns, for each node, the directions of links that lead to a destination: `2 · link` from
     /// the link's first end, `2 · link + 1` back.
-    fn ways(&self, py: Python<'_>, destination: u16) -> PyResult<Vec<Vec<u32>>> {
+    fn next_hops(&self, py: Python<'_>, destination: u16) -> PyResult<Vec<Vec<u32>>> {
         if usize::from(destination) >= self.topology.nodes() {
             return Err(PyValueError::new_err(format!("there is no node {destination}")));
         }
-        let ways = py.detach(|| self.topology.ways(NodeId(destination)));
+        let ports = py.detach(|| self.topology.next_hops(NodeId(destination)));
         let numbers = |ports: Vec<PortId>| ports.into_iter().map(|port| port.0).collect();
-        Ok(ways.into_iter().map(numbers).collect())
+        Ok(ports.into_iter().map(numbers).collect())
     }
 }

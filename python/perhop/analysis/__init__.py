@@ -10,10 +10,10 @@ from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.bottlenecks import bottlenecks
 from perhop.analysis.codepoints import codepoints, dscp_kept
 from perhop.analysis.comparison import (
-    Beside,
+    ComparedPhase,
+    ComparedQuantity,
     Difference,
-    PhaseBeside,
-    SideBySide,
+    RunComparison,
     compare,
     compared,
 )
@@ -70,16 +70,16 @@ __all__ = [
     "TOLERANCES",
     "TOTAL",
     "Basis",
-    "Beside",
     "Capacity",
+    "ComparedPhase",
+    "ComparedQuantity",
     "Comparison",
     "Deviation",
     "Difference",
     "Distribution",
     "Hop",
     "Order",
-    "PhaseBeside",
-    "SideBySide",
+    "RunComparison",
     "Verdict",
     "Window",
     "active",

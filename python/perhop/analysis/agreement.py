@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from perhop.analysis.comparison import Beside, SideBySide
+from perhop.analysis.comparison import ComparedQuantity, RunComparison
 from perhop.analysis.throughput import TOTAL
 
 TOLERANCES: Final[Mapping[str, float]] = {"share": 0.05, "goodput": 0.05, "rtt": 0.10}
@@ -28,7 +28,7 @@ class Deviation:
 
     kind: str
     name: str
-    beside: Beside
+    beside: ComparedQuantity
     difference: float | None
     tolerance: float
 
@@ -40,7 +40,7 @@ class Deviation:
 
 
 def agreement(
-    side_by_side: SideBySide, tolerances: Mapping[str, float] | None = None
+    side_by_side: RunComparison, tolerances: Mapping[str, float] | None = None
 ) -> list[Deviation]:
     """Return the deviations of runs: flows' shares and goodput of phases, median round-trip times.
 
@@ -56,7 +56,7 @@ def agreement(
     ]
 
 
-def _quantities(found: SideBySide) -> Iterator[tuple[str, str, Beside]]:
+def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuantity]]:
     for phase in found.phases:
         when = f"{phase.window[0]:g}\N{EN DASH}{phase.window[1]:g} s"
         flows = [flow for flow in phase.share if flow != TOTAL]
@@ -71,7 +71,7 @@ def _quantities(found: SideBySide) -> Iterator[tuple[str, str, Beside]]:
                 yield "rtt", name, quantities[median]
 
 
-def _apart(beside: Beside, *, relative: bool) -> float | None:
+def _apart(beside: ComparedQuantity, *, relative: bool) -> float | None:
     values = [value for value in beside.values if value is not None]
     if len(values) < 2:
         return None

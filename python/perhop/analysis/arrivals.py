@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perhop.analysis.kept import of_flow
+from perhop.analysis.cache import of_flow
 from perhop.analysis.windows import Window, tally
 from perhop.dataset import Dataset
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from perhop.analysis.kept import kept
+from perhop.analysis.cache import cached
 from perhop.analysis.throughput import TOTAL, active, phases
-from perhop.scenario.resolve import only_path, sending_rate, states, ways
+from perhop.scenario.resolve import next_hops, only_path, sending_rate, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ _SCHEMA: Final = {
 }
 
 
-@kept
+@cached
 def bottlenecks(dataset: Dataset) -> pl.DataFrame:
     """Return the bottleneck of every flow in each phase: the slowest link of its own path.
 
@@ -107,7 +107,7 @@ def _states(scenario: Scenario) -> Iterator[_State]:
 def _paths(scenario: Scenario, down: frozenset[int]) -> dict[str, tuple[str, ...]]:
     """Return the directed links of each flow's path; none if the path forks or does not exist."""
     flows = scenario.flows.items()
-    there = ways(scenario, down, {flow.destination for _, flow in flows})
+    there = next_hops(scenario, down, {flow.destination for _, flow in flows})
     return {
         name: only_path(scenario, there, flow.source, flow.destination) or ()
         for name, flow in flows

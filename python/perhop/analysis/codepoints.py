@@ -4,14 +4,14 @@ from typing import Final
 
 import polars as pl
 
+from perhop.analysis.cache import cached, of_flow
 from perhop.analysis.distributions import sent
-from perhop.analysis.kept import kept, of_flow
 from perhop.analysis.names import is_flow
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import Dataset
 
 
-@kept
+@cached
 def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.DataFrame:
     """Return the DSCPs with which the packets of a flow or a ping arrived, and where.
 
@@ -48,7 +48,7 @@ _NONE: Final = pl.DataFrame(
 )
 
 
-@kept
+@cached
 def _of_flows(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the DSCPs of every flow over the run, in one pass."""
     rows = cut(dataset.codepoints, clip(dataset, None) or _NEVER)

@@ -24,7 +24,7 @@ _MOST_IN_A_NAME: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ComparedQuantity:
     """One quantity in every run.
 
     Attributes:
@@ -54,16 +54,16 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseBeside:
+class ComparedPhase:
     """A phase in every run: by flow, and for "total", the goodput, and its share of the total."""
 
     window: Window
-    throughput: dict[str, Beside]
-    share: dict[str, Beside]
+    throughput: dict[str, ComparedQuantity]
+    share: dict[str, ComparedQuantity]
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
+class RunComparison:
     """A comparison of runs, in the order in which they were given.
 
     Attributes:
@@ -81,13 +81,13 @@ class SideBySide:
     names: tuple[str, ...]
     differences: tuple[Difference, ...]
     covered_s: float
-    phases: tuple[PhaseBeside, ...]
-    flows: dict[str, dict[str, Beside]]
-    pings: dict[str, dict[str, Beside]]
-    classes: dict[str, dict[str, dict[str, Beside]]]
+    phases: tuple[ComparedPhase, ...]
+    flows: dict[str, dict[str, ComparedQuantity]]
+    pings: dict[str, dict[str, ComparedQuantity]]
+    classes: dict[str, dict[str, dict[str, ComparedQuantity]]]
 
 
-def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> SideBySide:
+def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> RunComparison:
     """Compare runs with the first of them.
 
     Args:
@@ -105,7 +105,7 @@ def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> 
     called = _unique(list(names or _names(datasets, found)))
     _refuse_unrelated(datasets, called)
     end = min(dataset.covered_s for dataset in datasets)
-    return SideBySide(
+    return RunComparison(
         names=tuple(called),
         differences=found,
         covered_s=end,
@@ -116,10 +116,10 @@ def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> 
     )
 
 
-def compared(side_by_side: SideBySide) -> dict[str, Any]:
+def compared(side_by_side: RunComparison) -> dict[str, Any]:
     """Return a comparison as one object of JSON types; ratios are to the first run."""
 
-    def written(quantities: dict[str, Beside]) -> dict[str, Any]:
+    def written(quantities: dict[str, ComparedQuantity]) -> dict[str, Any]:
         return {
             name: {"values": list(beside.values), "ratios": list(beside.ratios)}
             for name, beside in quantities.items()
@@ -229,7 +229,7 @@ def _all(datasets: Sequence[Dataset], kind: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[PhaseBeside]:
+def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[ComparedPhase]:
     flows = [*_all(datasets, "flows"), TOTAL]
     edges = map(seconds, datasets[0].scenario.phases_ps)
     windows = [(start, min(stop, end)) for start, stop in edges if start < end]
@@ -251,14 +251,14 @@ def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[PhaseBeside]:
             )
             for flow in flows
         }
-        yield PhaseBeside(
+        yield ComparedPhase(
             window,
-            {flow: Beside("bps", tuple(values)) for flow, values in rates.items()},
-            {flow: Beside("share", values) for flow, values in shares.items()},
+            {flow: ComparedQuantity("bps", tuple(values)) for flow, values in rates.items()},
+            {flow: ComparedQuantity("share", values) for flow, values in shares.items()},
         )
 
 
-def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, Beside]:
+def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]:
     rows = []
     for dataset in datasets:
         if flow not in dataset.scenario.flows:
@@ -284,7 +284,7 @@ def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, Beside]:
     return _beside(rows, _FLOW)
 
 
-def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, Beside]:
+def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, ComparedQuantity]:
     rows = []
     for dataset in datasets:
         own = dataset.scenario.pings.get(ping)
@@ -321,7 +321,7 @@ _CLASS: Final = {"share": "share", "dropped": "packets"}
 """The quantities that are compared, and their units."""
 
 
-def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Beside]]]:
+def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, ComparedQuantity]]]:
     end = min(dataset.covered_s for dataset in datasets)
     tables = []
     for dataset in datasets:
@@ -335,7 +335,7 @@ def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Besid
         several = sums.filter(pl.len().over("link") > 1)
         parts = several.select("link", "class", share.alias("share"), "dropped_packets")
         tables.append({(link, name): rest for link, name, *rest in parts.iter_rows()})
-    found: dict[str, dict[str, dict[str, Beside]]] = {}
+    found: dict[str, dict[str, dict[str, ComparedQuantity]]] = {}
     for link, name in dict.fromkeys(key for table in tables for key in table):
         rows = [
             dict(zip(_CLASS, table.get((link, name), (None, None)), strict=True))
@@ -345,11 +345,11 @@ def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Besid
     return found
 
 
-def _beside(rows: Sequence[dict[str, Any]], units: dict[str, str]) -> dict[str, Beside]:
+def _beside(rows: Sequence[dict[str, Any]], units: dict[str, str]) -> dict[str, ComparedQuantity]:
     """Return the quantities that at least one run has."""
     columns = {name: tuple(row[name] for row in rows) for name in units}
     return {
-        name: Beside(units[name], values)
+        name: ComparedQuantity(units[name], values)
         for name, values in columns.items()
         if any(value is not None for value in values)
     }

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import polars as pl
 
-from perhop.analysis.kept import kept, of_flow, of_ping
+from perhop.analysis.cache import cached, of_flow, of_ping
 from perhop.analysis.names import flow_named, is_flow
 from perhop.analysis.windows import Window, clip, cut, tally, weighed
 from perhop.dataset import Dataset
@@ -38,7 +38,7 @@ class Distribution:
     stdev: float | None
 
 
-@kept
+@cached
 def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distribution | None:
     """Return the round-trip times of a ping's requests that were sent in `window` and answered.
 
@@ -81,7 +81,7 @@ def distribution(numbers: pl.Series) -> Distribution | None:
     )
 
 
-@kept
+@cached
 def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     """Return the round-trip time samples of a flow's segments; only `sim` has them.
 
@@ -94,7 +94,7 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     return _measured(dataset, flow, "rtt")
 
 
-@kept
+@cached
 def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
     """Return the smoothed round-trip time of a flow's sender (RFC 6298), in any engine.
 
@@ -107,7 +107,7 @@ def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
     return _measured(dataset, flow, "srtt")
 
 
-@kept
+@cached
 def owd_bound(dataset: Dataset, flow: str) -> float | None:
     """Return the error bound of a flow's one-way delays in seconds; None if one clock timed both.
 
@@ -138,7 +138,7 @@ def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distributi
     return _of_bins(bins, cut(taken, part), "owd")
 
 
-@kept
+@cached
 def _delay_bins(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the histogram of each flow's delays over the run."""
     rows = cut(dataset.delays, clip(dataset, None) or (0.0, 0.0))

@@ -4,8 +4,8 @@ from typing import Final
 
 import polars as pl
 
+from perhop.analysis.cache import cached, of_flow
 from perhop.analysis.distributions import count
-from perhop.analysis.kept import kept, of_flow
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import Dataset
 
@@ -22,7 +22,7 @@ _NONE: Final = pl.DataFrame(
 )
 
 
-@kept
+@cached
 def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.DataFrame:
     """Return where and why packets of a flow were lost between its source and its destination.
 

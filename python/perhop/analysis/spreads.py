@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from perhop.analysis.cache import of_flow
 from perhop.analysis.distributions import Distribution, distribution
-from perhop.analysis.kept import of_flow
 from perhop.analysis.names import flow_named
 from perhop.analysis.throughput import TOTAL, series
 from perhop.analysis.windows import Window, clip, cut, weighed

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from perhop.analysis.arrivals import jitter, order, reorder_density
+from perhop.analysis.cache import cached
 from perhop.analysis.codepoints import codepoints
 from perhop.analysis.distributions import (
     Distribution,
@@ -24,7 +25,6 @@ from perhop.analysis.distributions import (
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import against_published, verdicts
-from perhop.analysis.kept import kept
 from perhop.analysis.losses import losses
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
 from perhop.dataset import TABLES, Dataset
@@ -158,7 +158,7 @@ def _with_shapers(dataset: Dataset) -> pl.DataFrame:
     return joined.with_columns(utilisation=busier).drop("shaper")
 
 
-@kept
+@cached
 def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
     window = active(dataset, flow)
     return {

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from perhop.analysis.kept import kept, of_flow
+from perhop.analysis.cache import cached, of_flow
 from perhop.analysis.names import flow_named
 from perhop.analysis.windows import Window, clip, cut, inside, seconds, weighed
 from perhop.dataset import Dataset
@@ -37,7 +37,7 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
     return None if delivered is None else 8 * float(delivered) / (part[1] - part[0])
 
 
-@kept
+@cached
 def active(dataset: Dataset, flow: str) -> Window | None:
     """Return the seconds of the run during which a flow sends; None if the run ended before.
 
@@ -53,7 +53,7 @@ def active(dataset: Dataset, flow: str) -> Window | None:
     return clip(dataset, window)
 
 
-@kept
+@cached
 def phases(dataset: Dataset) -> pl.DataFrame:
     """Return the throughput of every flow in each phase of the timeline.
 

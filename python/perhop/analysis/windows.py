@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from perhop.analysis.kept import kept, of_flow
+from perhop.analysis.cache import cached, of_flow
 from perhop.dataset import TABLES, Dataset
 
 Window = tuple[float, float]
@@ -68,7 +68,7 @@ def weighed(column: str) -> pl.Expr:
 _COUNTS: Final = [name for name, dtype in TABLES["intervals"].items() if dtype == pl.Int64]
 
 
-@kept
+@cached
 def tally(dataset: Dataset, flow: str, window: Window | None = None) -> Mapping[str, Any]:
     """Return what all streams of a flow did in a window, by one query.
 

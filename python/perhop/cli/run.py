@@ -129,7 +129,7 @@ def _folder(out: Path | None, name: str) -> Iterator[Path]:
 
     made: Path | None = None
     try:
-        with interruption.undisturbed():
+        with interruption.uninterruptible():
             for folder in (Path("runs", f"{name}-{number}") for number in count(1)):
                 if not folder.exists():
                     Dataset.check_writable(folder)

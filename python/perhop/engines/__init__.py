@@ -21,7 +21,7 @@ from perhop.engines.captures import SNAPLEN, planned, writing
 from perhop.engines.lateness import late
 from perhop.errors import UnsupportedError, UsageError
 from perhop.hints import did_you_mean
-from perhop.interruption import undisturbed
+from perhop.interruption import uninterruptible
 from perhop.scenario.rules.findings import Finding
 from perhop.scenario.rules.warnings import unused_seed, warnings
 
@@ -210,7 +210,7 @@ def run(
         return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})
 
     saved = began
-    with writing(files) as opened, undisturbed() as signals:
+    with writing(files) as opened, uninterruptible() as signals:
         for capture, file in zip(files, opened, strict=True):
             under_way.capture(capture, file)
         try:

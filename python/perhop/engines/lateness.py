@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.scenario.resolve import only_path, ways
+from perhop.scenario.resolve import next_hops, only_path
 from perhop.scenario.rules.findings import Finding
 from perhop.units import MILLISECOND, SECOND, format_duration
 
@@ -39,7 +39,7 @@ def stall_threshold(scenario: Scenario) -> int:
     no goodput if the full queue before the slowest link of its path outlasts the stall. For UDP
     flows and pings, the limit is the round-trip propagation delay. The least limit applies.
     """
-    found = ways(scenario)
+    found = next_hops(scenario)
     spans = []
     ends = [(each.source, each.destination, each.tcp) for each in scenario.flows.values()]
     ends += [(each.source, each.destination, None) for each in scenario.pings.values()]
@@ -61,7 +61,7 @@ def is_light(scenario: Scenario) -> bool:
     If real-time threads occupy a whole processor, Linux stops all of them for 50 ms per second
     (sched(7)), including the thread of the network.
     """
-    found = ways(scenario)
+    found = next_hops(scenario)
     slowest = set()
     for flow in scenario.flows.values():
         path = only_path(scenario, found, flow.source, flow.destination)

@@ -13,7 +13,7 @@ from perhop.experiments.tables import (
     unknown_table,
 )
 from perhop.report import Column, Table
-from perhop.report.document import document, figure, grid, paragraphs, told_apart
+from perhop.report.document import document, figure, grid, paragraphs, split_differences
 from perhop.report.html import Html, element, join
 from perhop.report.output import png, svg, write_all
 from perhop.rights import REAL_ENGINES
@@ -50,7 +50,7 @@ def page(reproduced: Reproduction) -> str:
     """The page of an experiment as one HTML document."""
     experiment = reproduced.experiment
     pictures = experiment.pictures(reproduced.runs)
-    about, account = told_apart(experiment.about)
+    about, account = split_differences(experiment.about)
     accounts = [*account, *paragraphs(experiment.account)]
     real = _real(reproduced)
     if real:

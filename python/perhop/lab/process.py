@@ -99,7 +99,7 @@ def _keep(
             if "hosts" in message:
                 # Held open, so that no other namespaces have the same numbers when the lab is gone.
                 held = [_open(pid, number) for number in message["hosts"].values()]
-                record.come_up(pid, message["hosts"])
+                record.set_running(pid, message["hosts"])
                 try:
                     say({"pid": pid})
                 except OSError:  # the process that started it is gone, and has not got its answer

@@ -111,8 +111,8 @@ class Record:
                 path.unlink(missing_ok=True)
             self._write()
 
-    def come_up(self, pid: int, hosts: dict[str, int]) -> None:
-        """Write that process `pid` holds the lab."""
+    def set_running(self, pid: int, hosts: dict[str, int]) -> None:
+        """Record that process `pid` runs the lab."""
         with _locked(Path(self.folder)):
             replace(self, pid=pid, started=began(pid) or 0, hosts=hosts, state="up")._write()
 

@@ -12,7 +12,7 @@ from perhop.errors import UsageError
 from perhop.hints import did_you_mean, listed
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.classes import Match
-from perhop.scenario.resolve import ways
+from perhop.scenario.resolve import next_hops
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Reservation:
                 raise UsageError(f"{quote(link)} is not a link of the lab{said}")
             check_policy(scenario, link, policies[link])
         ends = self._nodes(scenario, "source"), self._nodes(scenario, "destination")
-        found = ways(scenario, present.state.down)
+        found = next_hops(scenario, present.state.down)
         for source in ends[0]:
             for destination in ends[1]:
                 self._check_way(scenario, found, source, destination)

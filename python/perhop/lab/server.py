@@ -103,7 +103,7 @@ class Server:
         while len(self._samples) > 1 and self._samples[1][0] <= now - _RATES_OVER_S:
             del self._samples[0]
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Do periodic work; errors do not end the lab."""
         try:
             self.sample()
@@ -377,7 +377,7 @@ def serve(
                 return f"it was ended by {signal.Signals(signals[0]).name}"
             if requests.serve(_SAMPLE_EVERY_S):
                 return ALONE
-            server.tend()
+            server.maintain()
         requests.serve(0.01)  # the answer goes out
     finally:
         requests.close()

@@ -6,7 +6,7 @@
 `qdiscs`        … each with a queue
 `rules`         what matches, marks and balances, as rules of nftables
 `policers`      what polices, as actions of tc or rules of nftables
-`ways`          paths, as routes
+`routes`        paths, as routes of Linux
 `script`        the commands as a text to read and to paste
 `gaps`          what Linux cannot express, each with its place in the scenario
 `nft`           nftables: chains as text, conditions, and what it lists
@@ -24,7 +24,7 @@ from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import Interface, Mapping, Step, device_names, mapping
 from perhop.linux.script import script
 from perhop.linux.tree import Htb, HtbClass
-from perhop.scenario.resolve import ways
+from perhop.scenario.resolve import next_hops
 
 __all__ = [
     "Gap",
@@ -35,7 +35,7 @@ __all__ = [
     "Step",
     "device_names",
     "mapping",
+    "next_hops",
     "refuse",
     "script",
-    "ways",
 ]

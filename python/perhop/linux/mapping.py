@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.linux import nft, policers, rules, tree
 from perhop.linux.gaps import Gap
-from perhop.linux.ways import Routes, turns
-from perhop.scenario.resolve import NetworkState, Ways, ways
+from perhop.linux.routes import Routes, per_packet_groups
+from perhop.scenario.resolve import NetworkState, NextHops, next_hops
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Mapping:
         sysctls: For every node the settings of its network namespace.
         steps: Changes, in order of time.
         gaps: Features that Linux lacks.
-        ways: The paths that its routes follow.
+        next_hops: The paths that its routes follow.
     """
 
     interfaces: dict[str, Interface]
@@ -97,7 +97,7 @@ class Mapping:
     sysctls: dict[str, dict[str, str]]
     steps: tuple[Step, ...]
     gaps: tuple[Gap, ...]
-    ways: Ways
+    next_hops: NextHops
 
 
 def device_names(scenario: Scenario) -> dict[str, str]:
@@ -161,7 +161,7 @@ def mapping(
         classes, more = rules.classify(scenario, policy, htb, chain, capacity, policed=policed)
         chains[node] += classes
         gaps += [*htb.gaps, *more]
-    there, routes = ways(scenario), Routes(scenario, names)
+    there, routes = next_hops(scenario), Routes(scenario, names)
     own: dict[str, list[Interface]] = {node: [] for node in scenario.nodes}
     for each in interfaces.values():
         own[each.node].append(each)
@@ -178,12 +178,12 @@ def mapping(
         sysctls={name: routes.sysctls(name, there) for name in scenario.nodes},
         steps=tuple(changed),
         gaps=tuple(dict.fromkeys(gaps)),
-        ways=there,
+        next_hops=there,
     )
 
 
 def _node_rules(
-    scenario: Scenario, name: str, own: abc.Sequence[Interface], there: Ways
+    scenario: Scenario, name: str, own: abc.Sequence[Interface], there: NextHops
 ) -> tuple[list[nft.Chain], list[Gap]]:
     """Return the chains of a node that hooks call, and those that remark arriving packets."""
     node = scenario.nodes[name]
@@ -210,9 +210,9 @@ def _node_rules(
     addresses = scenario.addresses
     groups = [
         (names, [str(addresses[to]) for to in destinations])
-        for names, destinations in turns(scenario, name, there)
+        for names, destinations in per_packet_groups(scenario, name, there)
     ]
-    found += rules.take_turns(groups)
+    found += rules.per_packet(groups)
     limits, gaps = rules.errors(node, f"nodes.{name}")
     if not node.backpressure:
         reason = "Linux charges what waits in a host's own queue to its sockets"
@@ -233,7 +233,7 @@ def _steps(
     found: list[Step] = []
     gaps: list[Gap] = []
     state = NetworkState(scenario)
-    there = ways(scenario)
+    there = next_hops(scenario)
     for change in state.steps(scenario.changes):
         on = str(change.change.on)
         both = directions[2 * change.number : 2 * change.number + 2]
@@ -252,7 +252,7 @@ def _steps(
             found += further
             gaps += more
         if change.change.state is not None:
-            before, there = there, ways(scenario, state.down)
+            before, there = there, next_hops(scenario, state.down)
             ends = [now[name] for name in both]
             found += _state(scenario, change, ends, before, there, routes)
     return found, gaps
@@ -344,8 +344,8 @@ def _state(
     scenario: Scenario,
     change: Change,
     ends: abc.Sequence[Interface],
-    before: Ways,
-    there: Ways,
+    before: NextHops,
+    there: NextHops,
     routes: Routes,
 ) -> list[Step]:
     """Return the steps of a link that goes up or down, with the routes of all nodes."""
@@ -361,11 +361,15 @@ def _state(
         ip = ("route flush scope global table main", *gone, *lines)
         groups = [
             (hops, [str(addresses[to]) for to in destinations])
-            for hops, destinations in turns(scenario, node, there)
+            for hops, destinations in per_packet_groups(scenario, node, there)
         ]
-        chains = rules.take_turns(groups)
-        if not chains and turns(scenario, node, before):
-            chains = [nft.Chain("turns", ()), nft.Chain("own_turns", ())]
-        said = nft.text(chains, again=bool(turns(scenario, node, before))) if chains else ""
+        chains = rules.per_packet(groups)
+        if not chains and per_packet_groups(scenario, node, before):
+            chains = [nft.Chain("per_packet", ()), nft.Chain("own_per_packet", ())]
+        said = (
+            nft.text(chains, again=bool(per_packet_groups(scenario, node, before)))
+            if chains
+            else ""
+        )
         found.append(Step(at, node, f"{node}: routes", nft=said, ip=ip))
     return found

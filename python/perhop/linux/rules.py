@@ -1,4 +1,4 @@
-"""Classes, policers, marks and turns as rules of nftables.
+"""Classes, policers, marks and per-packet load balancing as rules of nftables.
 
 What a class is, a packet's priority says: the number of an HTB class, which HTB takes as it is.
 Rules stand where packets leave (`postrouting`), so that a router's own errors are classified, too,
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.linux.gaps import Gap
 from perhop.linux.nft import Chain, conditions, one_of
 from perhop.linux.policers import by_limit, marked
-from perhop.linux.ways import FIRST_MARK
+from perhop.linux.routes import FIRST_MARK
 from perhop.scenario.resolve import rates
 from perhop.units import SECOND
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perhop.scenario import Match, Node, PoliceChange, Policy, Scenario
     from perhop.scenario.model.marking import MarkRule
 
-__all__ = ["classify", "errors", "matches", "remark", "take_turns"]
+__all__ = ["classify", "errors", "matches", "per_packet", "remark"]
 
 _UNITS: Final = (("second", 1), ("minute", 60), ("hour", 3600), ("day", 86400))
 _ERRORS: Final = "icmp type { destination-unreachable, time-exceeded }"
@@ -124,13 +124,13 @@ def remark(scenario: Scenario, rules: Sequence[MarkRule], name: str) -> Chain:
     return Chain(name, tuple(written))
 
 
-def take_turns(
+def per_packet(
     groups: Sequence[tuple[Sequence[str], Sequence[str]]],
 ) -> list[Chain]:
     """Return chains by which packets to the same addresses take several next hops in turn.
 
     Args:
-        groups: The ways, and the addresses to which they lead; ways are numbered through, as the
+        groups: The next hops, and the addresses to which they lead; next hops have numbers, as the
             routing tables are.
     """
     rules = []
@@ -143,10 +143,10 @@ def take_turns(
         mark += len(directions)
     if not rules:
         return []
-    turns = tuple(rules)
+    numbered = tuple(rules)
     return [
-        Chain("turns", turns, "type filter hook prerouting priority mangle"),
-        Chain("own_turns", turns, "type route hook output priority mangle"),
+        Chain("per_packet", numbered, "type filter hook prerouting priority mangle"),
+        Chain("own_per_packet", numbered, "type route hook output priority mangle"),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.linux.ways import turns
+from perhop.linux.routes import per_packet_groups
 from perhop.units import format_duration
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def script(scenario: Scenario, found: Mapping) -> str:
         lines += [f"sysctl -w {key}={value}" for key, value in found.sysctls[name].items()]
         several = {
             f"{scenario.addresses[to]}/32"
-            for to, names in found.ways[name].items()
+            for to, names in found.next_hops[name].items()
             if len(names) > 1
         }
         if several:
-            in_turn = bool(turns(scenario, name, found.ways))
+            in_turn = bool(per_packet_groups(scenario, name, found.next_hops))
             lines += [
                 f"ip {line}"
                 for line in found.ip[name]

@@ -247,7 +247,9 @@ def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
     layers: list[Spec] = [
         {
             "data": {
-                "values": [{"t": t} for t in labels.told_apart([mark.t for mark in marks], end)]
+                "values": [
+                    {"t": t} for t in labels.visible_instants([mark.t for mark in marks], end)
+                ]
             },
             "mark": {"type": "rule", "color": "#9A9A9A", "strokeDash": [3, 3]},
             "encoding": {"x": x},

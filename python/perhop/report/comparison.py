@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from perhop.analysis import TOTAL, Beside, Deviation, SideBySide
+from perhop.analysis import TOTAL, ComparedQuantity, Deviation, RunComparison
 from perhop.report import text
 from perhop.report.charts import MOST_FLOWS
 from perhop.report.labels import WIDTH
@@ -36,7 +36,7 @@ _WORDS: Final = {
 """Names of quantities that differ from their keys."""
 
 
-def comparison_tables(compared: SideBySide) -> list[Table]:
+def comparison_tables(compared: RunComparison) -> list[Table]:
     """Return the tables of a comparison of two or more runs."""
     found = [
         _difference_table(compared),
@@ -51,7 +51,7 @@ def comparison_tables(compared: SideBySide) -> list[Table]:
     return [table for table in found if table is not None]
 
 
-def agreement_table(compared: SideBySide, deviations: Sequence[Deviation]) -> Table:
+def agreement_table(compared: RunComparison, deviations: Sequence[Deviation]) -> Table:
     """Return the table of the differences between engines, and the tolerances."""
     rows = []
     for each in deviations:
@@ -72,7 +72,7 @@ def agreement_table(compared: SideBySide, deviations: Sequence[Deviation]) -> Ta
     return Table("Engines side by side", columns, tuple(rows))
 
 
-def comparison_chart(compared: SideBySide) -> Spec | None:
+def comparison_chart(compared: RunComparison) -> Spec | None:
     """The goodput of each flow in each phase, a symbol for each run; None without flows."""
     points = [
         {"phase": text.window(*phase.window), "flow": flow, "run": name, "bps": value}
@@ -173,7 +173,7 @@ def _runs_chart(points: list[Spec], runs: list[str]) -> Spec:
     }
 
 
-def _difference_table(compared: SideBySide) -> Table:
+def _difference_table(compared: RunComparison) -> Table:
     """Return the table of the differences between the scenarios of runs."""
     rows = [
         (each.path, *(_plain(value) for value in each.values))
@@ -189,7 +189,7 @@ def _difference_table(compared: SideBySide) -> Table:
     return Table("Runs", columns, tuple(rows), " ".join(notes))
 
 
-def _phase_table(compared: SideBySide) -> Table | None:
+def _phase_table(compared: RunComparison) -> Table | None:
     rows = []
     for phase in compared.phases:
         shown = text.window(*phase.window)
@@ -204,7 +204,7 @@ def _phase_table(compared: SideBySide) -> Table | None:
 
 
 def _table(
-    title: str, kind: str, compared: SideBySide, found: dict[str, dict[str, Beside]]
+    title: str, kind: str, compared: RunComparison, found: dict[str, dict[str, ComparedQuantity]]
 ) -> Table | None:
     rows = []
     for name, quantities in found.items():
@@ -220,13 +220,13 @@ def _table(
     return Table(title, columns, tuple(rows))
 
 
-def _columns(compared: SideBySide) -> list[Column]:
+def _columns(compared: RunComparison) -> list[Column]:
     """Return a column for each run, and one for its ratio to the first."""
     first, *others = compared.names
     return [Column(first), *(Column(name) for other in others for name in (other, "ratio"))]
 
 
-def _cells(beside: Beside) -> list[str]:
+def _cells(beside: ComparedQuantity) -> list[str]:
     first, *others = (text.quantity(value, beside.unit) for value in beside.values)
     ratios = map(text.ratio, beside.ratios[1:])
     return [first, *(cell for pair in zip(others, ratios, strict=True) for cell in pair)]

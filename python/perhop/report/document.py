@@ -9,7 +9,7 @@ from typing import Final
 
 import vl_convert
 
-from perhop.analysis import SideBySide
+from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
 from perhop.report import charts, tables, text
 from perhop.report.charts import Spec
@@ -38,7 +38,7 @@ for (const figure of document.querySelectorAll("figure[data-chart]")) {
 def page(dataset: Dataset) -> str:
     """Return the report of a run as one HTML document without external references."""
     scenario = dataset.scenario
-    about, why = told_apart(scenario.description)
+    about, why = split_differences(scenario.description)
     ping = charts.ping_chart(dataset)
     flows = dataset.scenario.flows
     body = join(
@@ -68,7 +68,7 @@ def page(dataset: Dataset) -> str:
     return document(scenario.title or scenario.name, body)
 
 
-def comparison_page(compared: SideBySide, title: str) -> str:
+def comparison_page(compared: RunComparison, title: str) -> str:
     """Return a comparison of runs as one HTML document without external references."""
     chart = comparison_chart(compared)
     differing, *others = comparison_tables(compared)
@@ -177,7 +177,7 @@ def paragraphs(description: str) -> list[str]:
     return [" ".join(part.split()) for part in description.split("\n\n") if part.strip()]
 
 
-def told_apart(description: str) -> tuple[list[str], list[str]]:
+def split_differences(description: str) -> tuple[list[str], list[str]]:
     """Return the paragraphs of a description, those on why results differ separately."""
     every = paragraphs(description)
     return [p for p in every if not p.startswith(WHY)], [p for p in every if p.startswith(WHY)]

@@ -113,8 +113,8 @@ def place(
     return placed
 
 
-def told_apart(instants: list[float], end: float) -> list[float]:
-    """Some of sorted instants: those that are half a pixel apart, which are all that can be seen.
+def visible_instants(instants: list[float], end: float) -> list[float]:
+    """Return those of sorted instants that are at least half a pixel apart.
 
     Args:
         instants: Seconds.

@@ -10,10 +10,10 @@ from uuid import uuid4
 import polars as pl
 import vl_convert
 
-from perhop.analysis import SideBySide
+from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
 from perhop.errors import OutputError
-from perhop.interruption import undisturbed
+from perhop.interruption import uninterruptible
 from perhop.report.charts import Spec, throughput_chart
 from perhop.report.comparison import comparison_chart
 from perhop.report.document import VEGA_LITE, comparison_page, page
@@ -65,7 +65,9 @@ def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> l
     )
 
 
-def save_comparison(compared: SideBySide, title: str, folder: str | os.PathLike[str]) -> list[Path]:
+def save_comparison(
+    compared: RunComparison, title: str, folder: str | os.PathLike[str]
+) -> list[Path]:
     """Write `compare.html`, the page, and its chart as PNG and SVG where runs have flows.
 
     Raises:
@@ -108,7 +110,7 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 def _replace(path: Path, content: bytes) -> None:
     fresh = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
-    with undisturbed():
+    with uninterruptible():
         try:
             fresh.write_bytes(content)
             fresh.replace(path)

@@ -14,7 +14,7 @@
 
 from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
-from perhop.scenario.resolve.paths import Ways, only_path, path_mtu, ways
+from perhop.scenario.resolve.paths import NextHops, next_hops, only_path, path_mtu
 from perhop.scenario.resolve.shares import Placed, rates, walk
 from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS, packet_size
 from perhop.scenario.resolve.steps import NetworkState, Step, sending_rate, states, steps
@@ -24,10 +24,11 @@ __all__ = [
     "TCP_HEADERS",
     "TIMESTAMPS",
     "NetworkState",
+    "NextHops",
     "Packets",
     "Placed",
     "Step",
-    "Ways",
+    "next_hops",
     "only_path",
     "packet_size",
     "path_mtu",
@@ -37,6 +38,5 @@ __all__ = [
     "states",
     "steps",
     "walk",
-    "ways",
     "with_nested",
 ]

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
-__all__ = ["Ways", "only_path", "path_mtu", "ways"]
+__all__ = ["NextHops", "next_hops", "only_path", "path_mtu"]
 
-Ways = dict[str, dict[str, tuple[str, ...]]]
+NextHops = dict[str, dict[str, tuple[str, ...]]]
 """For every node and destination, the directed links "r1>r2" of the shortest paths."""
 
 
-def ways(
+def next_hops(
     scenario: ResolvedScenario, down: Iterable[int] = (), destinations: Iterable[str] | None = None
-) -> Ways:
+) -> NextHops:
     """Return the next directed links from every node to each destination.
 
     Paths have the fewest links, then the least delay. Links that join the same two nodes count as
@@ -40,22 +40,22 @@ def ways(
     for number in down:
         topology.set_up(number, False)
     directions = list(scenario.directions)
-    found: Ways = {node: {} for node in scenario.nodes}
+    found: NextHops = {node: {} for node in scenario.nodes}
     for destination in scenario.nodes if destinations is None else destinations:
-        for node, ports in zip(found, topology.ways(numbers[destination]), strict=True):
+        for node, ports in zip(found, topology.next_hops(numbers[destination]), strict=True):
             if ports:
                 found[node][destination] = tuple(directions[port] for port in ports)
     return found
 
 
 def only_path(
-    scenario: ResolvedScenario, found: Ways, source: str, destination: str
+    scenario: ResolvedScenario, found: NextHops, source: str, destination: str
 ) -> tuple[str, ...] | None:
     """Return the directed links from a node to another; None if paths fork, or none leads there.
 
     Args:
         scenario: The network.
-        found: Its `ways`.
+        found: Its `next_hops`.
         source: The first node of the path.
         destination: The last node of the path.
     """
@@ -88,7 +88,7 @@ def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int |
     directions = scenario.directions
     least: int | None = None
     for down in _outages(scenario):
-        found = ways(scenario, down, (destination,))
+        found = next_hops(scenario, down, (destination,))
         todo, seen = [source], {source}
         while todo:
             for name in found[todo.pop()].get(destination, ()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.resolve.packets import Packets, sent
-from perhop.scenario.resolve.paths import path_mtu, ways
+from perhop.scenario.resolve.paths import next_hops, path_mtu
 from perhop.scenario.resolve.sizes import packet_size
 from perhop.scenario.resolve.steps import steps
 from perhop.scenario.rules.findings import Finding
@@ -50,7 +50,7 @@ def is_random(scenario: ResolvedScenario) -> bool:
         for link in scenario.links
     ) or any(change.loss for change in scenario.changes)
     hashing = {name for name, node in scenario.nodes.items() if node.balance != "per-packet"}
-    found = ways(scenario) if hashing else {}
+    found = next_hops(scenario) if hashing else {}
     balanced = any(len(next_links) > 1 for name in hashing for next_links in found[name].values())
     queues = [link.queue for link in scenario.links]
     for _, policy in scenario.all_policies():

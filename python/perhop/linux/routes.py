@@ -8,18 +8,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perhop.scenario import Scenario
-    from perhop.scenario.resolve import Ways
+    from perhop.scenario.resolve import NextHops
 
-__all__ = ["FIRST_MARK", "Routes", "turns"]
+__all__ = ["FIRST_MARK", "Routes", "per_packet_groups"]
 
 FIRST_MARK: Final = 0x100
-"""The mark of the first way of the first group, which is also the number of its routing table."""
+"""Mark of the first next hop of the first group, and number of its routing table."""
 
 _SEED: Final = 0x9E3779B9
 
 
-def turns(scenario: Scenario, node: str, found: Ways) -> list[tuple[tuple[str, ...], list[str]]]:
-    """The groups of ways of a node that takes them in turn, and where each leads."""
+def per_packet_groups(
+    scenario: Scenario, node: str, found: NextHops
+) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Return groups of next hops of a node that balances per packet, with their destinations."""
     if scenario.nodes[node].balance != "per-packet":
         return []
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -32,8 +34,8 @@ def turns(scenario: Scenario, node: str, found: Ways) -> list[tuple[tuple[str, .
 class Routes:
     """Writes nodes' routes.
 
-    The next hop's address is its node's, on every link. Where packets take turns, a mark chooses
-    the routing table (see `rules`).
+    The next hop's address is its node's, on every link. With per-packet load balancing, a mark
+    chooses the routing table (see `rules`).
     """
 
     def __init__(self, scenario: Scenario, devices: Mapping[str, str]) -> None:
@@ -47,7 +49,7 @@ class Routes:
             for name, (link, sender) in scenario.directions.items()
         }
 
-    def lines(self, node: str, found: Ways) -> list[str]:
+    def lines(self, node: str, found: NextHops) -> list[str]:
         """Return a node's routes as lines of ip, without the leading `ip`."""
         in_turn = self._scenario.nodes[node].balance == "per-packet"
         lines = []
@@ -59,18 +61,18 @@ class Routes:
                 hops = " ".join(f"nexthop {self._hops[name]} weight 1" for name in names)
                 lines.append(f"route replace {to} {hops}")
         mark = FIRST_MARK
-        for names, _ in turns(self._scenario, node, found):
+        for names, _ in per_packet_groups(self._scenario, node, found):
             for name in names:
                 lines.append(f"route replace default {self._hops[name]} table {mark}")
                 lines.append(f"rule add fwmark {mark:#x} lookup {mark} priority {mark}")
                 mark += 1
         return lines
 
-    def sysctls(self, node: str, found: Ways) -> dict[str, str]:
+    def sysctls(self, node: str, found: NextHops) -> dict[str, str]:
         """Return the settings of a node that go with its routes."""
         if all(len(names) == 1 for names in found[node].values()):
             return {}
-        # Routers that hashed alike would send all that reaches the second of two one way.
+        # Of two routers with the same seed, the second would send all packets to one next hop.
         sysctls = {"net.ipv4.fib_multipath_hash_seed": str(_SEED * self._numbers[node] % 2**32)}
         if self._scenario.nodes[node].balance == "per-destination":
             sysctls["net.ipv4.fib_multipath_hash_fields"] = "0x0002"  # the destination's address

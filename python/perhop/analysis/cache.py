@@ -19,7 +19,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def kept(
+def cached(
     function: Callable[Concatenate[Dataset, _Arguments], _Result],
 ) -> Callable[Concatenate[Dataset, _Arguments], _Result]:
     """Cache the results of a function of a dataset and arguments, as long as the dataset exists.
@@ -36,9 +36,9 @@ def kept(
         given = dict(zip(names, args, strict=False)) | kwargs
         asked = tuple((name, given[name]) for name in names if given.get(name) is not None)
         key = (function, asked)
-        if key not in dataset.kept:
-            dataset.kept[key] = function(dataset, *args, **kwargs)
-        found: _Result = dataset.kept[key]
+        if key not in dataset.cache:
+            dataset.cache[key] = function(dataset, *args, **kwargs)
+        found: _Result = dataset.cache[key]
         return found
 
     return looked_up
@@ -64,14 +64,14 @@ def of_ping(dataset: Dataset, ping: str) -> pl.DataFrame:
     return _none(dataset, "pings") if rows is None else rows
 
 
-@kept
+@cached
 def _parts(dataset: Dataset, table: str, column: str) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the rows of a table, grouped by the values of a column, in one pass."""
     whole: pl.DataFrame = getattr(dataset, table)
     return whole.partition_by(column, as_dict=True, maintain_order=True)
 
 
-@kept
+@cached
 def _none(dataset: Dataset, table: str) -> pl.DataFrame:
     whole: pl.DataFrame = getattr(dataset, table)
     return whole.clear()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import perhop
 from conftest import SLOW
 from perhop.linux.mapping import mapping
-from perhop.scenario.resolve import Ways, ways
+from perhop.scenario.resolve import NextHops, next_hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,13 +83,13 @@ def test_packets_take_the_shortest_ways_and_all_of_them(
     kinds, links, down = network
     drawn = scenario(kinds, links)
     names = list(drawn.directions)
-    expected: Ways = {f"n{node}": {} for node in range(len(kinds))}
+    expected: NextHops = {f"n{node}": {} for node in range(len(kinds))}
     for start in range(len(kinds)):
         for end in set(range(len(kinds))) - {start}:
             ports = shortest(kinds, links, down, start, end)
             if ports:
                 expected[f"n{start}"][f"n{end}"] = tuple(names[port] for port in ports)
-    assert ways(drawn, down) == expected
+    assert next_hops(drawn, down) == expected
 
 
 @given(networks())
@@ -100,7 +100,7 @@ def test_routes_of_linux_are_these_ways(network: tuple[str, Links, set[int]]) ->
     found = mapping(drawn)
     devices = {(each.node, each.device): each.direction for each in found.interfaces.values()}
     nodes = {f"{address}/32": node for node, address in drawn.addresses.items()}
-    for node, expected in ways(drawn).items():
+    for node, expected in next_hops(drawn).items():
         routes = {}
         for line in found.ip[node]:
             words = line.split()
