@@ -4,16 +4,16 @@
 `mapping`       a scenario as the commands for every node; start here
 `tree`          a policy as classes of HTB, …
 `qdiscs`        … each with a queue
-`rules`         what matches, marks and balances, as rules of nftables
-`policers`      what polices, as actions of tc or rules of nftables
+`rules`         classes, marks and load balancing, as rules of nftables
+`policers`      policers, as actions of tc or rules of nftables
 `routes`        paths, as routes of Linux
 `script`        the commands as a text to read and to paste
-`gaps`          what Linux cannot express, each with its place in the scenario
-`nft`           nftables: chains as text, conditions, and what it lists
-`htb`           a class of HTB in tc's words
-`buckets`       what the token buckets of tc and nftables hold
-`commands`      commands run, every failure as one error
-`probe`         what this kernel has
+`gaps`          features that Linux lacks, each with its place in the scenario
+`nft`           nftables: chains as text, conditions, and its listings
+`htb`           a class of HTB in the syntax of tc
+`buckets`       depths of the token buckets of tc and nftables
+`commands`      execution of commands, with one error for every failure
+`probe`         features of this kernel
 `clock`         the state of the system clock
 ==============  ================================================================================
 
