@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from perhop.dataset import _NULLABLE as NULLABLE
-from perhop.dataset import TABLES, Dataset, Host, Manifest
+from perhop.dataset import NULLABLE, TABLES, Dataset, Host, Manifest
 from perhop.scenario import Scenario, parse
 
 SCAVENGER = """

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import SLOW
 from datasets import dataset, scavenger, table
-from perhop.dataset import _NULLABLE, ANSWERS, CAUSES, FORMAT, TABLES, Dataset, Manifest
+from perhop.dataset import ANSWERS, CAUSES, FORMAT, NULLABLE, TABLES, Dataset, Manifest
 from perhop.errors import OutputError
 
 
@@ -67,7 +67,7 @@ DIGESTS = {5: "c63cfcf99ae0dfac"}
 def test_a_change_of_the_tables_is_a_change_of_the_format() -> None:
     """A dataset of another version is recognised by its number, not by what it then lacks."""
     tables = {
-        name: [(column, str(dtype), column in _NULLABLE.get(name, ())) for column, dtype in each]
+        name: [(column, str(dtype), column in NULLABLE.get(name, ())) for column, dtype in each]
         for name, each in ((name, schema.items()) for name, schema in TABLES.items())
     }
     laid_out = json.dumps([tables, ANSWERS, CAUSES, sorted(Manifest.model_fields)])
@@ -159,7 +159,7 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_earlier_results(
         return rename(self, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("perhop.dataset._exchange", lambda *_: False)
+        patch.setattr("perhop.dataset.folder._exchange", lambda *_: False)
         patch.setattr(Path, "rename", second_fails)
         with pytest.raises(OutputError, match="Input/output error"):
             scavenger(until=70).write(folder)
@@ -171,11 +171,11 @@ KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 
-from perhop import dataset
+from perhop.dataset import Dataset, folder as folders
 
 folder, calls, exchange = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "exchange"
 if not exchange:
-    dataset._exchange = lambda *_: False
+    folders._exchange = lambda *_: False
 
 
 def counted(function):
@@ -190,8 +190,8 @@ def counted(function):
 
 
 Path.rename, shutil.rmtree = counted(Path.rename), counted(shutil.rmtree)
-dataset._exchange = counted(dataset._exchange)
-dataset.Dataset.read(folder + "-new").write(folder)
+folders._exchange = counted(folders._exchange)
+Dataset.read(folder + "-new").write(folder)
 """
 
 

@@ -1,0 +1,232 @@
+"""The results of a run, in memory and on disk."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from perhop.dataset.folder import explained, present, refuse_foreign, sibling, swap
+from perhop.dataset.manifest import MANIFEST, Manifest, Warned, read_stored
+from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, NULLABLE, TABLES
+from perhop.errors import OutputError, ScenarioError
+from perhop.interruption import uninterruptible
+from perhop.scenario import Scenario, to_mapping
+
+__all__ = ["Dataset"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Dataset:
+    """The outcome of one run, the same for every engine.
+
+    Attributes:
+        scenario: The scenario as run, overrides included.
+        manifest: Engine, seed, host and times.
+        intervals: A row per flow, stream and stretch between two marks of the scenario: `bytes`
+            delivered in order to the receiving application (goodput), data `packets` received,
+            `lost`, `reordered`, `retransmits`; acknowledgements that TCP's receiver sent (`acks`)
+            and those of them that are selective (`sacks`; null where an engine cannot tell);
+            of UDP packets, counted once, those that came after three later ones at least
+            (`reordered_by_3`), the mean and the greatest `extent` of
+            reordering (RFC 4737), further copies (`duplicates`) and the jitter (RFC 3550) at the
+            stretch's end; data packets that arrived `marked` with congestion experienced, and those
+            that acknowledgements with an echo of a mark covered (`echoed`: classic ECN echoes from
+            a mark until the sender has answered, a round trip's packets, and AccECN counts);
+            mean, least and greatest `rtt_s` that segments measured of the round-trip time in
+            `rtt_samples` (in `sim`; none where Linux is the sender, which does not tell them);
+            `srtt_s`, the sender's smoothed round-trip time (RFC 6298), read every 10 ms while
+            acknowledgements come; `owd_s`, the one-way delay of its data; the congestion window
+            `cwnd` in bytes at the stretch's end; `completion_s`, how long after its start the
+            stream's whole volume had arrived, where that was in this stretch. A counter is null
+            where the host that counts it did not report, or lacks the rights to look.
+        pings: A row per request; the `node` that answered it and how (see `ANSWERS`), null if none
+            did; `rtt_s`, null too where a router had no route. `dscp_arrived` is the
+            request's code point where it was answered, which an error quotes; `dscp_echoed` the
+            answer's.
+        queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
+            a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
+            cause), marked with congestion experienced, conforming to and exceeding the policer
+            (which drops or remarks the latter), and waiting at its end.
+        links: A row per directed link and stretch: what left it, layer-2 overhead included, what
+            random loss took, of how many a copy came as well, how many took longer and were
+            overtaken, and the share of the time that it was busy.
+        losses: A row per flow, directed link before which or on which packets of it were lost (null
+            where no link was to take them), `cause` (see `CAUSES`), and stretch in which some
+            were. Empty where the engine cannot tell flows apart, as in the kernel's queues; in
+            `emu` all packets of a flow's sender count, in `sim` those with data.
+        codepoints: A row per flow, host at which its packets arrived (data at its destination, what
+            answers data at its source), stretch, and code point with which some of them did.
+        rtts: A histogram of the samples of `rtt_s` of each flow over the run.
+        srtts: One of those of `srtt_s`.
+        delays: A histogram of how long each flow's data packets were under way, for each stretch
+            between two edges of windows over which that is expected or published.
+        displacements: Of UDP flows, the packets that arrived `early` and `late` `by` so many places
+            (reorder density, RFC 5236; those in their place are late by 0).
+
+    Raises:
+        ValueError: If a table does not have exactly its columns, holds a null, a NaN or a negative
+            number where none may be, or names a flow, ping or link that the scenario lacks.
+    """
+
+    scenario: Scenario
+    manifest: Manifest
+    intervals: pl.DataFrame
+    pings: pl.DataFrame
+    queues: pl.DataFrame
+    links: pl.DataFrame
+    losses: pl.DataFrame
+    codepoints: pl.DataFrame
+    rtts: pl.DataFrame
+    srtts: pl.DataFrame
+    delays: pl.DataFrame
+    displacements: pl.DataFrame
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
+    """Results of `perhop.analysis` so far."""
+
+    def __post_init__(self) -> None:
+        names = {
+            "flow": self.scenario.flows,
+            "ping": self.scenario.pings,
+            "link": self.scenario.directions,
+            "node": self.scenario.nodes,
+            "answer": ANSWERS,
+            "cause": CAUSES,
+        }
+        for name in TABLES:
+            _check(name, getattr(self, name), names)
+
+    def __repr__(self) -> str:
+        """Return ``<Dataset of qbss-1-70: sim, seed 1, 150 s>``."""
+        manifest = self.manifest
+        cut = "" if manifest.complete else f", cut off at {manifest.duration_s:g} s"
+        end = f"{self.scenario.end_ps / 1e12:g} s"
+        made = f"{manifest.engine}, seed {manifest.seed}"
+        return f"<Dataset of {self.scenario.name}: {made}, {end}{cut}>"
+
+    @property
+    def warnings(self) -> tuple[Warned, ...]:
+        """Warnings about the results, each with its place in the scenario."""
+        return self.manifest.warnings
+
+    @property
+    def covered_s(self) -> float:
+        """Seconds of the scenario that the tables cover: all of it, unless interrupted."""
+        end: float = self.scenario.end_ps / 1e12
+        return end if self.manifest.complete else min(end, self.manifest.duration_s)
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the dataset into `folder`, completely or not at all.
+
+        An earlier dataset in the folder is replaced, with its reports. `read` finds the earlier or
+        the new one at every instant, also if the process is killed.
+
+        Returns:
+            The folder, as an absolute path.
+
+        Raises:
+            OutputError: The folder cannot be written, or holds files of others. It is then
+                unchanged.
+        """
+        target = Path(folder).resolve()
+        with uninterruptible(), explained(f"cannot write {target}", "give another folder"):
+            refuse_foreign(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = sibling(target)
+            try:
+                fresh.mkdir()
+                self._fill(fresh)
+                swap(fresh, target)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+        return target
+
+    @staticmethod
+    def check_writable(folder: str | os.PathLike[str]) -> None:
+        """Check before a run that `write` can write to `folder`; leave no trace.
+
+        Raises:
+            OutputError: It cannot.
+        """
+        target = Path(folder).resolve()
+        with uninterruptible(), explained(f"cannot write {target}", "give another folder"):
+            refuse_foreign(target)
+            probe = sibling(target)
+            made = [each for each in (probe, *probe.parents) if not each.exists()]
+            try:
+                probe.mkdir(parents=True)
+            finally:
+                for each in made:
+                    with suppress(OSError):
+                        each.rmdir()
+
+    def _fill(self, folder: Path) -> None:
+        digests = {}
+        for name in TABLES:
+            buffer = BytesIO()
+            getattr(self, name).write_parquet(buffer, compression="zstd")
+            digests[name] = hashlib.sha256(buffer.getbuffer()).hexdigest()
+            (folder / f"{name}.parquet").write_bytes(buffer.getbuffer())
+        stored = {
+            "format": FORMAT,
+            **self.manifest.model_dump(),
+            "scenario": to_mapping(self.scenario),
+            "tables": digests,
+        }
+        text = json.dumps(stored, indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a dataset from `folder`, complete or not.
+
+        Raises:
+            OutputError: The folder is not a dataset, is damaged, or has another format.
+        """
+        source = Path(folder).resolve()
+        with explained(f"cannot read {source}", "give the folder of a finished run"):
+            source = present(source)
+            stored = read_stored(source)
+            try:
+                scenario = Scenario.model_validate(stored.scenario)
+                fields = stored.model_dump(include=set(Manifest.model_fields))
+                tables = {name: _table(source, name, stored.tables) for name in TABLES}
+                return cls(scenario, Manifest(**fields), **tables)
+            except (ScenarioError, ValueError, pl.exceptions.PolarsError) as error:
+                raise OutputError(f"{source} is damaged: {error}") from error
+
+
+def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
+    schema = TABLES[name]
+    if table.schema != schema:
+        raise ValueError(f"table {name} has columns {dict(table.schema)}; expected {dict(schema)}")
+    if "end_s" in schema and not (table["start_s"] < table["end_s"]).all():
+        raise ValueError(f"table {name} has a stretch that ends no later than it starts")
+    for column, dtype in schema.items():
+        values = table[column]
+        if values.has_nulls() and column not in NULLABLE.get(name, ()):
+            raise ValueError(f"column {column} of table {name} has nulls")
+        if dtype.is_numeric():
+            present = values.drop_nulls()
+            if not ((present >= 0) & present.cast(pl.Float64).is_finite()).all():
+                raise ValueError(f"column {column} of table {name} has a negative or NaN value")
+        elif column in names and (unknown := {*values.drop_nulls().unique()} - {*names[column]}):
+            raise ValueError(f"table {name} has a {column} unknown to the scenario: {min(unknown)}")
+
+
+def _table(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame:
+    path = folder / f"{name}.parquet"
+    if path.exists() and not path.is_file():  # a pipe would wait, and a device may have no end
+        raise ValueError(f"{path.name} is not a file")
+    content = path.read_bytes()
+    # The Parquet reader may abort the process on damaged bytes, so it sees intact ones only.
+    if hashlib.sha256(content).hexdigest() != digests.get(name):
+        raise ValueError(f"{name}.parquet is not the file that the run wrote")
+    return pl.read_parquet(BytesIO(content))

@@ -1,0 +1,203 @@
+"""The format of datasets: the columns of their tables, and words in them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+__all__ = ["ANSWERS", "CAUSES", "FORMAT", "NULLABLE", "TABLES"]
+
+FORMAT: Final = 5
+"""The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
+so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
+
+_COUNTS: Final = dict.fromkeys(
+    (
+        "sent_packets",
+        "sent_bytes",
+        "dropped_packets",
+        "dropped_limit",
+        "dropped_policer",
+        "dropped_early",
+        "marked_packets",
+        "remarked_packets",
+        "conformed_packets",
+        "conformed_bytes",
+        "exceeded_packets",
+        "exceeded_bytes",
+        "violated_packets",
+        "violated_bytes",
+        "backlog_packets",
+        "backlog_bytes",
+    ),
+    pl.Int64,
+)
+
+_BINS: Final = pl.Schema(
+    {"flow": pl.String, "low_s": pl.Float64, "high_s": pl.Float64, "samples": pl.Int64}
+)
+
+TABLES: Final[Mapping[str, pl.Schema]] = {
+    "intervals": pl.Schema(
+        {
+            "flow": pl.String,
+            "stream": pl.Int32,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "bytes": pl.Int64,
+            "packets": pl.Int64,
+            "lost": pl.Int64,
+            "reordered": pl.Int64,
+            "reordered_by_3": pl.Int64,
+            "extent": pl.Float64,
+            "extent_max": pl.Int64,
+            "duplicates": pl.Int64,
+            "marked": pl.Int64,
+            "echoed": pl.Int64,
+            "retransmits": pl.Int64,
+            "acks": pl.Int64,
+            "sacks": pl.Int64,
+            "rtt_s": pl.Float64,
+            "rtt_min_s": pl.Float64,
+            "rtt_max_s": pl.Float64,
+            "rtt_samples": pl.Int64,
+            "srtt_s": pl.Float64,
+            "srtt_min_s": pl.Float64,
+            "srtt_max_s": pl.Float64,
+            "srtt_samples": pl.Int64,
+            "owd_s": pl.Float64,
+            "owd_min_s": pl.Float64,
+            "owd_max_s": pl.Float64,
+            "owd_samples": pl.Int64,
+            "jitter_s": pl.Float64,
+            "cwnd": pl.Int64,
+            "completion_s": pl.Float64,
+        }
+    ),
+    "pings": pl.Schema(
+        {
+            "ping": pl.String,
+            "sequence": pl.Int64,
+            "ttl": pl.Int32,
+            "sent_s": pl.Float64,
+            "rtt_s": pl.Float64,
+            "node": pl.String,
+            "answer": pl.String,
+            "dscp_sent": pl.Int32,
+            "dscp_arrived": pl.Int32,
+            "dscp_echoed": pl.Int32,
+        }
+    ),
+    "queues": pl.Schema(
+        {
+            "link": pl.String,
+            "class": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            **_COUNTS,
+        }
+    ),
+    "links": pl.Schema(
+        {
+            "link": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "sent_packets": pl.Int64,
+            "sent_bytes": pl.Int64,
+            "lost_packets": pl.Int64,
+            "duplicated_packets": pl.Int64,
+            "delayed_packets": pl.Int64,
+            "utilisation": pl.Float64,
+        }
+    ),
+    "losses": pl.Schema(
+        {
+            "flow": pl.String,
+            "link": pl.String,
+            "cause": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "packets": pl.Int64,
+        }
+    ),
+    "codepoints": pl.Schema(
+        {
+            "flow": pl.String,
+            "node": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "dscp_sent": pl.Int32,
+            "dscp_arrived": pl.Int32,
+            "packets": pl.Int64,
+        }
+    ),
+    "rtts": _BINS,
+    "srtts": _BINS,
+    "delays": pl.Schema(
+        {
+            "flow": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "low_s": pl.Float64,
+            "high_s": pl.Float64,
+            "samples": pl.Int64,
+        }
+    ),
+    "displacements": pl.Schema(
+        {"flow": pl.String, "by": pl.Int64, "early": pl.Int64, "late": pl.Int64}
+    ),
+}
+"""The columns of each table, in order."""
+
+NULLABLE: Final = {
+    "intervals": {
+        "bytes",
+        "packets",
+        "lost",
+        "reordered",
+        "marked",
+        "echoed",
+        "retransmits",
+        "acks",
+        "reordered_by_3",
+        "extent",
+        "extent_max",
+        "duplicates",
+        "rtt_s",
+        "rtt_min_s",
+        "rtt_max_s",
+        "srtt_s",
+        "srtt_min_s",
+        "srtt_max_s",
+        "owd_s",
+        "owd_min_s",
+        "owd_max_s",
+        "jitter_s",
+        "cwnd",
+        "completion_s",
+        "sacks",
+    },
+    "losses": {"link"},
+    "pings": {"rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed"},
+}
+"""The columns of each table that may be null."""
+
+CAUSES: Final = (
+    "full queue",
+    "policer",
+    "early drop",
+    "wire",
+    "no route",
+    "TTL expired",
+    "too long",
+)
+"""Causes of loss: before a link, on a link, or without a node that takes the packet."""
+
+ANSWERS: Final = (
+    "echo reply",
+    "time exceeded",
+    "net unreachable",
+    "port unreachable",
+    "packet too big",
+)
+"""Kinds of answers to a ping's request."""
