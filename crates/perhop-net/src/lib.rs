@@ -10,6 +10,7 @@
 
 mod agenda;
 mod balance;
+mod hosts;
 mod icmp;
 mod marker;
 mod network;
@@ -20,11 +21,10 @@ mod under_way;
 mod wire;
 
 pub use balance::Balance;
+pub use hosts::{Departures, Hosts, Loss, Passage, Sent, TimerId, Waits};
 pub use icmp::{IcmpError, IcmpErrors};
 pub use marker::Marker;
-pub use network::{
-    Departures, Hosts, LinkSpec, Loss, Network, NodeKind, Passage, Sent, TimerId, Waits,
-};
+pub use network::{LinkSpec, Network, NodeKind};
 pub use port::PortId;
 pub use routes::RouteError;
 pub use topology::Topology;

@@ -3,8 +3,8 @@
 use perhop_core::{Bytes, Duration, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Discipline, Ledger};
 
+use crate::hosts::{Departures, Waits};
 use crate::marker::Marker;
-use crate::network::{Departures, Waits};
 use crate::under_way::UnderWay;
 use crate::wire::{Impairments, LinkCounters, Reorder, Wire};
 
