@@ -9,7 +9,9 @@ use super::clocks::PeerClock;
 use super::error::{LiveError, is_not_allowed, is_wrong_key};
 use super::live::AgentFacts;
 use crate::channel::{Channel, ChannelError, wait};
-use crate::frames::{self, HostFacts, LONGEST_GREETING, LONGEST_REPLY, Reply, Request, VERSION};
+use crate::frames::{
+    self, ErrorCode, HostFacts, LONGEST_GREETING, LONGEST_REPLY, Reply, Request, VERSION,
+};
 use crate::key::{Identity, PublicKey};
 use crate::limits::Limits;
 use crate::session::program_name;
@@ -17,6 +19,16 @@ use crate::tls;
 
 /// Time within which an agent must answer the first request.
 const GREETING: Duration = Duration::from_secs(10);
+/// Characters of a text of an agent that are shown.
+const LONGEST_TEXT: usize = 2000;
+
+/// Returns a text of an agent without control characters, which could change the terminal or the
+/// log in which it is shown, and at most [`LONGEST_TEXT`] characters of it.
+fn printable(text: &str) -> String {
+    let shown =
+        |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    text.chars().take(LONGEST_TEXT).map(shown).collect()
+}
 
 /// A connection to an agent.
 #[derive(Debug)]
@@ -129,7 +141,19 @@ impl Peer {
                 }
                 Reply::Error { code, message } => {
                     let (node, address) = (self.node.clone(), self.address);
+                    let mut message = printable(&message);
+                    if code == ErrorCode::Malformed {
+                        let (theirs, ours) = (printable(&self.host.program), program_name());
+                        message += &format!(
+                            "; it is {theirs}, and this is {ours}: install the same perhop on both"
+                        );
+                    }
                     return Err(LiveError::Refused { node, address, code, message });
+                }
+                Reply::Readings(mut readings) => {
+                    let texts = readings.warnings.iter_mut().chain(&mut readings.missing);
+                    texts.for_each(|text| *text = printable(text));
+                    return Ok(Some(Reply::Readings(readings)));
                 }
                 reply => return Ok(Some(reply)),
             }
@@ -189,9 +213,9 @@ impl Peer {
             node: self.node.clone(),
             facts: vec![
                 ("address", self.address.to_string()),
-                ("program", program.clone()),
-                ("kernel", kernel.clone()),
-                ("clock", clock.clone()),
+                ("program", printable(program)),
+                ("kernel", printable(kernel)),
+                ("clock", printable(clock)),
             ],
             start_bound: self.offset().1,
         }
@@ -226,5 +250,19 @@ impl Peer {
     /// Closes the connection.
     pub fn close(self) {
         self.channel.close(Duration::from_millis(500));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_agents_are_printable() {
+        assert_eq!(
+            printable("no \u{1b}[2J\r\nsuch \u{9b}port: é"),
+            "no \u{fffd}[2J\u{fffd}\u{fffd}such \u{fffd}port: é"
+        );
+        assert_eq!(printable(&"long".repeat(1000)).len(), LONGEST_TEXT);
     }
 }
