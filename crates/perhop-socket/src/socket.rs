@@ -36,7 +36,9 @@ impl Socket {
     /// the condition on which Linux wakes a writer (`sock_writeable`).
     pub fn is_writable(&self) -> bool {
         let mut asked = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
-        poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+        let _ = poll(&mut asked, PollTimeout::ZERO);
+        // An error alone, such as that of an earlier attempt to connect, is no room to write.
+        asked[0].revents().is_some_and(|ready| ready.contains(PollFlags::POLLOUT))
     }
 
     /// Sets an option to a number.
