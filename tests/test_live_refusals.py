@@ -72,6 +72,12 @@ def test_what_it_cannot_is_refused_with_its_place(overrides: dict[str, str], pla
     assert line.startswith(place)
 
 
+def test_a_host_that_is_reached_by_its_loopback_address_needs_another_for_flows() -> None:
+    lines = refusal(agents__a=f"{{address: localhost, key: {KEY}}}")
+    reason = "a has 127.0.0.1, which b cannot reach; give it `data`, its address in the network"
+    assert lines == [f"flows.data: {reason}", f"pings.probe: {reason}"]
+
+
 def test_clearing_counters_changes_nothing() -> None:
     assert live.gaps(site(changes="[{at: 1 s, clear: counters}]")) == []
 

@@ -216,6 +216,15 @@ def addresses(scenario: Scenario) -> dict[str, str]:
         if first.version != second.version:
             reason = f"{ends[0]} has {first} and {ends[1]} {second}; give one of them `data`"
             wrong.append(Gap(path, reason))
+        elif first.is_loopback != second.is_loopback and not any(
+            scenario.agents[end].nat for end in ends if end in scenario.agents
+        ):
+            own, other = (ends, ends[::-1])[second.is_loopback]
+            reason = (
+                f"{own} has {found[own]}, which {other} cannot reach; give it `data`, its address "
+                "in the network"
+            )
+            wrong.append(Gap(path, reason))
     refuse(wrong, scenario.name, "a live network cannot do")
     return found
 
