@@ -299,3 +299,29 @@ impl AsRawFd for Socket {
         self.0.as_raw_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_no_room_to_write() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let socket = Socket::like(at, libc::SOCK_STREAM, 0).unwrap();
+        // The time stamps of sent packets lie in the error queue, which poll(2) reports.
+        let stamps = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        let level = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        socket.set(level, stamps as libc::c_int).unwrap();
+        socket.connect(at).unwrap();
+        let _other = listener.accept().unwrap();
+        assert!(socket.is_writable());
+        while socket.send(&[0; 65_536]).is_ok() {}
+        let mut asked = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+        assert_eq!(poll(&mut asked, PollTimeout::ZERO), Ok(1));
+        assert_eq!(asked[0].revents(), Some(PollFlags::POLLERR));
+        assert!(!socket.is_writable());
+    }
+}
