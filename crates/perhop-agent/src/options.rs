@@ -1,6 +1,7 @@
 //! Options of commands: `--name VALUE` or `--name=VALUE`, and quantities with units, spelled as in
 //! scenarios.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -228,6 +229,21 @@ pub fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a number such as 4".into())
 }
 
+/// Resolves `HOST`, `HOST:PORT` or `[HOST]:PORT`; the first address of a name, and `port` if the
+/// text has none.
+///
+/// # Errors
+/// The reason why there is no such address.
+pub fn resolve(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let found = text.to_socket_addrs().or_else(|_| (bare, port).to_socket_addrs());
+    match found.map(|mut all| all.next()) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err("no such host or address".into()),
+        Err(error) => Err(format!("no such host or address: {error}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,6 +282,17 @@ mod tests {
         assert!(strict.read(&["file".into()]).is_err());
         let wrong = read(&["--max-rate", "9"]).unwrap();
         assert!(wrong.value("--max-rate", rate).is_err());
+    }
+
+    #[test]
+    fn hosts_have_names_and_usual_ports() {
+        let at = |text: &str| text.parse().unwrap();
+        assert_eq!(resolve("192.0.2.1", 862), Ok(at("192.0.2.1:862")));
+        assert_eq!(resolve("192.0.2.1:863", 862), Ok(at("192.0.2.1:863")));
+        assert_eq!(resolve("[::1]", 862), Ok(at("[::1]:862")));
+        assert_eq!(resolve("::1", 862), Ok(at("[::1]:862")));
+        assert!(resolve("localhost:863", 862).is_ok_and(|at| at.port() == 863));
+        assert!(resolve("no such host", 862).is_err());
     }
 
     #[test]

@@ -8,10 +8,12 @@ use super::client::drive;
 use super::limits::Limits;
 use super::message::Parameters;
 use super::server::{Server, Settings};
-use crate::options::{Arguments, Opt, Usage, count, duration, rate, size, wrong};
+use crate::options::{Arguments, Opt, Usage, count, duration, rate, resolve, size, wrong};
 
 /// Default address: the port of iperf3 on loopback.
 const LISTEN: &str = "127.0.0.1:5201";
+/// The port of iperf3.
+const PORT: u16 = 5201;
 
 const USAGE: Usage = Usage {
     command: "iperf3",
@@ -53,7 +55,7 @@ const USAGE: Usage = Usage {
         },
         Opt {
             name: "--client",
-            value: "ADDR",
+            value: "HOST",
             help: "run a test against this server instead; prints JSON",
         },
         Opt {
@@ -98,11 +100,8 @@ pub fn command(arguments: &[String]) -> ExitCode {
 
 /// Runs one test against a server, and prints its outcome.
 fn client(given: &Arguments) -> Result<ExitCode, ExitCode> {
-    let address = |text: &str| {
-        text.parse().map_err(|_| "expected an address and port such as 192.0.2.1:5201")
-    };
     let json = |text: &str| serde_json::from_str::<Parameters>(text);
-    let server = given.value::<SocketAddr, _>("--client", address)?;
+    let server = given.value("--client", |text: &str| resolve(text, PORT))?;
     let asked = given.value("--parameters", json)?;
     let usual = Parameters { tcp: true, time: Some(10), ..Parameters::default() };
     let Some(server) = server else { return Ok(ExitCode::FAILURE) };

@@ -1,7 +1,7 @@
 //! `perhop-agent stamp reflect` and `perhop-agent stamp send`.
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
@@ -16,7 +16,7 @@ use super::reflector::{Reflector, ReflectorSettings};
 use super::sender::{Sender, SenderSettings};
 use super::summary::Summary;
 use super::text::text;
-use crate::options::{Arguments, Opt, Usage, count, duration, wrong};
+use crate::options::{Arguments, Opt, Usage, count, duration, resolve, wrong};
 
 /// Option for a simulated offset of this process's clock, for tests of clock estimation;
 /// [`clock_options`] reads it.
@@ -197,7 +197,7 @@ pub(crate) fn reflectors(
 }
 
 fn open(command: &str, text: &str, settings: &ReflectorSettings) -> Result<Reflector, ExitCode> {
-    let address = resolve(text, command)?;
+    let address = address(text, command)?;
     let reflector = Reflector::start(address, settings.clone()).map_err(|error| {
         let rights = match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -212,17 +212,8 @@ fn open(command: &str, text: &str, settings: &ReflectorSettings) -> Result<Refle
     Ok(reflector)
 }
 
-/// Resolves `HOST`, `HOST:PORT` or `[HOST]:PORT`.
-fn resolve(text: &str, command: &str) -> Result<SocketAddr, ExitCode> {
-    let bare = text.trim_start_matches('[').trim_end_matches(']');
-    let found = text.to_socket_addrs().or_else(|_| (bare, STAMP_PORT).to_socket_addrs());
-    let first = found.map(|mut all| all.next());
-    let unknown = |why: &str| fail(command, &format!("{text:?}: no such host or address{why}"));
-    match first {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(unknown("")),
-        Err(error) => Err(unknown(&format!(": {error}"))),
-    }
+fn address(text: &str, command: &str) -> Result<SocketAddr, ExitCode> {
+    resolve(text, STAMP_PORT).map_err(|error| fail(command, &format!("{text:?}: {error}")))
 }
 
 fn send(arguments: &[String]) -> Result<(), ExitCode> {
@@ -231,7 +222,7 @@ fn send(arguments: &[String]) -> Result<(), ExitCode> {
     let [host] = &arguments.positional[..] else {
         return Err(wrong("stamp send", "expected one host; see perhop-agent stamp send --help"));
     };
-    let to = resolve(host, "stamp send")?;
+    let to = address(host, "stamp send")?;
     let marked = arguments.value("--dscp", dscp)?.unwrap_or(Dscp::DEFAULT);
     let ecn = arguments.value("--ecn", |text| match text.parse() {
         Ok(ecn @ 0..=3_u8) => Ok(ecn),
