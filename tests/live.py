@@ -37,18 +37,38 @@ class Site:
         (folder / "controller.pub").write_text(done.stdout)
         (folder / "agents.yaml").write_text("")
 
-    def serve(self, host: str, *options: str) -> None:
-        """Start a host's agent, and note it in `agents.yaml`."""
-        command = [str(PERHOP), "agent", "serve", "--key", f"{host}.key"]
-        options = ("--allow", "controller.pub", "--listen", f"{self.address(host)}:4861", *options)
-        with (self.folder / f"{host}.log").open("a") as log:
+    def serve(
+        self,
+        host: str,
+        *options: str,
+        inside: Sequence[str] = (),
+        node: str | None = None,
+        address: str | None = None,
+        keys: str = "",
+    ) -> None:
+        """Start an agent, and note it in `agents.yaml`.
+
+        Args:
+            host: Its host in the lab.
+            options: More options of its command.
+            inside: A command that starts its command, say in a namespace of its own.
+            node: The node that it stands for, if that is not the host's.
+            address: Where it listens, if not at the host's address.
+            keys: What else `agents.yaml` says of it.
+        """
+        node = node or host
+        address = address or self.address(host)
+        at = f"[{address}]:4861" if ":" in address else f"{address}:4861"
+        command = [*inside, str(PERHOP), "agent", "serve", "--key", f"{node}.key"]
+        options = ("--allow", "controller.pub", "--listen", at, *options)
+        with (self.folder / f"{node}.log").open("a") as log:
             agent = self.start(host, [*command, *options], log)
         assert agent.stdout is not None
         assert "serves at" in agent.stdout.readline()
         key = agent.stdout.readline().removeprefix("key: ").strip()
-        self.agents[host] = agent
+        self.agents[node] = agent
         with (self.folder / "agents.yaml").open("a") as file:
-            file.write(f"{host}: {{address: {self.address(host)}, key: {key}}}\n")
+            file.write(f'{node}: {{address: "{at}", key: {key}, {keys}}}\n')
 
     def address(self, host: str) -> str:
         """The address of a host."""

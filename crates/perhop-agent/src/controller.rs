@@ -2,13 +2,14 @@
 
 mod agents;
 mod clocks;
+mod compare;
 mod error;
 mod gather;
 mod live;
 mod peer;
 
-pub use error::LiveError;
 #[cfg(test)]
-pub(crate) use live::compare_clocks;
+pub(crate) use compare::compare_clocks;
+pub use error::LiveError;
 pub use live::{AgentFacts, Live};
 pub use peer::Peer;

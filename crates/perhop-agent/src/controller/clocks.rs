@@ -16,16 +16,44 @@ pub struct PeerClock {
     pub exchanges: usize,
 }
 
-/// Bounds of the offset of an agent's monotonic clock from ours, in nanoseconds. No message arrives
-/// before it was sent: the offset is at most the difference between an arrival there and its
-/// departure here, and at least the difference between a departure there and its arrival here.
+/// Apparent delays of messages to an agent and from it: its monotonic clock minus ours, or ours
+/// minus its, in nanoseconds. No message arrives before it was sent: the offset of its clock is at
+/// most the former and at least the negated latter.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    most: i128,
-    least: i128,
+    there: Shortest,
+    back: Shortest,
     /// Time of the first exchange, by our clock.
     since: Nanos,
 }
+
+/// The three shortest of some apparent delays, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Shortest([i128; 3]);
+
+impl Shortest {
+    const NONE: Self = Self([i64::MAX as i128; 3]);
+
+    fn add(&mut self, delay: i128) {
+        let [first, second, third] = &mut self.0;
+        *third = (*third).min(delay);
+        if third < second {
+            std::mem::swap(second, third);
+        }
+        if second < first {
+            std::mem::swap(first, second);
+        }
+    }
+
+    /// Returns the distance of the third from the first. The first exceeds the shortest possible
+    /// delay by about a half of it, if delays vary at random.
+    fn spread(&self) -> i128 {
+        self.0[2] - self.0[0]
+    }
+}
+
+/// Sum of the spreads of both directions below which an estimate is settled, in nanoseconds.
+const SETTLED: i128 = 300_000;
 
 /// Largest relative drift of two quartz clocks, as its reciprocal.
 const DRIFT: Nanos = 10_000;
@@ -52,9 +80,17 @@ impl PeerClock {
         self.exchanges = 0;
     }
 
+    /// Returns whether several exchanges agree on the shortest delays, so that more of them would
+    /// hardly change the offset of the monotonic clock.
+    pub fn is_settled(&self) -> bool {
+        let spread = |bounds: Bounds| bounds.there.spread() + bounds.back.spread();
+        self.bounds.is_some_and(|bounds| spread(bounds) <= SETTLED)
+    }
+
     /// Returns the offset of the monotonic clock at `now` of ours.
     pub fn monotonic(&self, now: Nanos) -> Option<MonotonicOffset> {
-        let Bounds { most, least, since } = self.bounds?;
+        let Bounds { there, back, since } = self.bounds?;
+        let (most, least) = (there.0[0], -back.0[0]);
         let ahead = i64::try_from((most + least) / 2).ok()?;
         let apart = u64::try_from((most - least).abs()).ok()?.div_ceil(2);
         Some(MonotonicOffset { ahead, bound: apart + now.saturating_sub(since) / DRIFT })
@@ -67,11 +103,10 @@ impl PeerClock {
             return;
         }
         self.exchanges += 1;
-        let most = i128::from(received) - i128::from(sent);
-        let least = i128::from(replied) - i128::from(returned);
-        let bounds = self.bounds.get_or_insert(Bounds { most, least, since: sent });
-        bounds.most = bounds.most.min(most);
-        bounds.least = bounds.least.max(least);
+        let none = Bounds { there: Shortest::NONE, back: Shortest::NONE, since: sent };
+        let bounds = self.bounds.get_or_insert(none);
+        bounds.there.add(i128::from(received) - i128::from(sent));
+        bounds.back.add(i128::from(returned) - i128::from(replied));
         let real = |at: Nanos| at.saturating_add_signed(realtime_ahead);
         let (received, replied) = (real(received), real(replied));
         self.real.add(Exchange { sent, received, replied, returned });
@@ -116,6 +151,34 @@ mod tests {
         assert_eq!(clock.exchanges, 3, "those that go back in time are none");
         clock.reset();
         assert!(clock.monotonic(0).is_none());
+    }
+
+    #[test]
+    fn a_difference_between_the_ways_is_an_error_of_half_of_it() {
+        let mut clock = PeerClock::new();
+        clock.add(exchange(1_000_000, 7_000_000, [10_000_000, 40_000_000]), 0);
+        let offset = clock.monotonic(1_000_000).unwrap();
+        assert_eq!(offset.ahead, 7_000_000 - 15_000_000);
+        assert_eq!(offset.bound, 25_000_000, "half of the round trip");
+    }
+
+    #[test]
+    fn an_estimate_is_settled_once_three_exchanges_agree_in_each_direction() {
+        let mut clock = PeerClock::new();
+        let settled = [
+            ([300_000, 900_000], false),
+            ([300_000, 100_000], false),
+            ([5_000_000, 100_000], false),
+            ([400_000, 5_000_000], false),
+            // 100 us and 200 us.
+            ([5_000_000, 300_000], true),
+            // A shorter delay is a reason for doubt.
+            ([50_000, 300_000], false),
+        ];
+        for (number, (ways, expected)) in settled.into_iter().enumerate() {
+            clock.add(exchange(20_000_000 * (number as u64 + 1), 7_000_000, ways), 0);
+            assert_eq!(clock.is_settled(), expected, "{number}");
+        }
     }
 
     #[test]

@@ -11,8 +11,9 @@ use perhop_socket::{Nanos, monotonic};
 use perhop_traffic::{Collector, Job};
 
 use super::agents::{self, AgentNode};
+use super::compare::compare_clocks;
 use super::error::LiveError;
-use super::gather::{Heartbeats, PeerGroup, gather};
+use super::gather::{Heartbeats, gather};
 use super::peer::Peer;
 use crate::channel::wait;
 use crate::frames::{ClockPeer, Reply, Request};
@@ -22,14 +23,6 @@ use crate::key::Identity;
 const PREPARATION: Duration = Duration::from_secs(30);
 /// Time within which destinations must prove that they want data.
 const PROOF: Duration = Duration::from_secs(10);
-/// Time for the exchanges of time before the start.
-const COMPARISON: Duration = Duration::from_secs(20);
-/// Number of exchanges of time with each agent before the start.
-const EXCHANGES: usize = 20;
-/// Time between two exchanges with one agent, in nanoseconds.
-const PAUSE: Nanos = 10_000_000;
-/// Least time between two exchanges with any agents, in nanoseconds.
-const SHORTEST_PAUSE: Nanos = 500_000;
 /// Least time until the start, besides the delay of messages.
 const LEAD: Nanos = 300_000_000;
 /// Time within which agents must send their last readings.
@@ -295,32 +288,6 @@ fn senders(job: &Job, node: &str) -> Vec<String> {
         }
     }
     senders
-}
-
-/// Measures the offset of each agent's monotonic clock from ours by exchanges of time that do not
-/// wait for each other.
-pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
-    let asks = EXCHANGES * peers.len();
-    let pause = (PAUSE / peers.len().max(1) as Nanos).max(SHORTEST_PAUSE);
-    let until = monotonic() + COMPARISON.as_nanos() as Nanos;
-    peers.iter_mut().for_each(|peer| peer.clock.reset());
-    let mut group = PeerGroup::new(peers);
-    let (mut asked, mut next) = (0, monotonic());
-    loop {
-        // One agent at a time: their answers do not wait for each other here.
-        while asked < asks && monotonic() >= next {
-            let peers = group.peers();
-            peers[asked % peers.len()].ask_time();
-            (asked, next) = (asked + 1, next + pause);
-        }
-        let known = |peer: &Peer| peer.clock.exchanges >= EXCHANGES;
-        let Some(last) = group.peers().iter().find(|peer| !known(peer)) else { return Ok(()) };
-        if monotonic() > until {
-            return Err(last.late("told its time", COMPARISON));
-        }
-        let wake = if asked < asks { next } else { monotonic() + PAUSE };
-        group.step(wake, |_, peer, reply| Err(peer.unexpected(&reply)))?;
-    }
 }
 
 /// Thread that serves the agents of a run that has started.
