@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 import pytest
@@ -35,6 +36,9 @@ flows:
 pings:
   probe: {from: a, to: b, dscp: ef, every: 100 ms}
 """
+
+RUNS = 3
+"""Runs of the three-class experiment."""
 
 
 def written(scenario: Scenario, folder: Path) -> str:
@@ -82,16 +86,21 @@ def test_each_class_of_the_deployed_network_gets_what_it_should(lab_folder: Path
     # A live host keeps its selective acknowledgements.
     settings = [setting.replace("sack: false, ", "") for setting in shares.settings]
     scenario = gallery.load(shares.scenario, overrides=settings)
+    runs = []
     with site(scenario, lab_folder, ["evagore", "pharlap"]) as found:
-        done = found.run("evagore", written(scenario, lab_folder))
-        assert done.code == 0, done
-        live = found.dataset()
+        for number in range(RUNS):
+            done = found.run("evagore", written(scenario, lab_folder), out=f"run-{number}")
+            assert done.code == 0, done
+            runs.append(found.dataset(f"run-{number}"))
     sim = perhop.run(scenario)
     for phase in analysis.phases(sim).iter_rows(named=True):
         window = (phase["start_s"], phase["end_s"])
-        real = analysis.throughput(live, phase["flow"], window)
-        total = analysis.throughput(sim, "total", window)
-        assert abs(real - phase["throughput_bps"]) < 0.05 * total, phase
+        expected, total = phase["throughput_bps"], analysis.throughput(sim, "total", window)
+        found_there = [analysis.throughput(live, phase["flow"], window) for live in runs]
+        # A few packets are 5% of a small class. It may be away by 0.5% of the goodput of all.
+        most = 0.05 * expected if expected > 0.1 * total else 0.005 * total
+        away = [abs(real - expected) for real in found_there]
+        assert median(away) < most and max(away) < 2 * most, (phase, found_there)
 
 
 @REAL_HOSTS
