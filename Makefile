@@ -77,6 +77,7 @@ bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)
 bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, iperf, iputils-ping)
 	$(BIN)/python bench/emu.py
 	$(BIN)/python bench/traffic.py
+	CARGO=$(CARGO) $(BIN)/python bench/agents.py
 	$(BIN)/python bench/crosscheck.py
 	$(BIN)/python bench/lab.py
 	$(BIN)/python bench/live.py 20
