@@ -25,7 +25,7 @@ from perhop.scenario import Scenario, dump, parse
 ROOT = Path(__file__).parent.parent
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 RATE = 100_000
-"""What each flow sends, in bit/s."""
+"""Rate at which each flow sends, in bit/s."""
 
 
 def star(hosts: int) -> Scenario:

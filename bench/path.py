@@ -127,7 +127,7 @@ def draw(seed: int) -> Truth:
 
 
 def probe(lab: Lab, *arguments: str) -> dict[str, Any]:
-    """What `perhop path --json` says in the first host."""
+    """Return the object that `perhop path --json` prints in the first host."""
     command = [str(PERHOP), "path", *arguments, "--json"]
     with lab.start("a", command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=300)
@@ -222,7 +222,7 @@ def judge(truth: Truth, report: dict[str, Any]) -> dict[str, Any]:
 
 
 def police(lab: Lab, truth: Truth) -> dict[str, Any] | None:
-    """What is found of a path's policer, beside what is true."""
+    """Return the estimates of a path's policer, with the true values."""
     if truth.police is None:
         return None
     answering = [str(PERHOP), "path", "--respond", "--listen", "0.0.0.0"]
@@ -256,7 +256,7 @@ def measure(seed: int, *, only_policers: bool = False) -> dict[str, Any]:
 
 
 def share(found: list[bool]) -> str:
-    """How many of some are right."""
+    """Return the number of right ones, of all."""
     return f"{sum(found)} of {len(found)}"
 
 
@@ -318,13 +318,13 @@ def policers(results: list[dict[str, Any]]) -> None:
 
 
 def holds(one: dict[str, Any], key: str) -> bool:
-    """Whether the interval of a policer's rate or burst contains the truth, within 0.5%."""
+    """Return whether the interval of a policer's rate or burst contains the truth, within 0.5%."""
     found = one["found"][key]
     return bool(found["low"] * 0.995 <= one[key] <= found["high"] * 1.005)
 
 
 def is_policer(one: dict[str, Any]) -> bool:
-    """Whether what was found is a policer."""
+    """Return whether the bucket that was found is a policer."""
     return bool(one["found"]["kind"] == "policer")
 
 

@@ -228,7 +228,7 @@ def measured(setting: Setting, dataset: perhop.Dataset, number: int) -> dict[str
 
 
 def simulated(setting: Setting, seeds: Iterable[int] = SEEDS) -> list[dict[str, float]]:
-    """What `sim` measures, for each seed."""
+    """Return the measurements of `sim`, for each seed."""
     scenario = setting.scenario([0])
     return [measured(setting, perhop.run(scenario, seed=seed), 0) for seed in seeds]
 
@@ -253,7 +253,7 @@ def real_time() -> Iterator[None]:
 
 
 def emulated(setting: Setting) -> tuple[list[dict[str, float]], list[float], int]:
-    """What `emu` measures, in each instance.
+    """Return the measurements of `emu`, in each instance.
 
     Returns:
         The measurements; the 99th percentile of the lateness of each run, in microseconds; and how

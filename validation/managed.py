@@ -43,7 +43,7 @@ def overload(queue: dict[str, Any], kilobits: int, seconds: int, interval_us: in
 
 
 def codel() -> Iterator[Row]:
-    """When CoDel drops: a row for some of the drops."""
+    """Yield rows with the times of some of CoDel's drops."""
     dataset = overload({"limit": "10000 packets", "codel": {}}, 10_500, 8, 1000)
     rows = dataset.queues.filter((pl.col("link") == "r>b") & (pl.col("dropped_early") > 0))
     drops = [
@@ -65,7 +65,7 @@ def codel() -> Iterator[Row]:
 
 
 def pie() -> Iterator[Row]:
-    """What PIE drops and how long its queue is, where sources do not answer."""
+    """Yield rows with PIE's drops and its queue, with unresponsive sources."""
     for percent in (102, 105, 108):
         dataset = overload(
             {"limit": "10000 packets", "pie": {"burst": "0 s"}}, 100 * percent, 300, 10_000

@@ -1,4 +1,4 @@
-"""How fast reservations are: `make bench-reserve`.
+"""Speed of reservations: `make bench-reserve`.
 
 Admission and the earliest fit inside the engine, each beside a list that is sorted for each request
 (`cargo bench -p perhop-calendar`); bookings a second through the API, each on the disk before it is
@@ -253,7 +253,7 @@ def start(name: str, database: str, network: Path) -> None:
 
 
 def busy() -> str:
-    """What else the machine does."""
+    """Return the load of the machine."""
     one, five, _ = os.getloadavg()
     return f"load {one:.1f} (over five minutes {five:.1f}) on {os.cpu_count()} processors"
 

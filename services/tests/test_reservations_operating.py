@@ -41,7 +41,7 @@ pytestmark = [RESTARTS, SLOW]
 
 THREADS = ("perhop-writer", "perhop-enforcer", "perhop-webhooks", "perhop-*")
 POOLS = ("perhop-enforce", "perhop-enforce-*")
-"""What `/healthz` shows of a service with one device for all routers."""
+"""The answer of `/healthz` for a service with one device for all routers."""
 
 
 def test_health_has_the_enforcer_and_the_database_in_it(tmp_path: Path) -> None:

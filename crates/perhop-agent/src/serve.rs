@@ -76,7 +76,7 @@ pub struct Agent {
     pub limits: Limits,
     /// True if threads of a run may have real-time priority.
     pub real_time: bool,
-    /// What all its sessions and servers may send together.
+    /// Limits of all its sessions and servers together.
     pub allowance: Allowance,
     /// Facts about the agent and its host.
     pub host: HostFacts,

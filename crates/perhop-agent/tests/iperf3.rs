@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use perhop_agent::iperf3::{Limits, Server, Settings};
 use serde_json::Value;
 
-/// Whether there is iperf3.
+/// Returns whether iperf3 is installed.
 fn present() -> bool {
     let found = Command::new("iperf3").arg("--version").output().is_ok();
     assert!(found || std::env::var_os("CI").is_none(), "CI installs iperf3 (Debian: iperf3)");

@@ -56,7 +56,7 @@ fn tests() -> [Parameters; 8] {
     ]
 }
 
-/// What both ends know of a test must agree.
+/// The measurements of both ends must agree.
 fn check(asked: &Parameters, outcome: &Outcome) {
     let directions = if asked.bidirectional { 2 } else { 1 };
     assert_eq!(outcome.streams.len() as u64, asked.parallel.unwrap() * directions, "{asked:?}");

@@ -1,4 +1,4 @@
-//! What an agent refuses, and how everything ends when something is lost.
+//! Refusals of an agent, and the end of runs when a connection is lost.
 
 mod common;
 

@@ -32,13 +32,13 @@
 /// An exchange of packets between A and B, in nanoseconds of the clock of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// When A sent, by A's clock.
+    /// Time of sending at A, by A's clock.
     pub sent: u64,
-    /// When it arrived at B, by B's clock.
+    /// Time of arrival at B, by B's clock.
     pub received: u64,
-    /// When B replied, by B's clock.
+    /// Time of the reply at B, by B's clock.
     pub replied: u64,
-    /// When the reply arrived at A, by A's clock.
+    /// Time of arrival of the reply at A, by A's clock.
     pub returned: u64,
 }
 

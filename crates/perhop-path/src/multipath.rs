@@ -260,7 +260,7 @@ mod tests {
         Ipv4Addr::new(10, 0, hop, number as u8).into()
     }
 
-    /// Which router of a hop a flow comes to, from router to router at random.
+    /// Returns the router that a flow reaches at a hop, from router to router at random.
     fn node_of(widths: &[usize], seed: u64, ttl: u8, flow: u16) -> (IpAddr, bool) {
         let mut at = 0;
         for hop in 1..=ttl {

@@ -28,7 +28,7 @@ const MOST_ARRIVALS: usize = 100_000;
 /// Time without a packet after which a session ends, in nanoseconds.
 const IDLE: Nanos = 30_000_000_000;
 const TURN: Nanos = 100_000_000;
-/// How far a session may be ahead of the greatest rate: packets come together if the network, or
+/// Greatest lead of a session over the greatest rate: packets arrive together if the network, or
 /// this host, was busy.
 const AHEAD_MS: u64 = 250;
 const AHEAD_BYTES: u64 = 256_000;
@@ -138,7 +138,7 @@ impl Responder {
     }
 }
 
-/// Where a message came from and when, by the monotonic and the kernel's real-time clock.
+/// Sender of a message and its arrival, by the monotonic and the kernel's real-time clock.
 #[derive(Clone, Copy)]
 struct Arrived {
     from: SocketAddr,

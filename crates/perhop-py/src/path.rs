@@ -42,7 +42,7 @@ pub(crate) fn respond_path(py: Python<'_>, address: &str, limits: &str) -> PyRes
     answer(py, |go_on| Responder::bind(at, limits)?.run(go_on)).map(drop)
 }
 
-/// How long a signal may wait.
+/// Greatest delay of the response to a signal.
 const TURN: Duration = Duration::from_millis(20);
 
 /// Run a measurement in a thread of its own, which has real-time priority if the user may, and

@@ -1,5 +1,5 @@
-//! What the owner of a host lets all traffic of a process send, whoever asks for it. It is checked
-//! where packets are handed to the kernel.
+//! Limits that the owner of a host sets for all traffic of a process, whoever requests it. They are
+//! checked where packets are handed to the kernel.
 
 use std::sync::{Arc, Mutex};
 
@@ -50,7 +50,7 @@ pub struct AllowanceLimits {
     pub ping_rate: Option<u32>,
 }
 
-/// What all traffic of a process together may send. Clones share it.
+/// Limits of all traffic of a process together. Clones share them.
 ///
 /// In any time t, all together send at most `rate · t` and a burst: 10 ms of the rate, or 64 KiB if
 /// that is more, and a train of datagrams. Senders that must wait take turns.

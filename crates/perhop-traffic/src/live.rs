@@ -76,6 +76,6 @@ impl From<Token> for String {
 pub struct Limits {
     /// Duration after the start in which sending is allowed; `None` is no limit.
     pub duration: Option<Duration>,
-    /// What it may send together with all others that have a clone of this.
+    /// Limits of it together with all others that have a clone of this.
     pub allowance: Allowance,
 }

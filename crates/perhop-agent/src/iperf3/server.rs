@@ -38,7 +38,7 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Limits of the owner.
     pub limits: Limits,
-    /// What the tests may send, together with all other traffic of the process.
+    /// Limits of the tests together with all other traffic of the process.
     pub allowance: Allowance,
     /// Folder for records; `None` writes no records.
     pub records: Option<PathBuf>,

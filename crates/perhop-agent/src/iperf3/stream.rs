@@ -31,7 +31,7 @@ pub(crate) struct Room {
     /// Buffer for discarded stream data, which is never written.
     discarded: Box<[MaybeUninit<u8>]>,
     batch: Option<Batch>,
-    /// What the streams may send, together with all other traffic of the process.
+    /// Limits of the streams together with all other traffic of the process.
     allowance: Allowance,
     /// True once the volume of that is exhausted.
     spent: bool,

@@ -53,7 +53,7 @@ impl Agent {
         read(&format!("/proc/{}/{path}", self.child.id()))
     }
 
-    /// How many sockets it has open.
+    /// Returns the number of its open sockets.
     pub fn sockets(&self) -> usize {
         self.of_process("fd", |folder| {
             let Ok(files) = fs::read_dir(folder) else { return 0 };
@@ -70,7 +70,7 @@ impl Agent {
         })
     }
 
-    /// How many of its threads have real-time priority (proc_pid_stat(5), field 41).
+    /// Returns the number of its threads with real-time priority (proc_pid_stat(5), field 41).
     pub fn real_time_threads(&self) -> usize {
         self.of_process("task", |folder| {
             let threads = fs::read_dir(folder).unwrap().flatten();
@@ -157,7 +157,7 @@ pub fn job_between(
     .unwrap()
 }
 
-/// Which agent is which node.
+/// Returns the agents by node, as JSON.
 pub fn agents(agents: &[(&str, &Agent)]) -> String {
     let entry = |(node, agent): &(&str, &Agent)| {
         let address = agent.address.to_string();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 
 const SECOND: f64 = 1e9;
-/// When the tests begin by A's clock: today, so that numbers are as large as they are.
+/// Start of the tests by A's clock: a present date, so that numbers have realistic sizes.
 const START: u64 = 1_790_000_000_000_000_000;
 
 /// Two clocks and a path, drawn at random.

@@ -1,4 +1,4 @@
-//! What a host's owner allows is the most that leaves it, whatever the job says.
+//! No more leaves a host than its owner allows, whatever the job says.
 
 use std::thread;
 use std::time::Duration;

@@ -158,7 +158,7 @@ fn a_connection_carries_no_data_before_the_proof() {
     }
 }
 
-/// What a job sends within 1.2 s to an address that answers nothing.
+/// Returns the packets that a job sends within 1.2 s to an address that answers nothing.
 fn first_packets(mut flow: Value, opens: &str, mut count: impl FnMut() -> usize) -> usize {
     crate::lab::merge(&mut flow, &json!({"streams": 500}));
     let (mut traffic, ..) = sender(flow, opens);
