@@ -70,7 +70,7 @@ def served(
 
 
 def ask(method: str, url: str, **options: Any) -> httpx.Response:
-    """Send a request, with the patience that a busy machine needs."""
+    """Send a request, with a time limit that suits a busy machine."""
     return httpx.request(method, url, timeout=60, verify=trusted(), **options)
 
 

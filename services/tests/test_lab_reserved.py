@@ -412,7 +412,7 @@ def test_a_lab_that_dies_is_noticed_and_one_that_comes_back_gets_its_rules(tmp_p
 
 def test_a_lab_that_hangs_is_noticed_and_forgiven(tmp_path: Path, lab: Lab) -> None:
     with service(tmp_path / "b.db", time.time, SCENARIO) as running:  # type: ignore[arg-type]
-        enforcer = Enforcer(running, {"*": LabDriver("row")}, beat=0.05, every=0.2, patience=1)
+        enforcer = Enforcer(running, {"*": LabDriver("row")}, beat=0.05, every=0.2, timeout=1)
         try:
             one = book(running)
             until(lambda: is_well(running, one.id))

@@ -96,7 +96,7 @@ def lab(folder: Path, router: Router, **options: Any) -> Iterator[Lab]:
             running,
             {"r1": router, "r2": router},
             beat=0.05,
-            patience=2,
+            timeout=2,
             **{"every": 3600, "persistence": 0} | options,
         )
         try:

@@ -223,7 +223,7 @@ class Slow(Router):
 def test_waiting_for_a_router_that_others_ask_does_not_count(tmp_path: Path) -> None:
     slow = Slow(tmp_path / "slow.json")
     slow.released.set()
-    device = Device("r1", slow, patience=1)
+    device = Device("r1", slow, timeout=1)
     rules = [Rule(f"perhop_{n}", "::1", "::2", Selector(), MBPS, 1500) for n in range(8)]
     try:
         with ThreadPoolExecutor(8) as pool:
@@ -238,7 +238,7 @@ def test_a_slow_router_loses_nothing_and_stops_nobody(tmp_path: Path) -> None:
     slow, quick = Slow(tmp_path / "slow.json"), Router(tmp_path / "quick.json")
     with service(tmp_path / "b.db", real_time()) as running:
         who, now = user(running), int(time.time())
-        enforcer = Enforcer(running, {"r1": slow, "r3": quick}, beat=0.05, patience=60)
+        enforcer = Enforcer(running, {"r1": slow, "r3": quick}, beat=0.05, timeout=60)
         try:
             ids = [
                 running.book(who, terms(1000, now, selector=udp(n))).result().id

@@ -110,7 +110,7 @@ def test_the_last_capacity_is_booked_once_on_postgresql(
         before = running.timeline(T0, T0 + 10_000).result()
     with service(postgres, clock) as again:
         assert again.timeline(T0, T0 + 10_000).result() == before
-        monkeypatch.setattr(databases, "PATIENCE", 0.5)
+        monkeypatch.setattr(databases, "LOCK_TIMEOUT", 0.5)
         with pytest.raises(UsageError, match="in use by another perhop"):
             open_database(postgres)
 

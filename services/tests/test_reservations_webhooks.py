@@ -144,7 +144,7 @@ def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None
         numbers = [hooks.add(op, each)["id"] for each in (slow, large, good)]
         allowed = (ip_network("127.0.0.0/8"),)
         deliveries = Deliveries(
-            service.database, service.register.log, allowed=allowed, beat=0.05, patience=4
+            service.database, service.register.log, allowed=allowed, beat=0.05, timeout=4
         )
         try:
             service.book(op, terms(start=int(time.time()) + 60)).result()

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _ADVISORY: Final = 0x70657268  # "perh": of all advisory locks of a PostgreSQL database, ours
 
-PATIENCE: Final = 10.0
-"""For how many seconds a PostgreSQL database may be in use by another process before that is an
-error: the server takes a moment to notice that one was killed."""
+LOCK_TIMEOUT: Final = 10.0
+"""Time limit for the lock of a PostgreSQL database, in seconds. The server takes a moment to notice
+that a process that held it was killed."""
 
 _PAGE: Final = 100_000
 
@@ -296,7 +296,7 @@ class Database:
         if self.is_sqlite:
             return
         guard = self.engine.connect()
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + LOCK_TIMEOUT
         try:
             while not guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar():
                 guard.commit()

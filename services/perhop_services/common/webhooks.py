@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from perhop_services.common.destinations import Network
     from perhop_services.common.users import User
 
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """Seconds within which a delivery is to be answered, from the name's address to the last byte."""
 
 LARGEST_ANSWER: Final = 64 * 1024
@@ -124,7 +124,7 @@ class Deliveries:
         *,
         allowed: Sequence[Network] = (),
         beat: float = 0.5,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> None:
         """Start.
 
@@ -133,13 +133,13 @@ class Deliveries:
             log: Reads the service's log.
             allowed: Networks beside the public internet to which webhooks may lead.
             beat: Seconds between two looks at the log.
-            patience: Seconds within which a delivery is to be answered, from beginning to end.
+            timeout: Seconds within which a delivery is to be answered, from beginning to end.
         """
         self._database = database
         self._log = log
         self._allowed = allowed
         self._beat = beat
-        self._patience = patience
+        self._timeout = timeout
         self._waits: dict[int, tuple[float, float]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._loop = asyncio.new_event_loop()
@@ -205,10 +205,10 @@ class Deliveries:
         """Deliver an entry; answers what went wrong, or ""."""
         body = json.dumps(asdict(entry)).encode()
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 return await self._post(httpx.URL(url), body, signature(secret, body))
         except TimeoutError:
-            return f"not answered within {self._patience:g} s"
+            return f"not answered within {self._timeout:g} s"
         except (BadRequestError, httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
             return f"{type(error).__name__}: {error}"[:300]
 
@@ -222,7 +222,7 @@ class Deliveries:
             "X-Perhop-Signature": signed,
         }
         async with (
-            httpx.AsyncClient(timeout=self._patience, trust_env=False, verify=trusted()) as client,
+            httpx.AsyncClient(timeout=self._timeout, trust_env=False, verify=trusted()) as client,
             client.stream(
                 "POST",
                 url.copy_with(host=found[0]),

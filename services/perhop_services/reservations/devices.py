@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """For how many seconds a router is waited for."""
 
 
@@ -33,10 +33,10 @@ class Device:
     said to hang, and nothing more is asked of it.
     """
 
-    def __init__(self, node: str, driver: Driver, patience: float = PATIENCE) -> None:
+    def __init__(self, node: str, driver: Driver, timeout: float = TIMEOUT) -> None:
         self.node = node
         self.driver = driver
-        self._patience = patience
+        self._timeout = timeout
         self._work: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._hanging: Future[Any] | None = None
         self._one = threading.Lock()
@@ -61,11 +61,11 @@ class Device:
             future: Future[T] = Future()
             self._work.put((lambda: what(self.driver), future))
             try:
-                return future.result(self._patience)
+                return future.result(self._timeout)
             except TimeoutError:
                 self._hanging = future
                 raise DriverError(
-                    f"{self.node} did not answer within {self._patience:g} s"
+                    f"{self.node} did not answer within {self._timeout:g} s"
                 ) from None
 
     def put(self, rule: Rule) -> None:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop_services.common.errors import ConflictError, ServiceError, UnavailableError
 from perhop_services.common.supervised import Pool, Supervised
 from perhop_services.reservations.counting import Counting
-from perhop_services.reservations.devices import PATIENCE, Device
+from perhop_services.reservations.devices import TIMEOUT, Device
 from perhop_services.reservations.drivers import DriverError, RefusedError
 from perhop_services.reservations.model import Reservation, State
 from perhop_services.reservations.routers import Routers
-from perhop_services.reservations.tries import Alone, Tries
+from perhop_services.reservations.tries import Exclusive, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ class Enforcer:
         *,
         beat: float = BEAT,
         every: float = EVERY,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         persistence: float = PERSISTENCE,
     ) -> None:
         """Start.
@@ -76,13 +76,13 @@ class Enforcer:
             drivers: By router; ``*`` for every router that is not named.
             beat: Seconds between two looks at what is due.
             every: Seconds between two readings of counters.
-            patience: For how many seconds a router is waited for.
+            timeout: Time limit of a router's answer, in seconds.
             persistence: For how many seconds a router that fails is tried again.
         """
         self.service = service
-        self._patience, self._persistence = patience, persistence
+        self._timeout, self._persistence = timeout, persistence
         self._every = every
-        self.routers = Routers(service.network, drivers, patience, service.database.identity)
+        self.routers = Routers(service.network, drivers, timeout, service.database.identity)
         self._counting = Counting(service, self.routers)
         self._busy: set[int] = set()
         self._lock = threading.Lock()
@@ -313,8 +313,8 @@ class Enforcer:
             with self._lock:
                 self._busy.discard(reservation.id)
 
-    def _only(self, id_: int) -> Alone:
-        return Alone(self._busy, self._lock, id_, self._patience * 3)
+    def _only(self, id_: int) -> Exclusive:
+        return Exclusive(self._busy, self._lock, id_, self._timeout * 3)
 
     def _start(self, reservation: Reservation) -> None:
         try:

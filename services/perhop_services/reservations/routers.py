@@ -21,19 +21,19 @@ class Routers:
     """The routers that have a driver."""
 
     def __init__(
-        self, network: Network, drivers: Mapping[str, Driver], patience: float, identity: str
+        self, network: Network, drivers: Mapping[str, Driver], timeout: float, identity: str
     ) -> None:
         """Start a thread for each.
 
         Args:
             network: Network of the routers.
             drivers: By router; ``*`` for every router that is not named.
-            patience: For how many seconds a router is waited for.
+            timeout: Time limit of a router's answer, in seconds.
             identity: By what the rules of this service are known among those of others.
         """
         self._prefix = f"perhop_{identity}_" if identity else "perhop_"
         self._network = network
-        self._devices = {node: Device(node, each, patience) for node, each in drivers.items()}
+        self._devices = {node: Device(node, each, timeout) for node, each in drivers.items()}
 
     def close(self) -> None:
         """End the threads."""

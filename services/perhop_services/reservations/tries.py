@@ -39,14 +39,14 @@ class Tries:
         self._failing.pop(id_, None)
 
 
-class Alone:
-    """Nothing else is done for a reservation meanwhile."""
+class Exclusive:
+    """Exclusive work on a reservation, as a context manager."""
 
-    def __init__(self, busy: set[int], lock: threading.Lock, id_: int, patience: float) -> None:
-        self._busy, self._lock, self._id, self._patience = busy, lock, id_, patience
+    def __init__(self, busy: set[int], lock: threading.Lock, id_: int, timeout: float) -> None:
+        self._busy, self._lock, self._id, self._timeout = busy, lock, id_, timeout
 
     def __enter__(self) -> None:
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self._timeout
         while time.monotonic() < until:
             with self._lock:
                 if self._id not in self._busy:
