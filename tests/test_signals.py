@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -200,3 +201,28 @@ def test_a_signal_that_comes_where_nothing_can_be_raised_comes_again(
         time.sleep(5)
     assert capfd.readouterr().err == ""
     assert interruption.exit_code() == 128 + signal.SIGTERM
+
+
+def test_a_signal_that_comes_again_too_early_comes_once_more(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = []
+
+    class SlowTimer(threading.Timer):
+        def start(self) -> None:
+            super().start()
+            starts.append(self)
+            if len(starts) == 1:
+                time.sleep(0.1)
+
+    monkeypatch.setattr(interruption.threading, "Timer", SlowTimer)
+
+    class Dying:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt), interruption.listening():
+        Dying()
+        time.sleep(5)
+    assert capfd.readouterr().err == ""
+    assert len(starts) == 2

@@ -160,11 +160,23 @@ def _raise() -> None:
 
 def _on_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
     """Send a signal again that arrived where none can be raised, as in a weakref's callback."""
-    global _raised
+    global _raised, _depth
     if not isinstance(unraisable.exc_value, KeyboardInterrupt) or not _received:
         sys.__unraisablehook__(unraisable)
         return
     _raised = False
-    again = threading.Timer(0.01, os.kill, (os.getpid(), _received[0]))
-    again.daemon = True
-    again.start()
+    delay = 0.01
+    while True:
+        received = len(_received)
+        again = threading.Timer(delay, os.kill, (os.getpid(), _received[0]))
+        again.daemon = True
+        # On a busy machine the signal may arrive before `start` returns, where it cannot be raised
+        # either.
+        _depth += 1
+        try:
+            again.start()
+        finally:
+            _depth -= 1
+        if len(_received) == received:
+            return
+        delay *= 4

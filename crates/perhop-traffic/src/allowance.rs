@@ -97,7 +97,7 @@ impl Allowance {
     }
 
     /// Returns whether bytes are unlimited.
-    fn is_free(&self) -> bool {
+    fn is_unlimited(&self) -> bool {
         self.limits.rate.is_none() && self.limits.volume.is_none()
     }
 
@@ -111,7 +111,7 @@ impl Allowance {
     /// Takes bytes: at least `least`, and up to `most` of those that are left.
     #[inline]
     pub fn take(&self, now: Nanos, least: u64, most: u64) -> Grant {
-        match self.is_free() {
+        match self.is_unlimited() {
             true => Grant::Bytes(most),
             false => lock(&self.state).take(&self.limits, now, least.max(1), most),
         }
@@ -119,7 +119,7 @@ impl Allowance {
 
     /// Returns bytes that were taken and not sent.
     pub fn give_back(&self, bytes: u64) {
-        if bytes == 0 || self.is_free() {
+        if bytes == 0 || self.is_unlimited() {
             return;
         }
         let mut state = lock(&self.state);
