@@ -3,10 +3,16 @@
 import pytest
 
 from conftest import SLOW
-from perhop.report.output import png
+from perhop.report.output import pictures
 from perhop.report.plots import Scale, heat_map, line_plot, scatter_plot
+from perhop.report.style import Spec
 
 LINES = {"one": [(1.0, 2.0), (2.0, None), (4.0, 8.0)], "other": [(1.0, 20.0), (4.0, 30.0)]}
+
+
+def drawn(spec: Spec) -> bytes:
+    """The PNG of a chart."""
+    return pictures("chart", spec)["chart.png"]
 
 
 @SLOW
@@ -22,7 +28,7 @@ def test_a_line_has_a_dash_and_a_marker_of_its_own() -> None:
     assert [v["y"] for v in lines["data"]["values"]] == [2, None, 8, 20, 30]
     assert len(points["data"]["values"]) == 4
     assert spec["title"]["subtitle"] == "a caption"
-    assert png(spec).startswith(b"\x89PNG")
+    assert drawn(spec).startswith(b"\x89PNG")
 
 
 def test_a_logarithmic_axis_begins_at_a_tick() -> None:
@@ -41,7 +47,7 @@ def test_a_scatter_plot_leaves_out_what_is_missing() -> None:
     (layer,) = spec["layer"]
     assert len(layer["data"]["values"]) == 4
     assert layer["encoding"]["y"]["scale"]["domain"] == [0, 10]
-    assert png(spec).startswith(b"\x89PNG")
+    assert drawn(spec).startswith(b"\x89PNG")
 
 
 def test_a_heat_map_begins_at_zero_and_names_its_cells() -> None:
@@ -50,8 +56,8 @@ def test_a_heat_map_begins_at_zero_and_names_its_cells() -> None:
     rect, words = spec["layer"]
     assert rect["encoding"]["color"]["scale"]["domainMin"] == 0
     assert [row["shown"] for row in words["data"]["values"]] == ["5 Mb/s", "none"]
-    assert png(spec).startswith(b"\x89PNG")
+    assert drawn(spec).startswith(b"\x89PNG")
 
 
 def test_nothing_to_draw_is_drawn() -> None:
-    assert png(line_plot("t", Scale("x"), Scale("y"), {"none": []})).startswith(b"\x89PNG")
+    assert drawn(line_plot("t", Scale("x"), Scale("y"), {"none": []})).startswith(b"\x89PNG")

@@ -15,7 +15,7 @@ from perhop.experiments.tables import (
 from perhop.report import Column, Table
 from perhop.report.document import document, figure, grid, paragraphs, split_differences
 from perhop.report.html import Html, element, join
-from perhop.report.output import png, svg, write_all
+from perhop.report.output import pictures, write_all
 from perhop.rights import REAL_ENGINES
 
 if TYPE_CHECKING:
@@ -37,11 +37,9 @@ def write(reproduced: Sequence[Reproduction], folder: Path) -> list[Path]:
     pages = []
     for each in reproduced:
         name = each.experiment.name
-        pictures = each.experiment.pictures(each.runs)
         contents = {f"{name}.html": page(each).encode()}
-        for chart, spec in pictures.items():
-            contents[f"{chart}.png"] = png(spec)
-            contents[f"{chart}.svg"] = svg(spec).encode()
+        for chart, spec in each.experiment.pictures(each.runs).items():
+            contents |= pictures(chart, spec)
         pages.append(write_all(folder / name, contents)[0])
     return [*write_all(folder, {"index.html": index(reproduced).encode()}), *pages]
 
@@ -49,7 +47,6 @@ def write(reproduced: Sequence[Reproduction], folder: Path) -> list[Path]:
 def page(reproduced: Reproduction) -> str:
     """The page of an experiment as one HTML document."""
     experiment = reproduced.experiment
-    pictures = experiment.pictures(reproduced.runs)
     about, account = split_differences(experiment.about)
     accounts = [*account, *paragraphs(experiment.account)]
     real = _real(reproduced)
@@ -67,7 +64,7 @@ def page(reproduced: Reproduction) -> str:
         *(element("p", each) for each in accounts),
         grid(unknown_table(reproduced)),
         grid(choice_table(reproduced)),
-        *(figure(name, spec) for name, spec in pictures.items()),
+        *(figure(*chart) for chart in experiment.pictures(reproduced.runs).items()),
         *map(grid, change_tables(reproduced)),
         *map(grid, experiment.tables(reproduced.runs)),
         _again(reproduced),

@@ -38,10 +38,8 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
     linear, log = throughput_chart(dataset), throughput_chart(dataset, "log")
     contents = {
         "report.html": page(dataset).encode(),
-        "throughput.png": png(linear),
-        "throughput.svg": svg(linear).encode(),
-        "throughput-log.png": png(log),
-        "throughput-log.svg": svg(log).encode(),
+        **pictures("throughput", linear),
+        **pictures("throughput-log", log),
     }
     return write_all(target, contents)
 
@@ -59,8 +57,7 @@ def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> l
         folder.resolve(),
         {
             "sweep.parquet": buffer.getvalue(),
-            "sweep.png": png(chart),
-            "sweep.svg": svg(chart).encode(),
+            **pictures("sweep", chart),
         },
     )
 
@@ -76,15 +73,16 @@ def save_comparison(
     contents = {"compare.html": comparison_page(compared, title).encode()}
     chart = comparison_chart(compared)
     if chart is not None:
-        contents |= {"compare.png": png(chart), "compare.svg": svg(chart).encode()}
+        contents |= pictures("compare", chart)
     return write_all(Path(folder).resolve(), contents)
 
 
-def png(spec: Spec) -> bytes:
-    """A chart as a PNG of twice its nominal size."""
-    return vl_convert.vegalite_to_png(
-        spec, vl_version=VEGA_LITE, scale=_PIXEL_RATIO, allowed_base_urls=[]
-    )
+def pictures(name: str, spec: Spec) -> dict[str, bytes]:
+    """Return a chart as the files `NAME.png`, of twice its nominal size, and `NAME.svg`."""
+    drawn = svg(spec)
+    # Vega lays the chart out once for both.
+    pixels = vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
+    return {f"{name}.png": pixels, f"{name}.svg": drawn.encode()}
 
 
 def svg(spec: Spec) -> str:
