@@ -12,8 +12,9 @@ PYTHON ?= python3
 CARGO ?= cargo
 BIN := .venv/bin
 
-# An activated environment of another project must not be built into.
-unexport PYTHONPATH CONDA_PREFIX
+# An activated environment of another project must not be built into. Without bytecode on disk, each
+# process compiles all modules that it imports: a third of the time of a short command.
+unexport PYTHONPATH CONDA_PREFIX PYTHONDONTWRITEBYTECODE
 export VIRTUAL_ENV := $(CURDIR)/.venv
 
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)

@@ -15,7 +15,16 @@ from perhop import experiments
 from perhop.analysis import Comparison, throughput
 from perhop.dataset import Dataset
 from perhop.errors import ScenarioError
-from perhop.experiments import Case, Experiment, Judged, Unknown, Value, ensemble, score
+from perhop.experiments import (
+    Case,
+    Experiment,
+    Judged,
+    Reproduction,
+    Unknown,
+    Value,
+    ensemble,
+    score,
+)
 from perhop.experiments.ensemble import Interval, interval, judge
 from perhop.experiments.sampling import latin_hypercube
 from perhop.experiments.sensitivity import first_order
@@ -276,16 +285,29 @@ def test_members_are_a_function_of_the_seed(tmp_path: Path) -> None:
     assert [member.drawn[1] for member in drawn].count("yes") == 15
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ensemble")
+
+
+@pytest.fixture(scope="module")
+def one(folder: Path) -> Reproduction:
+    """An ensemble of 60, made in one process."""
+    (found,) = experiments.reproduce([small(folder)], folder / "one", runs=60, jobs=1)
+    return found
+
+
 @SLOW
-def test_an_ensemble_is_the_same_in_any_number_of_processes(tmp_path: Path) -> None:
-    experiment = small(tmp_path)
+def test_an_ensemble_is_the_same_in_any_number_of_processes(
+    tmp_path: Path, folder: Path, one: Reproduction
+) -> None:
+    experiment = small(folder)
     seen: list[tuple[int, int]] = []
-    (one,) = experiments.reproduce([experiment], tmp_path / "one", runs=40, jobs=1)
     (two,) = experiments.reproduce(
-        [experiment], tmp_path / "two", runs=40, jobs=2, watch=lambda *at: seen.append(at)
+        [experiment], tmp_path / "two", runs=60, jobs=2, watch=lambda *at: seen.append(at)
     )
     assert one.values == two.values
-    assert seen == [(done, 41) for done in range(1, 42)]
+    assert seen == [(done, 61) for done in range(1, 62)]
     loss, goodput, across = one.values
     assert goodput.spread is not None
     assert across.spread is not None
@@ -297,25 +319,24 @@ def test_an_ensemble_is_the_same_in_any_number_of_processes(tmp_path: Path) -> N
     assert [influence.shown for influence in loss.spread.influences] == [False, True]
     assert goodput.verdict == "undecided"
     # Nothing of a member is written.
-    assert {path.name for path in (tmp_path / "one" / "small" / "runs").iterdir()} == {"main"}
+    assert {path.name for path in (folder / "one" / "small" / "runs").iterdir()} == {"main"}
 
 
 @SLOW
-def test_tables_show_interval_unknowns_and_choices(tmp_path: Path) -> None:
-    (found,) = experiments.reproduce([small(tmp_path)], tmp_path / "out", runs=60)
-    shown = judged_table(found)
+def test_tables_show_interval_unknowns_and_choices(tmp_path: Path, one: Reproduction) -> None:
+    shown = judged_table(one)
     assert shown.rows[1][5] == "undecided"
     assert shown.rows[1][6].startswith("rate 9")
-    unknowns = unknown_table(found)
+    unknowns = unknown_table(one)
     assert unknowns is not None
     assert unknowns.rows[0][:2] == ("rate", "500 kb/s to 1.50 Mb/s")
     assert unknowns.rows[1][:2] == ("lossy", "no or yes")
-    choices = choice_table(found)
+    choices = choice_table(one)
     assert choices is not None
     assert choices.rows[0][2] == "0% *"
-    page = experiments.write([found], tmp_path / "out")[1].read_text("utf-8")
+    page = experiments.write([one], tmp_path)[1].read_text("utf-8")
     assert "What the document leaves open" in page
-    said = experiments.summary([found])["small"]
+    said = experiments.summary([one])["small"]
     assert said["score"]["undecided"] == 3
     assert said["members"] == 60
     assert said["unknowns"][0]["range"] == [0.5e6, 1.5e6]
@@ -324,8 +345,9 @@ def test_tables_show_interval_unknowns_and_choices(tmp_path: Path) -> None:
 
 @SLOW
 def test_effort_and_runs_decide_the_number_of_members(tmp_path: Path) -> None:
-    (few,) = experiments.reproduce([small(tmp_path, effort=0.5)], tmp_path / "out", runs=50)
-    assert len(few.members) == 25
+    few_of = small(tmp_path, effort=0.5)
+    (few,) = experiments.reproduce([few_of], tmp_path / "out", runs=10, jobs=1)
+    assert len(few.members) == 5
     (none,) = experiments.reproduce([small(tmp_path)], tmp_path / "out", runs=0)
     assert none.members == ()
     assert none.values[0].spread is None

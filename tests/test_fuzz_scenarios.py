@@ -20,7 +20,7 @@ REPLACED = {"Replay.file"}
 """Keys that a loaded scenario no longer has: a file's packets replace them."""
 
 
-ROUNDS = 16
+ROUNDS = 32
 
 
 def keys() -> Iterator[str]:
@@ -84,7 +84,7 @@ def unsaid() -> tuple[list[str], list[str]]:
 
         @seed(number)
         @settings(
-            max_examples=120,
+            max_examples=60,
             database=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),

@@ -582,7 +582,7 @@ def test_linux_takes_everything_at_once(host: Namespaces) -> None:
 
 
 @SLOW
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.data())
 def test_linux_takes_any_tree(host: Namespaces, data: st.DataObject) -> None:
     kinds = st.sampled_from(

@@ -25,7 +25,7 @@ from tools import unable
 
 pytestmark = SLOW
 
-ROUNDS = int(os.environ.get("PERHOP_SIGNALS", "6"))
+ROUNDS = int(os.environ.get("PERHOP_SIGNALS", "4"))
 
 SCENARIO = """\
 perhop: 1
@@ -65,7 +65,7 @@ def no_half_dataset(place: Path) -> None:
 
 
 COMMANDS = {
-    "run": Command(("run", "long.yaml", "--out", "out"), 4, no_half_dataset),
+    "run": Command(("run", "long.yaml", "--out", "out"), 2, no_half_dataset),
     "run to its end": Command(("run", "short.yaml", "--json"), 1.5, no_half_dataset),
     "sweep": Command(
         ("sweep", "short.yaml", "--vary", "links.1.rate=10 Mbps,20 Mbps,30 Mbps", "--out", "out"),
@@ -73,7 +73,7 @@ COMMANDS = {
         no_half_dataset,
     ),
     "reproduce": Command(
-        ("reproduce", "oscars-burst", "--runs", "3", "--out", "out"), 8, no_half_dataset
+        ("reproduce", "oscars-1M", "--runs", "3", "--out", "out"), 4, no_half_dataset
     ),
     "report": Command(("report", "made", "--out", "out"), 4, no_half_dataset),
 }

@@ -157,7 +157,7 @@ def apply(running: Running, who: Any, step: Any) -> None:
                     it.outcomes.move(each.id, State.ACTIVE, State.FINISHED, "finish", "").result()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(rate=RATE, steps=STEPS)
 def test_never_overbooked_whatever_crashes_between_two_steps(rate: int, steps: list[Any]) -> None:
     with TemporaryDirectory() as folder, ExitStack() as stack:
