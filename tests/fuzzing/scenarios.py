@@ -27,7 +27,7 @@ from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Class, Match, Police, Policy, Shape
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
-from perhop.scenario.model.queues import DISCIPLINES, Queue, Red, Wred, WredProfile
+from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
 from perhop.scenario.model.topology import Link, Node
@@ -138,6 +138,8 @@ class Author(Writer):
             Expectation: lambda e: "about" in e and e.setdefault("within", "5%"),
             Queue: self.one_discipline,
             Red: self.thresholds,
+            Codel: self.delays,
+            FqCodel: self.delays,
             Wred: self.profiles,
             WredProfile: self.thresholds,
             Tcp: self.control,
@@ -213,6 +215,12 @@ class Author(Writer):
         if "min" in red and self.chance(80):
             low = self.whole(1, 500)
             red |= {"min": f"{low} packets", "max": f"{low + self.whole(1, 500)} packets"}
+
+    def delays(self, codel: dict[str, Any]) -> None:
+        """Mostly put the target below the interval."""
+        if "interval" in codel and self.chance(80):
+            interval = self.whole(2, 500)
+            codel |= {"interval": f"{interval} ms", "target": f"{self.whole(1, interval - 1)} ms"}
 
     def profiles(self, wred: dict[str, Any]) -> None:
         """Mostly give some code points thresholds of their own."""
