@@ -23,12 +23,9 @@ hypothesis.settings.register_profile("perhop", deadline=None)
 hypothesis.settings.load_profile("perhop")
 
 MEASURES: Final = pytest.mark.measures
-"""For tests that measure real hosts in real time. They run in two lanes and first in line for the
-processor, and are tried again, because any process can take it at the wrong moment."""
-
-ALONE: Final = pytest.mark.alone
-"""For tests that measure and keep a processor busy for more than 40% of their time, or that compare
-with what the whole machine can do. They run after the lanes, one after the other."""
+"""For tests that measure real hosts in real time. They run two at a time and first in line
+for the processor, and are tried again, because any process can take it at the wrong moment. Such a
+test may take a third of a processor, its own time and that of its hosts: none takes more."""
 
 REAL_HOSTS: Final = pytest.mark.real_hosts
 """For tests that need real hosts and measure nothing. They run beside others, and are tried again,

@@ -1,9 +1,8 @@
 """`make test` and `make test-fast`: which tests run when, and beside which others.
 
 What measures real hosts waits for most of its time, but must have a processor at once when it wants
-one. It runs in two lanes, each one test after the other, and then what needs most of a processor
-alone. Everything else runs beside it on all processors at the lowest priority: tests in Rust, and
-those in Python, of which the longest begin first.
+one. It runs two tests at a time, while everything else runs on all processors at the lowest
+priority: tests in Rust, and those in Python, of which the longest begin first.
 
 Tests in Rust that open sockets have deadlines, which this load can exceed. Those that fail run
 again once, alone, at the end.
@@ -11,7 +10,6 @@ again once, alone, at the end.
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -27,11 +25,7 @@ PARALLEL = [*PYTEST, "--dist", "loadfile", "--no-loadscope-reorder", "-n"]
 LOW = ["nice", "-n", "19"]
 TEST = [os.environ.get("CARGO", "cargo"), "test", "--quiet"]
 CARGO = [*TEST, "--workspace", "--no-fail-fast"]
-LANES = [
-    [*PARALLEL, "2", "-m", "measures and not alone"],
-    [*PYTEST, "-m", "measures and alone"],
-]
-"""What measures real hosts, one command after the other."""
+LANES = [*PARALLEL, "2", "-m", "measures"]
 
 
 def fast() -> int:
@@ -52,18 +46,12 @@ class Output:
 
 
 @contextmanager
-def beside(title: str, commands: list[list[str]], environment: dict[str, str]) -> Iterator[Output]:
-    """Run commands one after the other, beside others; print what they said when all ended."""
+def beside(title: str, command: list[str], environment: dict[str, str]) -> Iterator[Output]:
+    """Run a command beside others, and print what it said when it has ended."""
     output = Output()
-    script = "code=0; " + "".join(f"{shlex.join(each)} || code=$?; " for each in commands)
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as told,
-        subprocess.Popen(
-            ["sh", "-c", f"{script} exit $code"],
-            env=environment,
-            stdout=told,
-            stderr=told,
-        ) as process,
+        subprocess.Popen(command, env=environment, stdout=told, stderr=told) as process,
     ):
         try:
             yield output
@@ -76,9 +64,11 @@ def beside(title: str, commands: list[list[str]], environment: dict[str, str]) -
 
 
 def opens_sockets(package: str) -> bool:
-    """Return whether a crate uses sockets and the machine's clock, as those with our sockets do."""
+    """Return whether a crate calls the system, and so depends on the machine's load."""
     manifest = ROOT / "crates" / package / "Cargo.toml"
-    return manifest.exists() and "perhop-socket" in manifest.read_text("utf-8")
+    return manifest.exists() and bool(
+        re.search(r"^(perhop-socket|nix)\b", manifest.read_text("utf-8"), re.MULTILINE)
+    )
 
 
 def again(rust: Output) -> int:
@@ -89,9 +79,7 @@ def again(rust: Output) -> int:
         return rust.code
     code = 0
     for each in failed:
-        print(
-            f"\nTests in Rust failed under load and run again, alone: cargo test {each}", flush=True
-        )
+        print(f"\nFailed under load, runs again alone: cargo test {each}", flush=True)
         code |= subprocess.run([*TEST, *each.split(), "--", "--test-threads=1"]).returncode
     return code
 
@@ -104,7 +92,7 @@ def everything() -> int:
         with beside("What measures real hosts", LANES, environment) as real:
             # A compiler would take the processors from tests that have deadlines.
             compiled = subprocess.run([*LOW, *CARGO, "--no-run"], env=environment)
-            with beside("Tests in Rust", [[*LOW, *CARGO]], environment) as rust:
+            with beside("Tests in Rust", [*LOW, *CARGO], environment) as rust:
                 parallel = [*LOW, *PARALLEL, "auto", "-m", "not measures"]
                 code = subprocess.run(parallel, env=environment).returncode
         in_rust = again(rust)

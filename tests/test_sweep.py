@@ -74,7 +74,7 @@ def test_the_result_does_not_depend_on_how_many_work(source: str, tmp_path: Path
 
 
 def test_each_point_is_the_run_that_perhop_run_gives(source: str, tmp_path: Path) -> None:
-    table = two_by_two(source, tmp_path / "s").run(jobs=2)
+    table = two_by_two(source, tmp_path / "s").run(jobs=1)
     point = two_by_two(source, tmp_path / "s").points()[7]
     alone = perhop.run(point.scenario, seed=2)
     kept = Dataset.read(tmp_path / "s" / "points" / "7")
@@ -85,7 +85,7 @@ def test_each_point_is_the_run_that_perhop_run_gives(source: str, tmp_path: Path
 
 def test_what_is_there_is_not_run_again(source: str, tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    first = two_by_two(source, folder).run(jobs=2)
+    first = two_by_two(source, folder).run(jobs=1)
     stamps = {n: (folder / "points" / str(n)).stat().st_ino for n in range(8)}
     # One point was lost, one was cut off half-way, one is damaged.
     (folder / "points" / "1").rename(tmp_path / "elsewhere")
@@ -94,7 +94,7 @@ def test_what_is_there_is_not_run_again(source: str, tmp_path: Path) -> None:
     replace(cut, manifest=halved).write(folder / "points" / "2")
     (folder / "points" / "3" / "rtts.parquet").write_bytes(b"")
     calls: list[tuple[int, int]] = []
-    again = two_by_two(source, folder).run(jobs=2, watch=lambda *at: calls.append(at))
+    again = two_by_two(source, folder).run(jobs=1, watch=lambda *at: calls.append(at))
     assert again.equals(first)
     assert calls == [(5, 8), (6, 8), (7, 8), (8, 8)]
     same = [n for n in range(8) if (folder / "points" / str(n)).stat().st_ino == stamps[n]]
@@ -103,7 +103,7 @@ def test_what_is_there_is_not_run_again(source: str, tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_left_alone(source: str, tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    two_by_two(source, folder).run(jobs=2)
+    two_by_two(source, folder).run(jobs=1)
     other = Sweep(source, {"links.1.rate": ["10 Mbps"]}, folder)
     with pytest.raises(OutputError, match="holds another sweep"):
         other.run()
@@ -231,7 +231,7 @@ def test_seeds_that_change_nothing_are_told() -> None:
     assert said not in sweep_table(table_of(1), "throughput", "total").note
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0])
 def test_ctrl_c_as_processes_start_prints_no_traceback(
     start: Start, source: str, place: Path, after_s: float
 ) -> None:

@@ -106,7 +106,7 @@ fn worlds() -> impl Strategy<Value = World> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     /// Whatever the paths do, the truth is within the bound: now, before and later.
     #[test]
