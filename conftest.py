@@ -44,7 +44,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, len(os.sched_getaffinity(0)) * 3 // 2)
 
 
-LONGEST: Final = ("test_experiments", "test_services_minute", "test_fuzz_scenarios")
+LONGEST: Final = (
+    "test_experiments",
+    "test_services_minute",
+    "test_fuzz_scenarios",
+    "test_reservations_session",
+    "test_live_docs",
+    "test_kernel_network",
+)
 """Files that begin first, and of which each is one process's: all tests of one share what takes
 long to make."""
 
