@@ -140,6 +140,12 @@ impl Datagrams {
                     Some(libc::EINVAL | libc::EMSGSIZE | libc::EIO) if self.segmented => {
                         self.segmented = false;
                     }
+                    // The port has been closed: whoever proved that it wants data does no longer.
+                    Some(libc::ECONNREFUSED) if shared.proof.is_some() => {
+                        self.train.clear();
+                        self.left = 0;
+                        return Nanos::MAX;
+                    }
                     // An ICMP error about an earlier datagram, not about this one.
                     Some(libc::ECONNREFUSED) => {}
                     // No route: it is lost, as on any other link.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use perhop_traffic::{Traffic, TrafficError};
+use perhop_traffic::{SenderReadings, Traffic, TrafficError};
 use serde_json::{Value, json};
 
 use crate::lab::{MS, TOKEN, job, live, open, tcp, udp};
@@ -128,6 +128,31 @@ fn who_asks_for_ever_gets_few_answers() {
     assert_eq!(all.len(), 8, "one for each of the first hellos");
     assert!(all.iter().all(|datagram| datagram.len() <= 64));
     refuses_to_start(&mut traffic);
+}
+
+#[test]
+fn a_closed_port_gets_nothing_more() {
+    let flow = udp(0, 5_000 * MS, json!({}));
+    let marks: Vec<u64> = (1..=50).map(|mark| mark * 100 * MS).collect();
+    let jobs = live(&job(false, &marks, vec![flow], vec![]), "source");
+    let mut ends = [open(&jobs[0]).unwrap(), open(&jobs[1]).unwrap()];
+    assert!(crate::lab::prove(&mut ends));
+    let zero = Traffic::instant_in(1_000_000);
+    ends.iter_mut().for_each(|end| end.start(zero).unwrap());
+    let [mut near, far] = ends;
+    thread::sleep(Duration::from_millis(500));
+    drop(far);
+    thread::sleep(Duration::from_millis(300));
+    let mut sent = || {
+        let last = near.take_readings().pop().unwrap();
+        match &last.sources[0].streams {
+            SenderReadings::Udp(streams) => streams[0].sent,
+            SenderReadings::Tcp(_) => panic!("a flow of datagrams"),
+        }
+    };
+    let before = sent();
+    thread::sleep(Duration::from_millis(700));
+    assert!(before > 50 && sent() == before, "{before}");
 }
 
 #[test]
