@@ -17,6 +17,8 @@ const BURST_MS: u64 = 10;
 const MIN_BURST: u64 = 64 << 10;
 /// Maximum size in bytes that a sender may need at once: a train of datagrams with headers.
 const MAX_TRAIN: u64 = 72 << 10;
+/// Share of the rate that probes get at least and at most, whatever other senders take.
+const PROBES_PART: u64 = 16;
 /// Share of the burst that a sender of a byte stream gets at least, once no more is left.
 const PART: u64 = 8;
 
@@ -69,6 +71,7 @@ impl Default for Allowance {
 #[derive(Debug)]
 struct State {
     bytes: Option<TokenBucket<Nanos>>,
+    probes: Option<TokenBucket<Nanos>>,
     volume: Volume,
     pings: Option<TokenBucket<Nanos>>,
     first_packets: TokenBucket<Nanos>,
@@ -80,14 +83,16 @@ impl Allowance {
     /// Returns an allowance of which nothing is used.
     pub fn new(limits: AllowanceLimits) -> Self {
         let AllowanceLimits { rate, ping_rate, .. } = limits;
-        let bytes = rate.map(|rate| {
+        let bucket = |rate: u64| {
             let rate = rate.max(1);
             TokenBucket::new(Rate::new(rate).expect("not zero"), Bytes::new(burst(rate)))
-        });
+        };
+        let bytes = rate.map(bucket);
+        let probes = rate.map(|rate| bucket(rate / PROBES_PART));
         let pings = ping_rate.and_then(packets);
         let first_packets = packets(FIRST_PACKETS).expect("not zero");
         let volume = Volume::default();
-        let state = Mutex::new(State { bytes, volume, pings, first_packets, turns_end: 0 });
+        let state = Mutex::new(State { bytes, probes, volume, pings, first_packets, turns_end: 0 });
         Self { limits, state: Arc::new(state) }
     }
 
@@ -145,7 +150,7 @@ impl Allowance {
                 return false;
             }
         }
-        let may = matches!(state.take(&self.limits, now, bytes, bytes), Grant::Bytes(_));
+        let may = state.take_probes(&self.limits, now, bytes);
         if let (false, Some(bucket)) = (may, &mut state.pings) {
             bucket.give_back(packets);
         }
@@ -154,6 +159,26 @@ impl Allowance {
 }
 
 impl State {
+    /// Takes the bytes of probes, which do not wait for their turn: they may overdraw the bucket of
+    /// all senders, but only by a share of the rate. Returns whether they may be sent now.
+    fn take_probes(&mut self, limits: &AllowanceLimits, now: Nanos, bytes: u64) -> bool {
+        let size = Bytes::new(bytes);
+        if limits.volume.is_some_and(|limit| self.volume.left(now, limit) < bytes) {
+            return false;
+        }
+        if let (Some(probes), Some(all)) = (&mut self.probes, &mut self.bytes) {
+            if !probes.take_at(now, size) {
+                return false;
+            }
+            let _ = all.fill(now);
+            all.take(size);
+        }
+        if limits.volume.is_some() {
+            self.volume.add(bytes);
+        }
+        true
+    }
+
     fn take(&mut self, limits: &AllowanceLimits, now: Nanos, least: u64, most: u64) -> Grant {
         let Self { bytes, volume, turns_end, .. } = self;
         let left = limits.volume.map_or(u64::MAX, |limit| volume.left(now, limit));

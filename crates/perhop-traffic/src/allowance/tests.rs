@@ -135,6 +135,31 @@ fn probes_have_a_rate_and_count_as_bytes() {
 }
 
 #[test]
+fn a_storm_of_probes_takes_a_small_share_and_few_probes_always_pass() {
+    let shared = allowance(AllowanceLimits { rate: Some(80_000_000), ..Default::default() });
+    let (mut data, mut probes, mut due) = (0, 0, 0);
+    for now in (0..SECOND).step_by(MS as usize / 10) {
+        probes += u64::from(shared.may_probe(now, 0, 10_000)) * 10_000;
+        while due <= now {
+            match shared.take(now, 1, 1 << 20) {
+                Grant::Bytes(bytes) => data += bytes,
+                Grant::Wait(until) => due = until,
+                Grant::Over => panic!("there is no volume"),
+            }
+        }
+    }
+    // 10 MB in all, a 16th of it for probes, and the bursts.
+    assert!((9_000_000..=10_200_000).contains(&(data + probes)), "{data} {probes}");
+    assert!((600_000..=700_000).contains(&probes), "{probes}");
+    // One small probe each 10 ms, while another sender takes all it can.
+    let few = (0..100).map(|turn| (turn + 100) * 10 * MS).filter(|now| {
+        while let Grant::Bytes(_) = shared.take(*now, 1, 1 << 20) {}
+        shared.may_probe(*now, 0, 84)
+    });
+    assert_eq!(few.count(), 100);
+}
+
+#[test]
 fn without_limits_all_is_granted() {
     let free = Allowance::default();
     assert_eq!(free.take(0, 1, u64::MAX), Grant::Bytes(u64::MAX));
