@@ -209,6 +209,10 @@ def test_a_page_and_tables_of_a_path(lab_folder: Path, tmp_path: Path) -> None:
         (("a", "b", "c"), "expected a destination, or a source and a destination"),
         (("192.0.2.1", "--dscp", "eff"), "did you mean `ef`?"),
         (("-6", "127.0.0.1"), "127.0.0.1 has no IPv6 address"),
+        (("192.0.2.1", "--limit", "5"), "--limit: a duration needs a unit"),
+        (("192.0.2.1", "--limit", "0 s"), "--limit: expected more than 0 s"),
+        (("192.0.2.1", "--max-rate", "fast"), "--max-rate: "),
+        (("--respond", "192.0.2.1"), "--respond has no destination"),
     ],
 )
 def test_wrong_arguments(

@@ -47,16 +47,19 @@ Examples:
     default=33434,
     show_default=True,
     type=click.IntRange(1, 65535),
+    metavar="PORT",
     help="The destination port of UDP probes.",
 )
 @click.option(
     "--source-port",
     type=click.IntRange(1, 65535),
+    metavar="PORT",
     help="The source port of the first flow; a free one unless set.",
 )
 @click.option(
     "--flow-label",
     type=click.IntRange(0, 2**20 - 1),
+    metavar="N",
     help="The IPv6 flow label of the first flow; a random one unless set.",
 )
 @click.option(
@@ -64,6 +67,7 @@ Examples:
     default=10,
     show_default=True,
     type=click.IntRange(1, 1000),
+    metavar="N",
     help="The probes per hop and DSCP.",
 )
 @click.option(
@@ -71,6 +75,7 @@ Examples:
     default=30,
     show_default=True,
     type=click.IntRange(1, 255),
+    metavar="N",
     help="The greatest time to live.",
 )
 @click.option(
@@ -78,6 +83,7 @@ Examples:
     default=100,
     show_default=True,
     type=click.IntRange(1, 10_000),
+    metavar="N",
     help="The greatest number of probes per second.",
 )
 @click.option(
@@ -85,6 +91,7 @@ Examples:
     default=0.999,
     show_default=True,
     type=click.FloatRange(0.5, 1 - 1e-9, max_open=False),
+    metavar="P",
     help="The probability of finding all next hops of a router that shares load.",
 )
 @click.option("--no-multipath", is_flag=True, help="Do not search for parallel paths.")
@@ -121,6 +128,7 @@ Examples:
     default=4862,
     show_default=True,
     type=click.IntRange(1, 65535),
+    metavar="PORT",
     help="The UDP port of the responder.",
 )
 @click.option(
@@ -133,10 +141,9 @@ Examples:
 @click.option("--names", "with_names", is_flag=True, help="Look up the names of routers in DNS.")
 @click.option(
     "--limit",
-    default=300,
+    default="5 min",
     show_default=True,
-    type=click.IntRange(1, 86_400),
-    metavar="SECONDS",
+    metavar="TIME",
     help="The time after which probing ends with an error.",
 )
 @click.option(
@@ -169,7 +176,7 @@ def path(
     responder_port: int,
     max_rate: str,
     with_names: bool,
-    limit: int,
+    limit: str,
     out: Path | None,
     as_json: bool,
 ) -> int:
@@ -184,13 +191,21 @@ def path(
     from perhop.errors import UsageError
     from perhop.path import ECN, names, trace
     from perhop.scenario import parse_dscp
-    from perhop.units import parse_rate
+    from perhop.units import SECOND, parse_duration, parse_rate
 
     try:
         most = parse_rate(max_rate)
     except ValueError as error:
         raise UsageError(f"--max-rate: {error}") from None
+    try:
+        limit_s = -(-parse_duration(limit) // SECOND)
+    except ValueError as error:
+        raise UsageError(f"--limit: {error}") from None
+    if limit_s < 1:
+        raise UsageError("--limit: expected more than 0 s")
     if respond:
+        if ends:
+            raise UsageError("--respond has no destination: it answers others until Ctrl-C")
         paths.respond(listen, responder_port, max_rate=most)
         return 0
     if not 1 <= len(ends) <= 2:
@@ -217,7 +232,7 @@ def path(
         multipath=not no_multipath,
         mtu=not no_mtu,
         capacity=capacity,
-        limit_s=limit,
+        limit_s=limit_s,
     )
     for wanted, name, measure in (
         (buckets, "buckets", paths.buckets),
@@ -232,7 +247,7 @@ def path(
                 # Without a path MTU: the least that IPv6 allows (RFC 8200, section 5).
                 mtu=report["path_mtu"] or 1280,
                 max_rate=most,
-                limit_s=limit,
+                limit_s=limit_s,
             )
     known = names(report) if with_names else {}
     if as_json:

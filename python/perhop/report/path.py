@@ -64,9 +64,9 @@ def lead(report: dict[str, Any]) -> str:
     """Return the summary of a path in a few sentences."""
     hops = report["hops"]
     reached = (
-        f"{report['destination']} is {len(hops)} hops away."
+        f"{report['destination']} is {_hop_count(len(hops))} away."
         if report["reached"]
-        else f"{report['destination']} did not answer; {len(hops)} hops did."
+        else f"{report['destination']} did not answer; {_hop_count(len(hops))} did."
     )
     mtu = report["path_mtu"]
     parallel = sum(len(hop["addresses"]) > 1 for hop in hops)
@@ -77,6 +77,10 @@ def lead(report: dict[str, Any]) -> str:
             *([f"{parallel} hops have more than one router."] if parallel else []),
         ]
     )
+
+
+def _hop_count(count: int) -> str:
+    return f"{count} hop" if count == 1 else f"{count} hops"
 
 
 def mark(found: Mapping[str, int]) -> str:
