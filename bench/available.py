@@ -87,11 +87,12 @@ def load(lab: Lab, case: Case, stack: ExitStack) -> None:
     while server.stdout is not None and "listening" not in server.stdout.readline():
         continue
     rate = case.share * case.rate * 1e6
-    command = ["iperf3", "-c", "d", "-t", "280"]
+    # Probes have real-time priority, and would keep a sender without it from the processors.
+    command = ["chrt", "--fifo", "1", "iperf3", "-c", "d", "-t", "280"]
     if case.kind in {"udp", "class"}:
         command += ["-u", "-l", "1400", "-b", str(int(rate * 1400 / 1428))]
     elif case.kind == "tcp":
-        command += ["-b", str(int(rate * 1448 / 1500))]
+        command += ["--fq-rate", str(int(rate))]
     client = stack.enter_context(lab.start("c", command, stdout=subprocess.DEVNULL))
     stack.callback(client.terminate)
     time.sleep(2)

@@ -76,11 +76,13 @@ pub fn trend(stream: &[Sent], rate: f64) -> Option<Trend> {
     })
 }
 
-/// Streams of a fleet, and how many of them must agree.
-const FLEET: usize = 8;
-const AGREE: usize = 6;
+/// Streams of a fleet, and how many of them must agree: where more differ, the available bandwidth
+/// itself does, and the interval contains the rate. (The paper has 70%, with which the interval
+/// does not show bursts of cross traffic that are there for less than a third of the time.)
+const FLEET: usize = 12;
+const AGREE: usize = 11;
 /// Streams that may be sent again as the sender was disturbed.
-const AGAIN: usize = 12;
+const AGAIN: usize = 15;
 
 /// Streams of one rate.
 #[derive(Clone, Debug, Default)]
@@ -168,6 +170,12 @@ impl Search {
 
     /// Adds the verdict on a rate.
     pub fn add(&mut self, rate: f64, verdict: Verdict) {
+        let verdict = match (verdict, self.grey) {
+            // A lower rate was too great at some times, or a greater one was not.
+            (Verdict::Below, Some((least, _))) if rate > least => Verdict::Grey,
+            (Verdict::Above, Some((_, most))) if rate < most => Verdict::Grey,
+            (verdict, _) => verdict,
+        };
         match verdict {
             Verdict::Above => self.high = rate,
             Verdict::Below => self.low = rate,
@@ -262,6 +270,30 @@ mod tests {
         }
         errors.sort_by(f64::total_cmp);
         assert!(quantile(&errors, 0.9) < 0.05, "{errors:?}");
+    }
+
+    /// A third of the streams meet cross traffic that takes 60%: the interval contains the average
+    /// in all but the cases in which all streams but one of a rate meet none by chance.
+    #[test]
+    fn bursts_of_cross_traffic_are_within_the_interval() {
+        let mut missed = 0;
+        for seed in 0..100 {
+            let mut random = Stream::new(seed, "bursts");
+            let mut search = Search::new(1000.0);
+            while let Some(rate) = search.next() {
+                let mut fleet = Fleet::default();
+                let verdict = loop {
+                    let available = if random.up_to(2) == 0 { 400.0 } else { 1000.0 };
+                    fleet.add(Some(if rate > available { Trend::Rising } else { Trend::Level }));
+                    if let Some(verdict) = fleet.verdict() {
+                        break verdict;
+                    }
+                };
+                search.add(rate, verdict);
+            }
+            missed += u32::from(search.low > 800.0 || search.high < 800.0);
+        }
+        assert!(missed < 8, "{missed}");
     }
 
     #[test]
