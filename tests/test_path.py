@@ -15,6 +15,7 @@ import pytest
 from conftest import MEASURES, PERHOP, REAL_HOSTS, Outcome
 from perhop.errors import UnsupportedError
 from perhop.lab import Lab, up
+from perhop.report.path import lead, path_tables
 from perhop.scenario import parse
 from tools import need, unable
 
@@ -186,6 +187,12 @@ links:
         report = probe(lab, "b", "--rate", "1000")
     assert [hop["per_packet"] for hop in report["hops"]] == [False, True, False, False]
     assert {each["address"] for each in report["hops"][1]["addresses"]} == {"10.0.0.3", "10.0.0.4"}
+
+
+def test_a_path_without_any_answer_says_what_to_try() -> None:
+    report = {"hops": [], "destination": "192.0.2.1", "protocol": "udp", "reached": False}
+    assert "try --protocol icmp" in lead(report)
+    assert path_tables(report) == []
 
 
 @REAL_HOSTS

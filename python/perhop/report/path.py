@@ -26,6 +26,9 @@ _SILENCE = {
 def path_tables(report: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Table]:
     """Return the tables of a path: its hops, changes of marks, parallel paths."""
     known = names or {}
+    if not report["hops"]:
+        tables = [_available(report), _buckets(report)]
+        return [table for table in tables if table is not None]
     tables = [
         _hops(report, known),
         _capacities(report),
@@ -63,6 +66,12 @@ def save_path(
 def lead(report: dict[str, Any]) -> str:
     """Return the summary of a path in a few sentences."""
     hops = report["hops"]
+    if not hops:
+        other = "icmp" if report["protocol"] == "udp" else "udp"
+        return (
+            f"Neither {report['destination']} nor any router on the path answered. A firewall may "
+            f"drop probes or answers: try --protocol {other}, or another --port."
+        )
     reached = (
         f"{report['destination']} is {_hop_count(len(hops))} away."
         if report["reached"]
