@@ -97,7 +97,6 @@ pub fn rewrites(sent: Mark, seen: &[Option<Mark>]) -> Vec<Rewrite> {
 #[cfg(test)]
 mod tests {
     use perhop_core::Stream;
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -112,12 +111,14 @@ mod tests {
         assert_eq!(judge(&[(19, 20), (20, 20), (0, 20)]), [Loss, None, Loss]);
     }
 
-    proptest! {
-        /// Of a path with random loss, hardly any hop is said to limit its errors; a hop that
-        /// answers a tenth of what it receives is.
-        #[test]
-        fn limits_are_found_beside_loss(seed: u64, loss in 0_u64..30, limited in 0_usize..5) {
+    /// Of a path with random loss, hardly any hop is said to limit its errors; a hop that answers a
+    /// tenth of what it receives is, in 99 of 100 cases. The cases are the same in every run.
+    #[test]
+    fn limits_are_found_beside_loss() {
+        let mut wrong = 0;
+        for seed in 0..500 {
             let mut random = Stream::new(seed, "loss");
+            let (loss, limited) = (random.up_to(29), random.up_to(4) as usize);
             let counts: Vec<(u64, u64)> = (0..7)
                 .map(|hop| {
                     let answers = (0..60).filter(|_| random.up_to(99) >= loss);
@@ -128,10 +129,10 @@ mod tests {
             let found = judge(&counts);
             let answers = counts[limited].0 > 0;
             let expected = if answers { Silence::Limited } else { Silence::Silent };
-            prop_assert_eq!(found[limited], expected);
             let judged = found.iter().filter(|&&it| it == Silence::Limited).count();
-            prop_assert!(judged - usize::from(answers) <= 1, "{:?} {:?}", counts, found);
+            wrong += u32::from(found[limited] != expected || judged - usize::from(answers) > 1);
         }
+        assert!(wrong <= 5, "{wrong} of 500");
     }
 
     #[test]
