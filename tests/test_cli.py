@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import perhop as library
 from conftest import SLOW, Outcome, Start, ended, tree
 from perhop import cli, gallery, report
 from perhop.dataset import TABLES, Dataset
+from perhop.errors import UnsupportedError
 
 Perhop = Callable[..., Outcome]
 
@@ -258,6 +260,20 @@ def test_a_bug_is_exit_code_70(
     assert "ZeroDivisionError: of all things" in err
     assert "this is a bug in perhop" in err
     assert tree(place) == {"small.yaml": SMALL.encode()}
+
+
+@pytest.mark.usefixtures("small")
+def test_a_warning_of_a_run_is_a_line(perhop: Perhop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: object, **__: object) -> None:
+        warnings.simplefilter("default")
+        warnings.warn("up: the connection was lost", RuntimeWarning, stacklevel=2)
+        raise UnsupportedError("small: agent b is gone")
+
+    monkeypatch.setattr("perhop.engines.run", lose)
+    code, _, err = perhop("run", "small.yaml")
+    assert code == 3
+    lost = "perhop: warning: up: the connection was lost\n"
+    assert err == f"{lost}perhop: small: agent b is gone\n"
 
 
 # Where output goes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -87,10 +88,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning of the library, without its place in perhop's code."""
+    click.echo(f"perhop: warning: {message}", err=True)
+
+
 def _run(arguments: list[str]) -> int:
-    """Run a command, print its error, and return the exit code."""
+    """Run a command, print its error and its warnings, and return the exit code."""
     try:
-        code = _invoke(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = _invoke(arguments)
         # Otherwise the interpreter would flush at exit, where errors cannot be reported.
         sys.stdout.flush()
     except click.exceptions.Abort:
