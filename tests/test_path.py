@@ -209,6 +209,40 @@ def test_a_page_and_tables_of_a_path(lab_folder: Path, tmp_path: Path) -> None:
     assert "3 routers in parallel" in out
 
 
+@pytest.mark.parametrize(("protocol", "remarks"), [("udp", 1), ("icmp", 0)])
+def test_loss_of_errors_of_the_destination_is_said_to_be_perhaps_a_limit(
+    protocol: str, remarks: int
+) -> None:
+    hop = {
+        "ttl": 1,
+        "addresses": [{"address": "192.0.2.2"}],
+        "sent": 15,
+        "answered": 3,
+        "silence": "loss",
+        "loss": 0.8,
+        "rtt_s": None,
+        "per_packet": False,
+        "translated": False,
+        "marks": [],
+        "mtu": None,
+        "capacity": None,
+    }
+    report = {
+        "source": "192.0.2.1",
+        "destination": "192.0.2.2",
+        "protocol": protocol,
+        "reached": True,
+        "hops": [hop],
+        "links": [],
+        "rewrites": [],
+        "path_mtu": None,
+    }
+    first, *_ = path_tables(report)
+    [row] = first.rows
+    assert row[-1].count("--protocol icmp") == remarks
+    assert lead(report) == "192.0.2.2 is 1 hop away."
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
