@@ -9,8 +9,8 @@
 //! end.
 #![allow(unsafe_code, reason = "an allocator cannot be had otherwise")]
 
-#[path = "../tests/simulation/spell.rs"]
-mod spell;
+#[path = "../tests/simulation/short_plans.rs"]
+mod short_plans;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -82,7 +82,8 @@ fn main() {
 }
 
 fn report(name: &str, plan: &Value, seconds: u64, once: bool) {
-    let plan: Plan = serde_json::from_value(spell::spelled(plan)).expect("the plan is complete");
+    let plan: Plan =
+        serde_json::from_value(short_plans::expand(plan)).expect("the plan is complete");
     let runs = (0..if once { 1 } else { 3 }).map(|_| run(&plan));
     let best = runs.min_by(|a, b| a.wall.total_cmp(&b.wall)).expect("a run");
     let streams: usize = plan.flows.iter().map(|flow| usize::from(flow.streams)).sum();

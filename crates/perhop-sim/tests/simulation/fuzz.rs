@@ -5,13 +5,13 @@ use perhop_fuzz::fuzz_slow;
 use perhop_sim::{Plan, Simulation};
 
 use crate::lab::*;
-use crate::spell::spelled;
+use crate::short_plans::expand;
 
 #[test]
 fn fuzz_plans() {
     let plans = [everything(1, &[1_000, MILLISECOND, SECOND]), plan("hr", &[], &[SECOND])];
     let seeds: Vec<Vec<u8>> =
-        plans.iter().map(|plan| spelled(plan).to_string().into_bytes()).collect();
+        plans.iter().map(|plan| expand(plan).to_string().into_bytes()).collect();
     fuzz_slow("plans", &seeds, |bytes| {
         let Ok(plan) = serde_json::from_slice::<Plan>(bytes) else { return false };
         let Ok(mut simulation) = Simulation::new(&plan) else { return true };

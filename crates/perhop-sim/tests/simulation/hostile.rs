@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::lab::*;
-use crate::spell::spelled;
+use crate::short_plans::expand;
 
 /// Returns the error of a plan with these changes at these places, if it is refused.
 fn refused(changes: &[(&str, Value)]) -> Option<String> {
-    let mut plan = spelled(&everything(1, &[SECOND]));
+    let mut plan = expand(&everything(1, &[SECOND]));
     for (place, change) in changes {
         *plan.pointer_mut(place).expect(place) = change.clone();
     }
@@ -66,7 +66,7 @@ fn what_a_plan_has_wrong_is_said() {
 #[test]
 fn what_goes_beyond_the_model_is_refused() {
     let weight = format!("{CLASSES}/0/weight");
-    let plan = spelled(&everything(1, &[SECOND]));
+    let plan = expand(&everything(1, &[SECOND]));
     let mut class = plan.pointer(CLASSES).expect(CLASSES)[0].clone();
     class["police"] = Value::Null;
     let mut flow = plan["flows"][0].clone();
@@ -176,7 +176,7 @@ proptest! {
         for flow in plan["flows"].as_array_mut().unwrap() {
             flow["start"] = json!(0);
         }
-        let mut plan = spelled(&plan);
+        let mut plan = expand(&plan);
         let mut all = Vec::new();
         places(&plan, "", &mut all);
         for (place, change) in changes {

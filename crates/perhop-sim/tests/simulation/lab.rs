@@ -5,7 +5,7 @@ use perhop_measure::{Column, Table};
 use perhop_sim::{BuildError, Plan, Simulation};
 use serde_json::{Value, json};
 
-use crate::spell::spelled;
+use crate::short_plans::expand;
 
 pub const MICROSECOND: u64 = 1_000_000;
 pub const MILLISECOND: u64 = 1_000 * MICROSECOND;
@@ -155,13 +155,13 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
 }
 
 pub fn build(plan: &Value) -> Result<Simulation, BuildError> {
-    let plan = serde_json::from_value::<Plan>(spelled(plan)).expect("the plan is complete");
+    let plan = serde_json::from_value::<Plan>(expand(plan)).expect("the plan is complete");
     Simulation::new(&plan)
 }
 
 /// Returns the error of a plan, with the path of a value that cannot be read.
 pub fn refusal(plan: &Value) -> String {
-    refusal_of(&spelled(plan)).expect("the plan has something wrong")
+    refusal_of(&expand(plan)).expect("the plan has something wrong")
 }
 
 /// Returns the error of a plan with names; `None` if it is accepted.

@@ -16,6 +16,6 @@ mod pings;
 mod probes;
 mod queues;
 mod random;
-mod spell;
+mod short_plans;
 mod tables;
 mod tcp;

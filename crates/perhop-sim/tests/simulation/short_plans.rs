@@ -22,7 +22,7 @@ fn rename(object: &mut Value, from: &str, to: &str) {
 }
 
 /// Returns a plan with names.
-pub fn spelled(plan: &Value) -> Value {
+pub fn expand(plan: &Value) -> Value {
     let mut plan = plan.clone();
     let network = &mut plan["network"];
     for (number, node) in list(&mut network["nodes"]).iter_mut().enumerate() {
@@ -30,11 +30,11 @@ pub fn spelled(plan: &Value) -> Value {
     }
     let mut names: Vec<String> = Vec::new();
     for link in list(&mut network["links"]) {
-        *link = spelled_link(link, &mut names);
+        *link = expand_link(link, &mut names);
     }
     if let Some(changes) = network.get_mut("changes") {
         for change in list(changes) {
-            change["effect"] = spelled_effect(&change["effect"], &names);
+            change["effect"] = expand_effect(&change["effect"], &names);
         }
     }
     for kind in ["flows", "pings"] {
@@ -49,7 +49,7 @@ pub fn spelled(plan: &Value) -> Value {
     plan
 }
 
-fn spelled_link(link: &Value, names: &mut Vec<String>) -> Value {
+fn expand_link(link: &Value, names: &mut Vec<String>) -> Value {
     let mut link = link.clone();
     let mut own = link["name"].as_str().expect("a name").to_owned();
     while names.contains(&own) {
@@ -62,11 +62,11 @@ fn spelled_link(link: &Value, names: &mut Vec<String>) -> Value {
             names.push(name_of_end.clone());
             let remark = link["remarks"][end].as_array().into_iter().flatten();
             let remark: Vec<Value> = remark
-                .map(|rule| json!({"match": spelled_match(&rule["matches"]), "dscp": rule["dscp"]}))
+                .map(|rule| json!({"match": expand_match(&rule["matches"]), "dscp": rule["dscp"]}))
                 .collect();
             json!({
                 "node": name(&link["ends"][end]), "name": name_of_end, "remark": remark,
-                "discipline": spelled_discipline(&link["queues"][end], ""),
+                "discipline": expand_discipline(&link["queues"][end], ""),
                 "shape": link["shapes"][end],
             })
         })
@@ -85,14 +85,14 @@ fn spelled_link(link: &Value, names: &mut Vec<String>) -> Value {
 }
 
 /// Returns a discipline; `above` is the prefix of the names of its classes.
-pub fn spelled_discipline(short: &Value, above: &str) -> Value {
+fn expand_discipline(short: &Value, above: &str) -> Value {
     for (key, scheduler) in [("classes", "wfq"), ("drr", "drr"), ("link-sharing", "link-sharing")] {
         if let Some(classes) = short.get(key).and_then(Value::as_array) {
             let class = |(number, class): (usize, &Value)| {
                 let name = format!("{above}{number}");
                 let mut class = class.clone();
-                class["match"] = spelled_match(&class["matches"]);
-                class["discipline"] = spelled_discipline(&class["queue"], &format!("{name}/"));
+                class["match"] = expand_match(&class["matches"]);
+                class["discipline"] = expand_discipline(&class["queue"], &format!("{name}/"));
                 class["name"] = json!(name);
                 class
                     .as_object_mut()
@@ -114,7 +114,7 @@ pub fn spelled_discipline(short: &Value, above: &str) -> Value {
     json!({"queue": queue})
 }
 
-fn spelled_match(short: &Value) -> Value {
+fn expand_match(short: &Value) -> Value {
     let words = [
         ("dscps", "dscp"),
         ("protocols", "protocol"),
@@ -124,7 +124,7 @@ fn spelled_match(short: &Value) -> Value {
         ("sources", "source"),
         ("destinations", "destination"),
     ];
-    let mut spelled = Map::new();
+    let mut expanded = Map::new();
     for (key, value) in short.as_object().expect("a match") {
         let known = words.iter().find(|(short, _)| short == key);
         let (_, word) = known.expect("a condition");
@@ -132,12 +132,12 @@ fn spelled_match(short: &Value) -> Value {
             "source" | "destination" => value.as_array().expect("nodes").iter().map(name).collect(),
             _ => value.clone(),
         };
-        spelled.insert((*word).into(), value);
+        expanded.insert((*word).into(), value);
     }
-    Value::Object(spelled)
+    Value::Object(expanded)
 }
 
-fn spelled_effect(short: &Value, names: &[String]) -> Value {
+fn expand_effect(short: &Value, names: &[String]) -> Value {
     let (kind, effect) = short.as_object().and_then(|effect| effect.iter().next()).expect("one");
     let mut effect = effect.clone();
     let port = effect["port"].as_u64().or_else(|| effect["link"].as_u64().map(|link| 2 * link));
@@ -147,7 +147,7 @@ fn spelled_effect(short: &Value, names: &[String]) -> Value {
     effect.as_object_mut().expect("an effect").retain(|key, _| key != "port" && key != "link");
     rename(&mut effect, "loss_ppb", "loss");
     if kind == "queue" {
-        effect["discipline"] = spelled_discipline(&effect["queue"], "");
+        effect["discipline"] = expand_discipline(&effect["queue"], "");
         effect.as_object_mut().expect("an effect").remove("queue");
         return json!({"discipline": effect});
     }
