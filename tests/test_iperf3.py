@@ -117,7 +117,7 @@ def test_our_client_drives_servers_of_iperf3_by_udp() -> None:
     assert counts["packets"] + counts["lost"] == theirs["packets"]
     assert counts["packets"] == pytest.approx(most, rel=0.05)
     # Only what r2 receives from r1 loses its mark.
-    assert ours["dscp_arrived"] == [[EF, counts["packets"]]]
+    assert ours["arrived"] == [[EF << 2, counts["packets"]]]
 
 
 def test_our_client_drives_servers_of_iperf3_by_tcp() -> None:

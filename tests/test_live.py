@@ -16,6 +16,7 @@ from live import Site, site
 from perhop import analysis, gallery
 from perhop.scenario import Scenario, dump, parse
 from test_real_experiments import SHORT
+from tools import need
 
 SMALL = """
 perhop: 1
@@ -78,6 +79,60 @@ def test_everything_that_a_scenario_has_is_measured(lab_folder: Path) -> None:
     assert len(replies) >= 28
     assert replies["rtt_s"].min() > 0.010
     assert set(replies["dscp_arrived"]) == {10}
+
+
+ECN = """
+perhop: 1
+name: bleached
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r, b], rate: 20 Mbps, delay: 1 ms, remark: {b: {ef: af11}}}
+flows:
+  there: {from: a, to: b, dscp: ef, udp: {rate: 500 kbps, size: 200 B, ecn: ect0}, stop: 1 s}
+  back: {from: b, to: a, dscp: ef, udp: {rate: 500 kbps, size: 200 B, ecn: ect1}, stop: 1 s}
+  up: {from: a, to: b, volume: 500 kB}
+  down: {from: b, to: a, volume: 500 kB}
+pings:
+  able: {from: a, to: b, dscp: ef, ecn: ect1, every: 50 ms}
+duration: 2 s
+"""
+
+
+@REAL_HOSTS
+def test_a_path_that_clears_ecn_or_rewrites_a_dscp_one_way_is_seen(lab_folder: Path) -> None:
+    need("nft")
+    scenario = parse(ECN, "ecn.yaml")
+    with site(scenario, lab_folder, ["a", "b"]) as found:
+        ruleset = (
+            "table ip t { chain out { type filter hook output priority 0; ip ecn set not-ect; }; }"
+        )
+        enable = "echo 1 > /proc/sys/net/ipv4/tcp_ecn"
+        for host, command in (("a", enable), ("b", enable), ("b", f"nft '{ruleset}'")):
+            process = found.start(host, ["sh", "-c", command])
+            _, errors = process.communicate(timeout=20)
+            assert process.returncode == 0, errors
+        done = found.run("a", written(scenario, lab_folder), "--json")
+        assert (done.code, done.err) == (0, ""), done
+        said, live = json.loads(done.out), found.dataset()
+    arrived = live.codepoints.filter(pl.col("packets") > 0).group_by("flow", "node")
+    marks = {
+        key: set(rows.select("dscp_arrived", "ecn_arrived").iter_rows()) for key, rows in arrived
+    }
+    assert marks["there", "b"] == {(10, 2)}, "the DSCP is rewritten, ECT(0) arrives"
+    assert marks["back", "a"] == {(46, 0)}, "the DSCP arrives, ECT(1) is cleared"
+    # TCP's handshake and acknowledgements are not ECN-capable, its data is.
+    assert marks["up", "b"] == {(0, 0), (0, 2)}
+    assert marks["up", "a"] == marks["down", "a"] == {(0, 0)}
+    [up] = [row for row in said["flows"]["up"]["ecn"] if row["ecn_arrived"] == 2]
+    assert up["node"] == "b" and up["packets"] > 300
+    replies = live.pings.drop_nulls("rtt_s")
+    assert len(replies) >= 35
+    columns = ("dscp_arrived", "ecn_arrived", "dscp_echoed", "ecn_echoed")
+    assert set(replies.select(columns).iter_rows()) == {(10, 1, 10, 0)}
+    [there, reply] = said["pings"]["able"]["ecn"]
+    assert (there["node"], there["ecn_sent"], there["ecn_arrived"]) == ("b", 1, 1)
+    assert (reply["node"], reply["ecn_sent"], reply["ecn_arrived"]) == ("a", 1, 0)
 
 
 @MEASURES

@@ -1,5 +1,6 @@
 """Marking on the way, from the file to the tables."""
 
+import polars as pl
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
@@ -9,6 +10,7 @@ from conftest import SLOW
 from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.errors import ScenarioError
+from perhop.report import text
 from perhop.scenario import Scenario, dump, json_schema, parse
 
 LINE = """
@@ -96,6 +98,59 @@ def test_what_changed_is_in_the_tables() -> None:
         "packets": sent,
         "share": 1.0,
     }
+
+
+ECN = """
+perhop: 1
+name: ecn
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r, b], rate: 2 Mbps, delay: 1 ms, queue: {codel: {ecn: true}}}
+flows:
+  call: {from: a, to: b, dscp: ef, udp: {rate: 3 Mbps, size: 1000 B, ecn: ect0}, stop: 2 s}
+  web: {from: a, to: b, tcp: {ecn: classic}, stop: 2 s}
+pings:
+  plain: {from: a, to: b, every: 100 ms}
+  able: {from: a, to: b, dscp: ef, ecn: ect1, every: 20 ms}
+duration: 2 s
+"""
+
+
+def test_the_ecn_fields_of_what_arrived_are_counted() -> None:
+    dataset = perhop.run(parse(ECN))
+    found = {
+        (node, sent, arrived): packets
+        for name in ("call", "web", "able", "plain")
+        for node, sent, arrived, packets in analysis.ecn_fields(dataset, name)
+        .select(pl.concat_str(pl.lit(name + "@"), "node"), "ecn_sent", "ecn_arrived", "packets")
+        .iter_rows()
+    }
+    assert {key for key in found if key[0] == "call@b"} == {("call@b", 2, 2), ("call@b", 2, 3)}
+    marked = analysis.count(dataset, "call", "marked")
+    assert found["call@b", 2, 3] == marked > 10
+    # TCP's data is ECN-capable, its handshake and its acknowledgements are not.
+    data = {key[2]: packets for key, packets in found.items() if key[0] == "web@b"}
+    assert data[3] == analysis.count(dataset, "web", "marked") and 0 < data[0] < data[2]
+    assert {key for key in found if key[0] == "web@a"} == {("web@a", None, 0)}
+    # A reply has the field with which its request arrived.
+    assert {("able@b", 1, 1), ("able@b", 1, 3), ("able@a", 1, 1), ("able@a", 3, 3)} == {
+        key for key in found if key[0].startswith("able")
+    }
+    assert {key for key in found if "plain" in key[0]} == {("plain@b", 0, 0), ("plain@a", 0, 0)}
+    table = report.ecn_table(dataset)
+    assert table is not None
+    assert [row[:3] for row in table.rows] == [
+        ("call", "b", "ECT(0)"),
+        ("web", "b", text.ABSENT),
+        ("able", "b", "ECT(1)"),
+        ("able", "a", "ECT(1)"),
+        ("able", "a", "CE"),
+    ]
+    summary = analysis.summary(dataset)
+    arrived = {row["ecn_arrived"]: row["packets"] for row in summary["flows"]["call"]["ecn"]}
+    assert arrived[3] == marked
+    assert {row["ecn_arrived"] for row in summary["pings"]["able"]["ecn"]} == {1, 3}
 
 
 def test_what_is_kept_can_be_expected() -> None:

@@ -23,7 +23,7 @@ def interval(start: float, end: float, **known: Any) -> dict[str, Any]:
 
 
 def stream(received: bool, *intervals: dict[str, Any], **known: Any) -> dict[str, Any]:
-    none = dict.fromkeys(("dscp_arrived", "ecn_arrived", "malformed", "delay_minimum_s"))
+    none = dict.fromkeys(("arrived", "malformed", "delay_minimum_s"))
     usual = {"id": 1, "client": "192.0.2.7:40000", "dscp_sent": 46, "client_result": None}
     return {**usual, "received": received, **none, "total": counts(), **known} | {
         "intervals": list(intervals)
@@ -32,7 +32,7 @@ def stream(received: bool, *intervals: dict[str, Any], **known: Any) -> dict[str
 
 def record(started: int, *streams: dict[str, Any], **known: Any) -> dict[str, Any]:
     return {
-        "format": 1,
+        "format": 2,
         "perhop": "0.1.0",
         "started_unix_ms": started,
         "client": "192.0.2.7:39999",
@@ -63,7 +63,7 @@ def udp(**known: Any) -> dict[str, Any]:
         True,
         interval(0.0, 1.0, **first),
         interval(1.0, 2.0, **second),
-        **{"dscp_arrived": [[0, 10], [46, 180]], **known},
+        **{"arrived": [[0, 0, 10], [46, 2, 180]], **known},
     )
 
 
@@ -95,8 +95,8 @@ def test_records_become_a_dataset_with_the_flows_as_they_were(tmp_path: Path) ->
     assert rows[0]["owd_s"] == pytest.approx(0.021)
     assert (rows[0]["retransmits"], rows[2]["retransmits"]) == (None, 2)
     assert rows[2]["start_s"] == pytest.approx(3.5)
-    arrived = {(row["dscp_arrived"], row["packets"]) for row in found.codepoints.to_dicts()}
-    assert arrived == {(0, 10), (46, 180)}
+    columns = ("dscp_arrived", "ecn_arrived", "packets")
+    assert set(found.codepoints.select(columns).iter_rows()) == {(0, 0, 10), (46, 2, 180)}
     found.write(tmp_path / "run")
     assert Dataset.read(tmp_path / "run").intervals.equals(found.intervals)
 
@@ -112,9 +112,9 @@ def test_without_a_common_clock_one_way_delays_are_absent(tmp_path: Path) -> Non
     [
         (None, "has no records"),
         ("{", "is not a record"),
-        ('{"format": 2}', "format"),
+        ('{"format": 3}', "format"),
         (json.dumps(record(1, udp(id="x"))), "streams.0.id"),
-        (json.dumps(record(1, udp(dscp_arrived=[[1]]))), "dscp_arrived"),
+        (json.dumps(record(1, udp(arrived=[[1, 4, 1]]))), "arrived"),
         (json.dumps(record(1, duration_s=-1)), "duration_s"),
     ],
 )

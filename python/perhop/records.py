@@ -26,6 +26,8 @@ _MAX_FILE: Final = 64 * 2**20
 _MAX_RECORDS: Final = 500
 
 _Count = Annotated[int, Field(ge=0)]
+_Dscp = Annotated[int, Field(ge=0, le=63)]
+_Ecn = Annotated[int, Field(ge=0, le=3)]
 _Seconds = Annotated[float, Field(ge=0)]
 
 
@@ -56,8 +58,8 @@ class _Interval(_Counts):
 class _Stream(_Part):
     id: int
     received: bool
-    dscp_sent: Annotated[int, Field(ge=0, le=63)]
-    dscp_arrived: list[Annotated[list[_Count], Field(min_length=2, max_length=2)]] | None
+    dscp_sent: _Dscp
+    arrived: list[tuple[_Dscp, _Ecn, _Count]] | None
     delay_minimum_s: float | None
     intervals: list[_Interval]
 
@@ -73,7 +75,7 @@ class _Parameters(_Part):
 class Record(_Part):
     """A server's record of one test; the keys are those of the file."""
 
-    format: Literal[1]
+    format: Literal[2]
     started_unix_ms: Annotated[int, Field(ge=0, lt=2**53)]
     client: str
     server: str
@@ -231,15 +233,16 @@ def _interval(record: Record, stream: _Stream, each: _Interval, start: float) ->
 def _codepoints(
     flow: str, node: str, streams: list[_Stream], start: float, duration: float
 ) -> list[dict[str, Any]]:
-    counts: dict[tuple[int, int], int] = {}
+    counts: dict[tuple[int, int, int], int] = {}
     for stream in streams:
-        for dscp, packets in stream.dscp_arrived or ():
-            counts[stream.dscp_sent, dscp] = counts.get((stream.dscp_sent, dscp), 0) + packets
+        for dscp, ecn, packets in stream.arrived or ():
+            key = stream.dscp_sent, dscp, ecn
+            counts[key] = counts.get(key, 0) + packets
     stretch = {"start_s": start, "end_s": start + max(duration, 1e-9)}
     return [
         {"flow": flow, "node": node, **stretch}
-        | {"dscp_sent": sent, "dscp_arrived": arrived, "packets": packets}
-        for (sent, arrived), packets in sorted(counts.items())
+        | {"dscp_sent": sent, "dscp_arrived": arrived, "ecn_arrived": ecn, "packets": packets}
+        for (sent, arrived, ecn), packets in sorted(counts.items())
     ]
 
 

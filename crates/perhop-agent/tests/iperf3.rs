@@ -92,9 +92,10 @@ fn compare(options: &str, printed: &Value, record: &Value) {
             if received {
                 assert_eq!(from("lost"), lost, "{options}: {theirs}");
                 assert_eq!(from("packets") + lost, packets, "{options}: {theirs}");
-                let dscp = ours["dscp_arrived"].as_array().unwrap();
-                assert_eq!(dscp.len(), 1, "{options}");
-                assert_eq!(dscp[0][0], ours["dscp_sent"], "{options}");
+                let arrived = ours["arrived"].as_array().unwrap();
+                assert_eq!(arrived.len(), 1, "{options}");
+                assert_eq!(arrived[0][0], ours["dscp_sent"], "{options}");
+                assert_eq!(arrived[0][1], 0, "{options}");
             } else {
                 assert!(packets > 0.0 && lost <= packets, "{options}: {theirs}");
             }

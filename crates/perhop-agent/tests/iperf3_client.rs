@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use perhop_agent::iperf3::{ClientError, Limits, Outcome, Parameters, Server, Settings, drive};
+use perhop_core::TrafficClass;
 use serde_json::Value;
 
 /// A real server for one test.
@@ -72,8 +73,9 @@ fn check(asked: &Parameters, outcome: &Outcome) {
             assert!((sent as f64 / expected - 1.0).abs() < 0.1, "{asked:?}: {sent}");
             assert!(received as f64 > 0.8 * sent as f64, "{asked:?}: {received} of {sent}");
             if !stream.sent {
-                let arrived = stream.dscp_arrived.as_deref().unwrap();
-                assert_eq!(arrived, [(46, stream.counts.packets)], "{asked:?}");
+                let arrived = stream.arrived.as_deref().unwrap();
+                let marked = TrafficClass::from_octet(46 << 2);
+                assert_eq!(arrived, [(marked, stream.counts.packets)], "{asked:?}");
                 assert_eq!(
                     stream.counts.packets + stream.counts.lost.unwrap(),
                     told.packets.unwrap()

@@ -122,6 +122,8 @@ impl Ecn {
 
 /// The octet that IPv4 calls type of service and IPv6 traffic class: DSCP and ECN (RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct TrafficClass(u8);
 
 impl TrafficClass {

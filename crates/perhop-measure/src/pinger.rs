@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use perhop_core::{Dscp, Duration, NodeId, Time};
+use perhop_core::{Duration, NodeId, Time, TrafficClass};
 use perhop_net::IcmpError;
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +17,10 @@ pub struct Answer {
     pub node: NodeId,
     /// ICMP error; `None` for the reply to an echo request.
     pub error: Option<IcmpError>,
-    /// DSCP of the probe where it was answered.
-    pub dscp_arrived: Dscp,
-    /// DSCP of the answer.
-    pub dscp_echoed: Dscp,
+    /// DSCP and ECN field of the probe where it was answered.
+    pub arrived: TrafficClass,
+    /// DSCP and ECN field of the answer.
+    pub echoed: TrafficClass,
 }
 
 /// Record of a probe.
@@ -138,8 +138,8 @@ mod tests {
             rtt: Duration::ZERO,
             node: NodeId(0),
             error: None,
-            dscp_arrived: Dscp::DEFAULT,
-            dscp_echoed: Dscp::DEFAULT,
+            arrived: TrafficClass::default(),
+            echoed: TrafficClass::default(),
         };
         pinger.on_answer(sequence, Time::from_picos(9), from_destination, answer);
         assert_eq!(pinger.records[sequence as usize].answer.unwrap().rtt.as_picos(), 9);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perhop_core::{Dscp, Duration, NodeId, Time};
+use perhop_core::{Dscp, Duration, NodeId, Time, TrafficClass};
 use perhop_net::{IcmpError, LinkCounters, PortId};
 use perhop_queue::{Backlog, Cause, ClassCounters};
 
@@ -152,6 +152,8 @@ table! {
         dscp_sent: Integers,
         dscp_arrived: Integers,
         dscp_echoed: Integers,
+        ecn_arrived: Integers,
+        ecn_echoed: Integers,
     }
 }
 
@@ -211,7 +213,7 @@ table! {
 
 table! {
     /// One row per flow, node at which its packets arrived, interval between two marks of the
-    /// scenario, and DSCP with which some of them arrived.
+    /// scenario, and DSCP and ECN field with which some of them arrived.
     Codepoints {
         flow: Flow,
         node: Node,
@@ -219,6 +221,7 @@ table! {
         end_s: Floats,
         dscp_sent: Integers,
         dscp_arrived: Integers,
+        ecn_arrived: Integers,
         packets: Integers,
     }
 }
@@ -394,8 +397,10 @@ impl Pings {
             Some(IcmpError::TooBig { .. }) => "packet too big",
         }));
         self.dscp_sent.push(dscp.get().into());
-        self.dscp_arrived.push(of_answer(&|answer| answer.dscp_arrived.get().into()));
-        self.dscp_echoed.push(of_answer(&|answer| answer.dscp_echoed.get().into()));
+        self.dscp_arrived.push(of_answer(&|answer| answer.arrived.dscp().get().into()));
+        self.dscp_echoed.push(of_answer(&|answer| answer.echoed.dscp().get().into()));
+        self.ecn_arrived.push(of_answer(&|answer| answer.arrived.ecn() as i64));
+        self.ecn_echoed.push(of_answer(&|answer| answer.echoed.ecn() as i64));
     }
 }
 
@@ -525,22 +530,23 @@ impl Displacements {
 }
 
 impl Codepoints {
-    /// Adds, for a flow whose packets are sent with `sent`, the DSCPs with which they arrived at a
-    /// node in the interval, in rising order, and their numbers.
+    /// Adds, for a flow whose packets are sent with `sent`, the DSCPs and ECN fields with which
+    /// they arrived at a node in the interval, in rising order, and their numbers.
     pub fn push(
         &mut self,
         (flow, node, sent): (usize, NodeId, Dscp),
         (start, end): Stretch,
-        arrived: impl IntoIterator<Item = (Dscp, u64)>,
+        arrived: impl IntoIterator<Item = (TrafficClass, u64)>,
     ) {
-        for (dscp, packets) in arrived {
+        for (class, packets) in arrived {
             if packets > 0 {
                 self.flow.push(flow as i64);
                 self.node.push(node.0.into());
                 self.start_s.push(start.as_secs_f64());
                 self.end_s.push(end.as_secs_f64());
                 self.dscp_sent.push(sent.get().into());
-                self.dscp_arrived.push(dscp.get().into());
+                self.dscp_arrived.push(class.dscp().get().into());
+                self.ecn_arrived.push(class.ecn() as i64);
                 self.packets.push(packets as i64);
             }
         }

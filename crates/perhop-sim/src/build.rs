@@ -203,7 +203,7 @@ pub(crate) fn pinger(
         source_port,
         destination_port,
         protocol,
-        traffic_class: TrafficClass::new(plan.dscp),
+        traffic_class: plan.traffic_class(),
         ttl: first,
     };
     let span = (plan.start, plan.stop);

@@ -11,7 +11,7 @@ mod socket;
 mod tcp;
 mod udp;
 
-use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, prefetch};
+use perhop_core::{Duration, Ecn, Header, NodeId, Packet, Protocol, Time, TrafficClass, prefetch};
 use perhop_measure::{Answer, DatagramMeter, Histogram, LossMeter, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
@@ -104,29 +104,29 @@ impl Endpoint {
     }
 }
 
-/// Number of packets that arrived with each DSCP, in rising order of DSCPs. Few DSCPs occur, and
-/// only these have an entry.
+/// Number of packets that arrived with each DSCP and ECN field, in rising order. Few of these
+/// traffic classes occur, and only these have an entry.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DscpCounts(Vec<(Dscp, u64)>);
+pub(crate) struct ClassCounts(Vec<(TrafficClass, u64)>);
 
-impl DscpCounts {
+impl ClassCounts {
     #[inline]
-    fn add(&mut self, dscp: Dscp) {
-        match self.0.iter_mut().find(|(known, _)| *known == dscp) {
+    fn add(&mut self, class: TrafficClass) {
+        match self.0.iter_mut().find(|(known, _)| *known == class) {
             Some((_, packets)) => *packets += 1,
-            None => self.add_first(dscp),
+            None => self.add_first(class),
         }
     }
 
     #[cold]
-    fn add_first(&mut self, dscp: Dscp) {
-        let place = self.0.partition_point(|(known, _)| *known < dscp);
-        self.0.insert(place, (dscp, 1));
+    fn add_first(&mut self, class: TrafficClass) {
+        let place = self.0.partition_point(|(known, _)| known.octet() < class.octet());
+        self.0.insert(place, (class, 1));
     }
 
     /// Returns the counts since the last call.
-    pub fn take(&mut self) -> impl Iterator<Item = (Dscp, u64)> {
-        self.0.iter_mut().map(|(dscp, packets)| (*dscp, std::mem::take(packets)))
+    pub fn take(&mut self) -> impl Iterator<Item = (TrafficClass, u64)> {
+        self.0.iter_mut().map(|(class, packets)| (*class, std::mem::take(packets)))
     }
 }
 
@@ -143,9 +143,9 @@ pub(crate) struct ModelledHosts {
     pub captures: ModelledCaptures,
     /// Losses of data packets, by flow.
     pub losses: LossMeter,
-    /// DSCPs with which each flow's packets arrived since the last mark: data, and acknowledgements
-    /// or replies.
-    pub dscps: Vec<[DscpCounts; 2]>,
+    /// DSCPs and ECN fields with which each flow's packets arrived since the last mark: data, and
+    /// acknowledgements or replies.
+    pub arrived: Vec<[ClassCounts; 2]>,
     bodies: Bodies,
 }
 
@@ -162,10 +162,10 @@ impl ModelledHosts {
     ) -> Self {
         let rtts = vec![Histogram::default(); flows];
         let [srtts, delays] = [rtts.clone(), rtts.clone()];
-        let dscps = vec![<[DscpCounts; 2]>::default(); flows];
+        let arrived = vec![<[ClassCounts; 2]>::default(); flows];
         let bodies = Bodies::default();
         let losses = LossMeter::default();
-        let mut hosts = Self { endpoints, rtts, srtts, delays, captures, losses, dscps, bodies };
+        let mut hosts = Self { endpoints, rtts, srtts, delays, captures, losses, arrived, bodies };
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -219,14 +219,14 @@ impl Hosts<BodyId> for ModelledHosts {
         let first = self.bodies.arrive(packet.body);
         let endpoint = &mut self.endpoints[id as usize];
         let owner = endpoint.owner as usize;
-        let dscp = packet.header.dscp();
+        let class = packet.header.traffic_class;
         match (&mut endpoint.role, stored) {
             (
                 Role::TcpSender(tcp),
                 Stored::Tcp { .. } | Stored::Bare { .. } | Stored::Sacked(_),
             ) => {
                 let segment = self.bodies.segment(stored);
-                self.dscps[owner][1].add(dscp);
+                self.arrived[owner][1].add(class);
                 tcp.sender.on_segment(now, &segment);
                 if let Some(rtt) = tcp.sender.take_rtt_sample() {
                     tcp.rtt.add(rtt);
@@ -243,7 +243,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 Stored::Tcp { .. } | Stored::Bare { .. } | Stored::Sacked(_),
             ) => {
                 let mut segment = self.bodies.segment(stored);
-                self.dscps[owner][0].add(dscp);
+                self.arrived[owner][0].add(class);
                 segment.ecn = packet.header.ecn();
                 if !first {
                     // A duplicate is not a late arrival.
@@ -263,7 +263,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
             }
             (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
-                self.dscps[owner][0].add(dscp);
+                self.arrived[owner][0].add(class);
                 let delay = now.since(sent);
                 let payload = u64::from(packet.header.size - DATAGRAM_HEADER);
                 if receiver.add(sequence, payload, delay, packet.header.ecn() == Ecn::Ce) {
@@ -279,7 +279,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 let (source, destination) = (host, asked.source);
                 let header = Header { source, destination, ttl: Header::TTL, ..asked };
                 let line = Line { header, peer: id, handshake: None };
-                let message = Message::EchoReply { sequence, arrived: asked.dscp() };
+                let message = Message::EchoReply { sequence, arrived: asked.traffic_class };
                 line.send(network, &mut self.bodies, asked.size, message);
                 return;
             }
@@ -288,8 +288,8 @@ impl Hosts<BodyId> for ModelledHosts {
                     rtt: Duration::ZERO,
                     node: packet.header.source,
                     error: None,
-                    dscp_arrived: arrived,
-                    dscp_echoed: packet.header.dscp(),
+                    arrived,
+                    echoed: packet.header.traffic_class,
                 };
                 pinger.on_answer(sequence, now, true, answer);
                 return;
@@ -307,8 +307,8 @@ impl Hosts<BodyId> for ModelledHosts {
                     rtt: Duration::ZERO,
                     node,
                     error: Some(error),
-                    dscp_arrived: quoted.dscp(),
-                    dscp_echoed: packet.header.dscp(),
+                    arrived: quoted.traffic_class,
+                    echoed: packet.header.traffic_class,
                 };
                 let from_destination = node == endpoint.line.header.destination;
                 pinger.on_answer(sequence as u32, now, from_destination, answer);

@@ -294,9 +294,9 @@ impl Simulation {
             }
             self.streams[index].last = reading.counters;
         }
-        for (flow, dscps) in self.hosts.dscps.iter_mut().enumerate() {
+        for (flow, classes) in self.hosts.arrived.iter_mut().enumerate() {
             let (nodes, sent) = self.ends[flow];
-            for (node, arrived) in nodes.into_iter().zip(dscps) {
+            for (node, arrived) in nodes.into_iter().zip(classes) {
                 self.codepoints.push((flow, node, sent), stretch, arrived.take());
             }
         }

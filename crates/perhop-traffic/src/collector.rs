@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use perhop_core::{Dscp, NodeId, Time};
+use perhop_core::{Dscp, NodeId, Time, TrafficClass};
 use perhop_measure::{
     Codepoints, Delays, Displacements, Histogram, Intervals, Labels, Marks, Pings, ProbeRecord,
     Rtts, StreamCounters, Table,
@@ -59,8 +59,8 @@ struct PingRecord {
     /// Greatest number of requests.
     most: u64,
     records: Vec<ProbeRecord>,
-    /// DSCPs of requests on arrival at the node that answers, by number.
-    arrived: BTreeMap<u32, Dscp>,
+    /// DSCPs and ECN fields of requests on arrival at the node that answers, by number.
+    arrived: BTreeMap<u32, TrafficClass>,
 }
 
 /// The readings of one mark that have arrived, of both ends of each flow.
@@ -241,12 +241,12 @@ impl Collector {
                 }
                 flow.offset_bound = flow.offset_bound.max(destination.offset_bound);
             }
-            let dscps = [
-                destination.and_then(|(_, reading)| reading.dscps.as_ref()),
-                source.and_then(|reading| reading.dscps.as_ref()),
+            let classes = [
+                destination.and_then(|(_, reading)| reading.arrived.as_ref()),
+                source.and_then(|reading| reading.arrived.as_ref()),
             ];
-            for (node, dscps) in flow.ends.into_iter().zip(dscps) {
-                let arrived = dscps.into_iter().flatten().copied();
+            for (node, classes) in flow.ends.into_iter().zip(classes) {
+                let arrived = classes.into_iter().flatten().copied();
                 self.codepoints.push((index, node, flow.dscp), stretch, arrived);
             }
         }
@@ -271,13 +271,13 @@ impl Collector {
         for (index, ping) in all.pings.iter().enumerate() {
             for (sequence, record) in ping.records.iter().enumerate() {
                 let mut record = *record;
-                // If the arrival of the request was observed, its DSCP need not be inferred from
-                // the reply.
-                if let (Some(answer), Some(&dscp)) =
+                // If the arrival of the request was observed, its DSCP and ECN field need not be
+                // inferred from the reply.
+                if let (Some(answer), Some(&class)) =
                     (&mut record.answer, ping.arrived.get(&(sequence as u32)))
                     && answer.error.is_none()
                 {
-                    answer.dscp_arrived = dscp;
+                    answer.arrived = class;
                 }
                 pings.push(index, sequence, ping.dscp, &record);
             }

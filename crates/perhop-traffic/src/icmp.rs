@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use perhop_core::{Dscp, TrafficClass};
+use perhop_core::TrafficClass;
 use perhop_net::IcmpError;
 use perhop_wire::{
     ICMP_HEADER, IPV4_HEADER, IcmpHeader, IcmpRepr, Ipv4Repr, QuotedPacket, UDP_HEADER, UdpHeader,
@@ -29,14 +29,14 @@ pub(crate) enum Message {
     Request(Probe),
     /// An echo reply has arrived.
     Reply(Probe),
-    /// An error has arrived, with the DSCP and the destination of the quoted packet.
-    Error { error: IcmpError, probe: Probe, dscp: Dscp, destination: IpAddr },
+    /// An error has arrived, with the DSCP, the ECN field and the destination of the quoted packet.
+    Error { error: IcmpError, probe: Probe, class: TrafficClass, destination: IpAddr },
 }
 
-/// Returns the DSCP of an IPv4 packet, and the bytes after its header.
-pub(crate) fn ipv4(packet: &[u8]) -> Option<(Dscp, &[u8])> {
+/// Returns the DSCP and ECN field of an IPv4 packet, and the bytes after its header.
+pub(crate) fn ipv4(packet: &[u8]) -> Option<(TrafficClass, &[u8])> {
     let quoted = QuotedPacket::parse(packet).filter(|packet| packet.source.is_ipv4())?;
-    Some((quoted.traffic_class.dscp(), quoted.transport))
+    Some((quoted.traffic_class, quoted.transport))
 }
 
 /// Parses an ICMP message.
@@ -99,8 +99,8 @@ fn about_probe(error: IcmpError, about: &QuotedPacket<'_>) -> Option<Message> {
         }
         _ => return None,
     };
-    let (dscp, destination) = (about.traffic_class.dscp(), about.destination);
-    Some(Message::Error { error, probe, dscp, destination })
+    let (class, destination) = (about.traffic_class, about.destination);
+    Some(Message::Error { error, probe, class, destination })
 }
 
 /// Writes an echo request with a payload of `size` zero bytes. The kernel computes the checksum of

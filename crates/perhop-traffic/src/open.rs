@@ -201,7 +201,7 @@ impl Host<'_> {
                 match self.open_icmp(v6) {
                     Ok(socket) => opened.icmp.push((v6, socket)),
                     Err(error) if self.tolerates(&error) && !asks => opened.missing.push(format!(
-                        "DSCPs with which pings arrive at {}: {error}",
+                        "DSCPs and ECN fields with which pings arrive at {}: {error}",
                         self.node.name
                     )),
                     Err(error) => return Err(error),
@@ -215,10 +215,10 @@ impl Host<'_> {
             }
             // The port of the flow belongs to the end that does not open the connection.
             let forward = self.job.opens(number) == End::Source;
-            for (end, to_port) in [(&flow.to, forward), (&flow.from, !forward)] {
+            let ends = [(&flow.to, forward), (&flow.from, !forward)];
+            for ((end, to_port), class) in ends.into_iter().zip(flow.usual_classes()) {
                 if *end == self.node.name {
-                    let dscp = flow.dscp.get();
-                    expected.push(tap::Expected { port: flow.port, to_port, dscp });
+                    expected.push(tap::Expected { port: flow.port, to_port, class });
                 }
             }
         }
@@ -226,7 +226,7 @@ impl Host<'_> {
             match tap::open(&expected).map_err(self.failed("cannot open a packet socket")) {
                 Ok(tap) => opened.tap = Some(tap),
                 Err(error) if self.tolerates(&error) => opened.missing.push(format!(
-                    "DSCPs and congestion marks with which packets of TCP arrive at {}: {error}",
+                    "DSCPs and ECN fields with which packets of TCP arrive at {}: {error}",
                     self.node.name
                 )),
                 Err(error) => return Err(error),
@@ -355,8 +355,7 @@ impl Host<'_> {
         if ping.udp_port.is_none() {
             socket.filter_icmp(!v4, &[]).map_err(failed())?;
         }
-        let marked = TrafficClass::new(ping.dscp);
-        socket.set_traffic_class(from.ip(), marked.octet()).map_err(failed())?;
+        socket.set_traffic_class(from.ip(), ping.traffic_class().octet()).map_err(failed())?;
         let port = if ping.udp_port.is_some() && !v4 { probe_port(number) } else { 0 };
         self.bind(&socket, SocketAddr::new(from.ip(), port), false).map_err(failed())?;
         Ok(socket)

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perhop_core::{Dscp, Duration, NodeId, TrafficClass};
+use perhop_core::{Duration, NodeId, TrafficClass};
 use perhop_measure::{Answer, Pinger};
 use perhop_net::IcmpError;
 use perhop_wire::{icmpv4, icmpv6};
@@ -43,8 +43,8 @@ struct Reported {
     sent: usize,
     /// Requests that were answered since the last reading.
     answers: Vec<u32>,
-    /// Requests that arrived since the last reading, with their DSCPs.
-    arrived: Vec<(u32, Dscp)>,
+    /// Requests that arrived since the last reading, with their DSCPs and ECN fields.
+    arrived: Vec<(u32, TrafficClass)>,
 }
 
 /// A ping.
@@ -57,7 +57,8 @@ pub(crate) struct PingState {
     arrived: Mutex<HashSet<u32>>,
     /// Progress of the readings.
     reported: Mutex<Reported>,
-    pub dscp: Dscp,
+    /// DSCP and ECN field of requests.
+    class: TrafficClass,
     from: IpAddr,
     to: IpAddr,
     /// All addresses of the node that answers.
@@ -103,7 +104,7 @@ impl PingState {
             pinger: Mutex::new(pinger),
             arrived: Mutex::default(),
             reported: Mutex::default(),
-            dscp: plan.dscp,
+            class: plan.traffic_class(),
             from,
             to: to[0],
             others: to.to_vec(),
@@ -210,7 +211,7 @@ impl PingState {
                 let datagram = Numbered {
                     from: (from, source_port),
                     to: (to, destination_port),
-                    traffic_class: TrafficClass::new(self.dscp),
+                    traffic_class: self.class,
                     ttl,
                     number: 1 + (sequence % IDENTIFICATIONS) as u16,
                     size: self.size,
@@ -244,9 +245,14 @@ impl PingState {
         }
     }
 
-    /// Counts a request that has arrived at an address with a DSCP. Returns whether it is a request
-    /// of this ping.
-    pub fn on_request(&self, (from, at): (IpAddr, &[IpAddr]), probe: Probe, dscp: Dscp) -> bool {
+    /// Counts a request that has arrived at an address with a DSCP and ECN field. Returns whether
+    /// it is a request of this ping.
+    pub fn on_request(
+        &self,
+        (from, at): (IpAddr, &[IpAddr]),
+        probe: Probe,
+        class: TrafficClass,
+    ) -> bool {
         if !at.contains(&self.to) || (from != self.from && !self.live) {
             return false;
         }
@@ -260,7 +266,7 @@ impl PingState {
         if let Some(sequence) = sequence
             && lock(&self.arrived).insert(sequence)
         {
-            lock(&self.reported).arrived.push((sequence, dscp));
+            lock(&self.reported).arrived.push((sequence, class));
         }
         sequence.is_some()
     }
@@ -288,8 +294,8 @@ impl PingState {
             rtt: Duration::ZERO,
             node: NodeId(node),
             error: answered.error,
-            dscp_arrived: answered.quoted.unwrap_or(answered.dscp),
-            dscp_echoed: answered.dscp,
+            arrived: answered.quoted.unwrap_or(answered.class),
+            echoed: answered.class,
         };
         // By the kernel's time stamp, which may be slightly earlier than the recorded time of
         // sending.
@@ -308,11 +314,11 @@ impl PingState {
 /// Contents of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
-    /// Its DSCP.
-    pub dscp: Dscp,
+    /// Its DSCP and ECN field.
+    pub class: TrafficClass,
     pub error: Option<IcmpError>,
-    /// DSCP of the request that an error quotes.
-    pub quoted: Option<Dscp>,
+    /// DSCP and ECN field of the request that an error quotes.
+    pub quoted: Option<TrafficClass>,
     /// Destination of that request.
     pub destination: Option<IpAddr>,
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use perhop_core::{Dscp, Duration, Time};
+use perhop_core::{Duration, Time, TrafficClass};
 use perhop_measure::{Density, Histogram, Marks, SRTT_EVERY, Samples, Stalls};
 
 use crate::clock::{duration, nanos, time};
@@ -13,7 +13,7 @@ use crate::readings::{
     ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
 };
 use crate::shared::Shared;
-use crate::stream::{DatagramsReceived, DscpCounts, FlowState, StreamState, lock};
+use crate::stream::{ClassCounts, DatagramsReceived, FlowState, StreamState, lock};
 use crate::tcp;
 use perhop_socket::{Nanos, TcpInfo};
 
@@ -57,7 +57,7 @@ struct FlowHistory {
     streams: Vec<StreamHistory>,
     srtts: Histogram,
     /// Packets that had arrived at its destination and its source.
-    dscps: [DscpCounts; 2],
+    classes: [ClassCounts; 2],
 }
 
 /// Reader of the counters of this process's ends at every mark.
@@ -79,7 +79,7 @@ impl Reader {
         let flow = |flow: &FlowState| FlowHistory {
             streams: flow.streams.iter().map(|_| StreamHistory::default()).collect(),
             srtts: Histogram::default(),
-            dscps: [[0; Dscp::COUNT]; 2],
+            classes: [[0; 256]; 2],
         };
         Self {
             marks,
@@ -163,7 +163,7 @@ impl Reader {
             if flow.here.destination {
                 let (streams, segments) = receivers(flow, kept, udp);
                 let mut received = lock(&flow.received);
-                let (counted, dscps) = (received.dscps[0].clone(), &mut kept.dscps[0]);
+                let (counted, last) = (received.classes[0].clone(), &mut kept.classes[0]);
                 let counted = counted.as_deref();
                 let displacements = (displaced && udp).then(|| {
                     Density::sums(received.datagrams.iter().map(|each| &each.meter.order.density))
@@ -171,7 +171,7 @@ impl Reader {
                 readings.destinations.push(DestinationReading {
                     flow: index as u32,
                     streams,
-                    dscps: arrived(flow, counted, segments, flow.watched.destination, dscps),
+                    arrived: arrived((flow, 0), counted, segments, flow.watched.destination, last),
                     delays: std::mem::take(&mut received.delays),
                     displacements,
                     offset_bound: received.offset_bound.take(),
@@ -180,11 +180,11 @@ impl Reader {
             if flow.here.source {
                 let (streams, segments) = senders(flow, kept, udp);
                 let received = lock(&flow.received);
-                let (counted, dscps) = (received.dscps[1].as_deref(), &mut kept.dscps[1]);
+                let (counted, last) = (received.classes[1].as_deref(), &mut kept.classes[1]);
                 readings.sources.push(SourceReading {
                     flow: index as u32,
                     streams,
-                    dscps: arrived(flow, counted, segments, flow.watched.source, dscps),
+                    arrived: arrived((flow, 1), counted, segments, flow.watched.source, last),
                     srtts: std::mem::take(&mut kept.srtts),
                 });
             }
@@ -364,30 +364,30 @@ fn connection_sender(stream: &StreamState, history: &mut StreamHistory) -> (Conn
     (reading, info.segs_in.saturating_sub(before.segs_in).into())
 }
 
-/// Returns the packets that have arrived at an end of a flow since the last reading, by DSCP.
-/// `counted` were observed one by one; the other `segments` of TCP have the DSCP of the flow.
-/// `None` if packets were not observed.
+/// Returns the packets that have arrived at an end of a flow since the last reading, by DSCP and
+/// ECN field. `counted` were observed one by one; the other `segments` of TCP have those of most
+/// packets. `None` if packets were not observed.
 fn arrived(
-    flow: &FlowState,
-    counted: Option<&DscpCounts>,
+    (flow, end): (&FlowState, usize),
+    counted: Option<&ClassCounts>,
     segments: Option<u64>,
     watched: bool,
-    last: &mut DscpCounts,
-) -> Option<Vec<(Dscp, u64)>> {
-    let mut counts = counted.copied().unwrap_or([0; Dscp::COUNT]);
+    last: &mut ClassCounts,
+) -> Option<Vec<(TrafficClass, u64)>> {
+    let mut counts = counted.copied().unwrap_or([0; 256]);
     if let Some(segments) = segments {
         if !watched {
             return None;
         }
         let others: u64 = counts.iter().sum();
-        counts[usize::from(flow.dscp.get())] = segments.saturating_sub(others);
+        counts[usize::from(flow.classes[end].octet())] = segments.saturating_sub(others);
     }
-    let each = Dscp::all().zip(last.iter_mut().zip(counts));
-    let more = each.map(|(dscp, (last, now))| {
+    let each = (0..=u8::MAX).zip(last.iter_mut().zip(counts));
+    let more = each.map(|(class, (last, now))| {
         // An estimate may decrease; reported counts do not.
         let more = now.saturating_sub(*last);
         *last += more;
-        (dscp, more)
+        (TrafficClass::from_octet(class), more)
     });
     Some(more.filter(|(_, more)| *more > 0).collect())
 }

@@ -4,7 +4,7 @@
 //! [`Collector`](crate::Collector)). Counters count from the start of the run; samples, histograms,
 //! code points and pings are those since the reading before.
 
-use perhop_core::{Dscp, Duration, Time};
+use perhop_core::{Duration, Time, TrafficClass};
 use perhop_measure::{Answer, Histogram, OrderCounts, Samples};
 use serde::{Deserialize, Serialize};
 
@@ -42,9 +42,9 @@ pub struct SourceReading {
     pub flow: u32,
     /// Its streams.
     pub streams: SenderReadings,
-    /// Packets that arrived at the source, by DSCP; `None` if the host lacks the privilege to
-    /// observe them.
-    pub dscps: Option<Vec<(Dscp, u64)>>,
+    /// Packets that arrived at the source, by DSCP and ECN field; `None` if the host lacks the
+    /// privilege to observe them.
+    pub arrived: Option<Vec<(TrafficClass, u64)>>,
     /// The smoothed round-trip times of all its connections.
     pub srtts: Histogram,
 }
@@ -97,9 +97,9 @@ pub struct DestinationReading {
     pub flow: u32,
     /// Its streams.
     pub streams: ReceiverReadings,
-    /// Packets that arrived at the destination, by DSCP; `None` if the host lacks the privilege to
-    /// observe them.
-    pub dscps: Option<Vec<(Dscp, u64)>>,
+    /// Packets that arrived at the destination, by DSCP and ECN field; `None` if the host lacks the
+    /// privilege to observe them.
+    pub arrived: Option<Vec<(TrafficClass, u64)>>,
     /// One-way delays.
     pub delays: Histogram,
     /// Displacements of UDP (RFC 5236): packets early and late by each number of positions from 0,
@@ -171,8 +171,8 @@ pub struct PingReading {
     pub sent: Vec<(Time, u8)>,
     /// Answers, by number of the request.
     pub answers: Vec<(u32, Answer)>,
-    /// DSCPs of requests on arrival at the node that answers, by number.
-    pub arrived: Vec<(u32, Dscp)>,
+    /// DSCPs and ECN fields of requests on arrival at the node that answers, by number.
+    pub arrived: Vec<(u32, TrafficClass)>,
 }
 
 /// The counters of a process.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-use perhop_core::{Dscp, Ecn, TrafficClass};
+use perhop_core::{Ecn, TrafficClass};
 
 use crate::icmp::{self, Message};
 use crate::open::clamp_window;
@@ -23,6 +23,9 @@ use perhop_socket::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Soc
 const CHUNK: usize = 4 << 20;
 /// Batches of datagrams that are read from a socket before the next socket.
 const MAX_BATCHES: usize = 4;
+
+/// Batches of packets of proofs at most.
+const MAX_PROOF: usize = 64;
 
 /// Number of windows of data after which a connection is no longer new.
 const NEW_CONNECTION_WINDOWS: u64 = 16;
@@ -71,7 +74,14 @@ pub(crate) fn receive(shared: &Shared, sources: Vec<EventSource>) -> io::Result<
         };
         epoll.add(socket.as_fd(), number as u64, Interest::Readable)?;
     }
-    let (large, small) = (Batch::new(16, 1 << 16), Batch::new(256, tap::SNAP));
+    let (large, mut small) = (Batch::new(16, 1 << 16), Batch::new(256, tap::SNAP));
+    if shared.proof.is_some() {
+        // Discard the packets of the proofs: they are not packets of the flows.
+        for source in &sources {
+            let EventSource::Tap(socket) = source else { continue };
+            let _ = (0..MAX_PROOF).take_while(|_| small.receive(socket).is_ok()).count();
+        }
+    }
     let room = Box::new_uninit_slice(CHUNK);
     let mut receiver = Receiver { shared, epoll, sources, large, small, room, last: None };
     let mut ready = vec![Event { events: 0, u64: 0 }; 256];
@@ -224,7 +234,7 @@ fn count(
     control: &Control,
 ) {
     let class = control.traffic_class.unwrap_or(0);
-    flow.count(0, class >> 2, 1);
+    flow.count(0, class, 1);
     let arrived = control.stamp.unwrap_or_else(realtime);
     let (transit, delay) = flow.delay(arrived, payload.sent);
     let received = &mut flow.datagrams[stream];
@@ -240,16 +250,16 @@ fn count(
 
 /// Handles an ICMP message.
 fn handle_icmp(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
-    let marked = || Dscp::new(datagram.control.traffic_class? >> 2).ok();
-    let (dscp, message) = if v6 {
-        (marked(), icmp::message_6(datagram.bytes))
+    let (class, message) = if v6 {
+        let class = datagram.control.traffic_class.map(TrafficClass::from_octet);
+        (class, icmp::message_6(datagram.bytes))
     } else {
         match icmp::ipv4(datagram.bytes) {
-            Some((dscp, behind)) => (Some(dscp), icmp::message(behind)),
+            Some((class, behind)) => (Some(class), icmp::message(behind)),
             None => (None, None),
         }
     };
-    let (Some(from), Some(dscp), Some(message)) = (datagram.from, dscp, message) else { return };
+    let (Some(from), Some(class), Some(message)) = (datagram.from, class, message) else { return };
     let ends = (from.ip(), at);
     let stamp = datagram.control.stamp.unwrap_or_else(realtime);
     let answer = |probe, answered: Answered| {
@@ -257,15 +267,15 @@ fn handle_icmp(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram
     };
     let ours = match message {
         Message::Request(probe) => {
-            shared.pings.iter().any(|ping| ping.on_request(ends, probe, dscp))
+            shared.pings.iter().any(|ping| ping.on_request(ends, probe, class))
         }
         Message::Reply(probe) => {
-            answer(probe, Answered { dscp, error: None, quoted: None, destination: None })
+            answer(probe, Answered { class, error: None, quoted: None, destination: None })
         }
-        Message::Error { error, probe, dscp: quoted, destination } => answer(
+        Message::Error { error, probe, class: quoted, destination } => answer(
             probe,
             Answered {
-                dscp,
+                class,
                 error: Some(error),
                 quoted: Some(quoted),
                 destination: Some(destination),
@@ -277,7 +287,7 @@ fn handle_icmp(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram
     }
 }
 
-/// Counts a TCP packet that was remarked, or that experienced congestion.
+/// Counts a TCP packet that arrived with another DSCP or ECN field than most are sent with.
 fn count_tcp(shared: &Shared, datagram: &Datagram<'_>) {
     let Some(packet) = tap::parse(datagram.bytes) else { return };
     let data = shared.find(false, packet.from, packet.to).map(|id| (id, 0));
@@ -286,11 +296,11 @@ fn count_tcp(shared: &Shared, datagram: &Datagram<'_>) {
     let flow = &shared.flows[id.flow];
     // Merged segments (GRO) count one by one; the kernel only merges segments with the same mark.
     let segments = (packet.payload as u64).div_ceil(flow.segment.max(1)).max(1);
-    if packet.ce && end == 0 && packet.payload > 0 {
+    if packet.class.ecn() == Ecn::Ce && end == 0 && packet.payload > 0 {
         flow.streams[id.stream].marked.fetch_add(segments, Ordering::Relaxed);
     }
-    if packet.dscp == flow.dscp.get() {
-        return; // marked with congestion, or another flow's ports
+    if packet.class == flow.classes[end] {
+        return; // of another flow with the same port
     }
-    lock(&flow.received).count(end, packet.dscp, segments);
+    lock(&flow.received).count(end, packet.class.octet(), segments);
 }

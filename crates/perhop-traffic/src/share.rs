@@ -68,6 +68,7 @@ pub(crate) fn share(
             name: plan.name.clone(),
             from: from.into(),
             dscp: plan.dscp,
+            classes: plan.usual_classes(),
             start: nanos(plan.start.as_picos()),
             stop: plan.stop.map(|stop| nanos(stop.as_picos())),
             volume: plan.volume,

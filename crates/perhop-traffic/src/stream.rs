@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use perhop_core::{Dscp, Duration};
+use perhop_core::{Dscp, Duration, TrafficClass};
 use perhop_measure::{DatagramMeter, Histogram};
 
 use crate::offset::SenderClock;
 use perhop_socket::{Nanos, Socket, TcpInfo};
 
-/// Number of packets by code point.
-pub(crate) type DscpCounts = [u64; Dscp::COUNT];
+/// Number of packets by octet of the DSCP and the ECN field.
+pub(crate) type ClassCounts = [u64; 256];
 
 /// Set of ends of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) struct FlowState {
     /// The number of its source's node.
     pub from: usize,
     pub dscp: Dscp,
+    /// DSCP and ECN field with which most packets are sent to the destination, and to the source.
+    pub classes: [TrafficClass; 2],
     /// Start by the clock of the scenario, in nanoseconds.
     pub start: Nanos,
     pub stop: Option<Nanos>,
@@ -51,8 +53,8 @@ pub(crate) struct FlowReceived {
     /// For UDP: receiver of each stream.
     pub datagrams: Vec<DatagramsReceived>,
     /// Packets that arrived at the destination, and at the source: all packets of UDP, and packets
-    /// of TCP with another code point than the flow's.
-    pub dscps: [Option<Box<DscpCounts>>; 2],
+    /// of TCP with another DSCP or ECN field than most of the flow's are sent with.
+    pub classes: [Option<Box<ClassCounts>>; 2],
     /// Clock of the send time stamps of datagrams.
     pub clock: SenderClock,
     /// The difference between the stamps of the first datagram.
@@ -62,9 +64,9 @@ pub(crate) struct FlowReceived {
 }
 
 impl FlowReceived {
-    pub fn count(&mut self, end: usize, dscp: u8, packets: u64) {
-        let counts = self.dscps[end].get_or_insert_with(|| Box::new([0; Dscp::COUNT]));
-        counts[usize::from(dscp)] += packets;
+    pub fn count(&mut self, end: usize, class: u8, packets: u64) {
+        let counts = self.classes[end].get_or_insert_with(|| Box::new([0; 256]));
+        counts[usize::from(class)] += packets;
     }
 }
 

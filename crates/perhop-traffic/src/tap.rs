@@ -1,25 +1,25 @@
-//! Observation of TCP packets that arrive remarked: with another DSCP than they were sent with, or
-//! with congestion experienced (RFC 3168).
+//! Observation of TCP packets that arrive with another DSCP or ECN field (RFC 3168) than most
+//! packets of their flow are sent with.
 //!
 //! A TCP socket does not report the DSCP and ECN field of received packets. A packet socket
 //! (packet(7)) would copy every packet; a filter in the kernel (classic BPF, linux/filter.h) limits
-//! that to remarked packets, which are usually few. The connections themselves count all packets.
+//! that to these packets, which are usually few. The connections themselves count all packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use perhop_core::Ecn;
+use perhop_core::TrafficClass;
 use perhop_wire::{IPV6_HEADER, Ipv4Header, Ipv6Header, QuotedPacket, TcpHeader, number};
 use socket2::SockFilter;
 
 use perhop_socket::Socket;
 
-/// Packets that should arrive with this DSCP: to a port, or from one.
+/// Packets to a port, or from one, most of which should arrive with this DSCP and ECN field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub port: u16,
     pub to_port: bool,
-    pub dscp: u8,
+    pub class: TrafficClass,
 }
 
 /// Bytes of a packet that are copied: the headers of IP and TCP, with options.
@@ -50,10 +50,6 @@ const BPF_MAXINSNS: usize = 4096;
 const MARK: u32 = 0;
 const FROM: u32 = 1;
 const TO: u32 = 2;
-const ECN: u32 = 3;
-
-/// Congestion experienced.
-const CE: u32 = 3;
 
 /// `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +68,7 @@ const fn jump_if(k: u32, jump_true: u8, jump_false: u8) -> Instruction {
     Instruction { code: JEQ, jump_true, jump_false, k }
 }
 
-/// Returns a filter that passes packets of these flows with another DSCP, or with congestion
-/// experienced.
+/// Returns a filter that passes packets of these flows with another DSCP or ECN field.
 fn filter(expected: &[Expected]) -> Vec<Instruction> {
     let keep = op(RET, SNAP as u32);
     let drop = op(RET, 0);
@@ -86,11 +81,7 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
         jump_if(TCP, 1, 0),
         drop,
         op(LD_B_ABS, 1),
-        op(RSH, 2),
         op(ST, MARK),
-        op(LD_B_ABS, 1),
-        op(AND, 3),
-        op(ST, ECN),
         op(LDX_B_MSH, 0),
     ];
     let v6 = [
@@ -98,13 +89,9 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
         jump_if(TCP, 1, 0),
         drop,
         op(LD_H_ABS, 0),
-        op(RSH, 6),
-        op(AND, 63),
-        op(ST, MARK),
-        op(LD_H_ABS, 0),
         op(RSH, 4),
-        op(AND, 3),
-        op(ST, ECN),
+        op(AND, 255),
+        op(ST, MARK),
         op(LDX_IMM, 40),
         op(JA, v4.len() as u32),
     ];
@@ -122,11 +109,9 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
     for each in expected {
         program.extend([
             op(LD_MEM, if each.to_port { TO } else { FROM }),
-            jump_if(each.port.into(), 0, 6),
-            op(LD_MEM, ECN),
-            jump_if(CE, 3, 0),
+            jump_if(each.port.into(), 0, 4),
             op(LD_MEM, MARK),
-            jump_if(each.dscp.into(), 0, 1),
+            jump_if(each.class.octet().into(), 0, 1),
             drop,
             keep,
         ]);
@@ -139,10 +124,10 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
 /// too many flows for one filter, the last ones are not observed.
 pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
     let mut expected = expected.to_vec();
-    let order = |each: &Expected| (each.port, each.to_port, each.dscp);
+    let order = |each: &Expected| (each.port, each.to_port, each.class.octet());
     expected.sort_by_key(order);
     expected.dedup_by_key(|each| order(each));
-    expected.truncate((BPF_MAXINSNS - 64) / 8);
+    expected.truncate((BPF_MAXINSNS - 64) / 6);
     let instruction = |Instruction { code, jump_true, jump_false, k }| {
         SockFilter::new(code, jump_true, jump_false, k)
     };
@@ -160,9 +145,7 @@ pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
 pub(crate) struct Packet {
     pub from: SocketAddr,
     pub to: SocketAddr,
-    pub dscp: u8,
-    /// True if it has experienced congestion.
-    pub ce: bool,
+    pub class: TrafficClass,
     /// Bytes after the headers.
     pub payload: usize,
 }
@@ -180,8 +163,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
     Some(Packet {
         from: SocketAddr::new(packet.source, header.source_port()),
         to: SocketAddr::new(packet.destination, header.destination_port()),
-        dscp: packet.traffic_class.dscp().get(),
-        ce: packet.traffic_class.ecn() == Ecn::Ce,
+        class: packet.traffic_class,
         payload: length.saturating_sub(headers),
     })
 }

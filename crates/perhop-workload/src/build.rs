@@ -1,6 +1,7 @@
 //! Builds the pattern of a flow from its plan.
 
-use perhop_core::{Bytes, Duration, Rate, Stream};
+use perhop_core::{Bytes, Duration, Ecn, Rate, Stream, TrafficClass};
+use perhop_tcp::EcnMode;
 use thiserror::Error;
 
 use crate::pattern::{Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes};
@@ -21,7 +22,29 @@ pub enum WorkloadError {
     Ttl,
 }
 
+impl FlowPlan {
+    /// Returns the DSCP and ECN field that most packets of the flow have: those to its destination,
+    /// and those to its source. A host sends pure acknowledgements, handshakes and retransmissions
+    /// without ECN (RFC 3168, section 6.1), except for DCTCP, which needs it in all packets.
+    pub fn usual_classes(&self) -> [TrafficClass; 2] {
+        let plain = TrafficClass::new(self.dscp);
+        match &self.transport {
+            TransportPlan::Udp(udp) => [plain.with_ecn(udp.ecn.unwrap_or_default()), plain],
+            TransportPlan::Tcp(tcp) => match tcp.ecn {
+                EcnMode::Off => [plain; 2],
+                EcnMode::Dctcp => [plain.with_ecn(Ecn::Ect0); 2],
+                EcnMode::Classic | EcnMode::Accurate => [plain.with_ecn(Ecn::Ect0), plain],
+            },
+        }
+    }
+}
+
 impl PingPlan {
+    /// Returns the DSCP and the ECN field of requests.
+    pub fn traffic_class(&self) -> TrafficClass {
+        TrafficClass::new(self.dscp).with_ecn(self.ecn.unwrap_or_default())
+    }
+
     /// Checks that the ping can be sent.
     ///
     /// # Errors

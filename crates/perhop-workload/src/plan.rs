@@ -281,6 +281,9 @@ pub struct PingPlan {
     pub to: String,
     /// DSCP of requests and replies.
     pub dscp: Dscp,
+    /// ECN field of requests; Not-ECT by default.
+    #[serde(default)]
+    pub ecn: Option<Ecn>,
     /// Time between requests.
     #[serde(deserialize_with = "perhop_core::spelling::positive")]
     pub every: Duration,

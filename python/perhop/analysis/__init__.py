@@ -8,7 +8,7 @@ nearest one, never a zero.
 from perhop.analysis.agreement import TOLERANCES, Deviation, agreement
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.bottlenecks import bottlenecks
-from perhop.analysis.codepoints import codepoints, dscp_kept
+from perhop.analysis.codepoints import codepoints, dscp_kept, ecn_fields
 from perhop.analysis.comparison import (
     ComparedPhase,
     ComparedQuantity,
@@ -99,6 +99,7 @@ __all__ = [
     "distribution",
     "distribution_table",
     "dscp_kept",
+    "ecn_fields",
     "fairness",
     "flow_rtt",
     "flow_srtt",

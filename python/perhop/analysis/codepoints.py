@@ -1,6 +1,6 @@
-"""The DSCPs with which packets arrive."""
+"""The DSCPs and ECN fields with which packets arrive."""
 
-from typing import Final
+from typing import Final, Literal
 
 import polars as pl
 
@@ -23,7 +23,8 @@ def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.
     if is_flow(dataset, name):
         if window is None:
             return _of_flows(dataset).get((name,), _NONE)
-        return _counted(cut(of_flow(dataset, "codepoints", name), clip(dataset, window) or _NEVER))
+        rows = cut(of_flow(dataset, "codepoints", name), clip(dataset, window) or _NEVER)
+        return _shares(rows, "dscp")
     answered = sent(dataset, name, window).filter(pl.col("dscp_arrived").is_not_null())
     replies = answered.filter(pl.col("answer") == "echo reply").select(
         pl.lit(dataset.scenario.pings[name].source).alias("node"),
@@ -31,8 +32,41 @@ def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.
         pl.col("dscp_echoed").alias("dscp_arrived"),
     )
     both = pl.concat([answered.select("node", "dscp_sent", "dscp_arrived"), replies])
-    return _counted(both.with_columns(flow=pl.lit(name), packets=1, weight=1.0))
+    return _shares(both.with_columns(flow=pl.lit(name), packets=1, weight=1.0), "dscp")
 
+
+@cached
+def ecn_fields(dataset: Dataset, name: str, window: Window | None = None) -> pl.DataFrame:
+    """Return the ECN fields with which the packets of a flow or a ping arrived, and where.
+
+    Returns:
+        Columns `name`, `node`, `ecn_sent`, `ecn_arrived`, `packets`, and their `share` of those
+        that arrived at the node and were sent so. The fields are 0 for Not-ECT, 1 for ECT(1), 2
+        for ECT(0) and 3 for CE (RFC 3168). `ecn_sent` is null for TCP, which sends data with ECT
+        and most other packets without. An echo reply is sent with the field of its request on
+        arrival.
+    """
+    scenario = dataset.scenario
+    if is_flow(dataset, name):
+        rows = cut(of_flow(dataset, "codepoints", name), clip(dataset, window) or _NEVER)
+        udp = scenario.flows[name].udp
+        field = None if udp is None else _ECN[udp.ecn]
+        return _shares(rows.with_columns(pl.lit(field, pl.Int32).alias("ecn_sent")), "ecn")
+    answered = sent(dataset, name, window).filter(pl.col("ecn_arrived").is_not_null())
+    requests = answered.select(
+        "node", pl.lit(_ECN[scenario.pings[name].ecn], pl.Int32).alias("ecn_sent"), "ecn_arrived"
+    )
+    replies = answered.filter(pl.col("answer") == "echo reply").select(
+        pl.lit(scenario.pings[name].source).alias("node"),
+        pl.col("ecn_arrived").alias("ecn_sent"),
+        pl.col("ecn_echoed").alias("ecn_arrived"),
+    )
+    both = pl.concat([requests, replies])
+    return _shares(both.with_columns(flow=pl.lit(name), packets=1, weight=1.0), "ecn")
+
+
+_ECN: Final = {None: 0, "ect1": 1, "ect0": 2}
+"""The ECN field by its name in a scenario."""
 
 _NEVER: Final = (0.0, 0.0)
 
@@ -52,19 +86,20 @@ _NONE: Final = pl.DataFrame(
 def _of_flows(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the DSCPs of every flow over the run, in one pass."""
     rows = cut(dataset.codepoints, clip(dataset, None) or _NEVER)
-    return _counted(rows).partition_by("name", as_dict=True, maintain_order=True)
+    return _shares(rows, "dscp").partition_by("name", as_dict=True, maintain_order=True)
 
 
-def _counted(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the packets of each flow by node and DSCP, and their shares."""
-    ways = rows.group_by("flow", "node", "dscp_sent", "dscp_arrived", maintain_order=True)
+def _shares(rows: pl.DataFrame, field: Literal["dscp", "ecn"]) -> pl.DataFrame:
+    """Return the packets of each flow by node and DSCP or ECN field, and their shares."""
+    as_sent, as_arrived = f"{field}_sent", f"{field}_arrived"
+    ways = rows.group_by("flow", "node", as_sent, as_arrived, maintain_order=True)
     counts = ways.agg(weighed("packets"))
-    share = pl.col("packets") / pl.col("packets").sum().over("flow", "node", "dscp_sent")
+    share = pl.col("packets") / pl.col("packets").sum().over("flow", "node", as_sent)
     return counts.filter(pl.col("packets") > 0).select(
         pl.col("flow").alias("name"),
         "node",
-        "dscp_sent",
-        "dscp_arrived",
+        as_sent,
+        as_arrived,
         pl.col("packets").round().cast(pl.Int64),
         share.alias("share"),
     )

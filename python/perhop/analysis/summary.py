@@ -8,7 +8,7 @@ import polars as pl
 
 from perhop.analysis.arrivals import jitter, order, reorder_density
 from perhop.analysis.cache import cached
-from perhop.analysis.codepoints import codepoints
+from perhop.analysis.codepoints import codepoints, ecn_fields
 from perhop.analysis.distributions import (
     Distribution,
     completion,
@@ -179,6 +179,7 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "owd_bound_s": owd_bound(dataset, flow),
         "jitter_s": jitter(dataset, flow),
         "codepoints": codepoints(dataset, flow).drop("name").to_dicts(),
+        "ecn": ecn_fields(dataset, flow).drop("name").to_dicts(),
     }
 
 
@@ -236,6 +237,8 @@ def _ping(dataset: Dataset, ping: str) -> dict[str, Any]:
         "under_way": under_way(dataset, ping),
         "loss": loss(dataset, ping),
         "rtt_s": _distribution(rtt(dataset, ping)),
+        "codepoints": codepoints(dataset, ping).drop("name").to_dicts(),
+        "ecn": ecn_fields(dataset, ping).drop("name").to_dicts(),
     }
 
 

@@ -174,6 +174,7 @@ def _print_tables(dataset: Dataset, folder: Path) -> None:
         report.ping_table(dataset),
         *report.hop_tables(dataset),
         report.codepoint_table(dataset),
+        report.ecn_table(dataset),
         report.published_table(dataset),
         report.expectation_table(dataset),
     ):

@@ -50,7 +50,8 @@ class Dataset:
         pings: A row per request; the `node` that answered it and how (see `ANSWERS`), null if none
             did; `rtt_s`, null too where a router had no route. `dscp_arrived` is the
             request's code point where it was answered, which an error quotes; `dscp_echoed` the
-            answer's.
+            answer's. `ecn_arrived` and `ecn_echoed` are the same of the ECN field: 0 for Not-ECT,
+            1 for ECT(1), 2 for ECT(0), 3 for CE (RFC 3168).
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
             a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
             cause), marked with congestion experienced, conforming to and exceeding the policer
@@ -63,7 +64,8 @@ class Dataset:
             were. Empty where the engine cannot tell flows apart, as in the kernel's queues; in
             `emu` all packets of a flow's sender count, in `sim` those with data.
         codepoints: A row per flow, host at which its packets arrived (data at its destination, what
-            answers data at its source), stretch, and code point with which some of them did.
+            answers data at its source), stretch, and pair of code point and ECN field with which
+            some of them did.
         rtts: A histogram of the samples of `rtt_s` of each flow over the run.
         srtts: One of those of `srtt_s`.
         delays: A histogram of how long each flow's data packets were under way, for each stretch

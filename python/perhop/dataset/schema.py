@@ -7,7 +7,7 @@ import polars as pl
 
 __all__ = ["ANSWERS", "CAUSES", "FORMAT", "NULLABLE", "TABLES"]
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
@@ -86,6 +86,8 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "dscp_sent": pl.Int32,
             "dscp_arrived": pl.Int32,
             "dscp_echoed": pl.Int32,
+            "ecn_arrived": pl.Int32,
+            "ecn_echoed": pl.Int32,
         }
     ),
     "queues": pl.Schema(
@@ -128,6 +130,7 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "end_s": pl.Float64,
             "dscp_sent": pl.Int32,
             "dscp_arrived": pl.Int32,
+            "ecn_arrived": pl.Int32,
             "packets": pl.Int64,
         }
     ),
@@ -178,7 +181,15 @@ NULLABLE: Final = {
         "sacks",
     },
     "losses": {"link"},
-    "pings": {"rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed"},
+    "pings": {
+        "rtt_s",
+        "node",
+        "answer",
+        "dscp_arrived",
+        "dscp_echoed",
+        "ecn_arrived",
+        "ecn_echoed",
+    },
 }
 """The columns of each table that may be null."""
 

@@ -464,6 +464,7 @@ PingPlan = TypedDict(
         "from": str,
         "to": str,
         "dscp": int,
+        "ecn": Literal["ect0", "ect1"] | None,
         "every": int,
         "size": int,
         "start": int,

@@ -127,6 +127,7 @@ def ping_plan(scenario: Scenario, name: str, ping: Ping) -> plans.PingPlan:
         "from": ping.source,
         "to": ping.destination,
         "dscp": ping.dscp,
+        "ecn": ping.ecn,
         "every": ping.every,
         "size": ping.size,
         "start": start,

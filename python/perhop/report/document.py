@@ -56,6 +56,7 @@ def page(dataset: Dataset) -> str:
         grid(tables.expectation_table(dataset)),
         grid(tables.flow_table(dataset) if flows else None),
         grid(tables.codepoint_table(dataset)),
+        grid(tables.ecn_table(dataset)),
         grid(tables.loss_table(dataset)),
         grid(tables.delay_table(dataset)),
         grid(tables.link_table(dataset)),

@@ -336,6 +336,34 @@ def codepoint_table(dataset: Dataset) -> Table | None:
     return Table("Code points that changed on the way", columns, rows)
 
 
+def ecn_table(dataset: Dataset) -> Table | None:
+    """Return the ECN fields of flows and pings on arrival; None if no packet supported ECN."""
+    names = [
+        *dataset.scenario.flows,
+        *(name for name, ping in dataset.scenario.pings.items() if not ping.is_trace),
+    ]
+    rows = []
+    for name in names:
+        found = analysis.ecn_fields(dataset, name)
+        for (node, sent), some in found.group_by("node", "ecn_sent", maintain_order=True):
+            packets = dict(some.select("ecn_arrived", "packets").iter_rows())
+            if not sent and packets.keys() == {0}:
+                continue
+            counts = (text.count(packets.get(field, 0)) for field in _ECN)
+            named = text.ABSENT if sent is None else _ECN[int(str(sent))]
+            rows.append((name, str(node), named, *counts))
+    if not rows:
+        return None
+    left = ("flow or ping", "at", "sent as")
+    columns = (*(Column(name, "left") for name in left), *map(Column, _ECN.values()))
+    note = "Packets by the ECN field with which they arrived. A flow of TCP sends several fields."
+    return Table("ECN", columns, tuple(rows), note)
+
+
+_ECN: Final = {0: "Not-ECT", 2: "ECT(0)", 1: "ECT(1)", 3: "CE"}
+"""The names of ECN fields (RFC 3168)."""
+
+
 def hop_tables(dataset: Dataset) -> list[Table]:
     """Return the hops of each ping of several nodes, one table per ping."""
     tables = []

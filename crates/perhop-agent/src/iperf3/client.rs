@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use perhop_core::TrafficClass;
 use perhop_socket::{Epoll, Event, Interest, Nanos, Socket, monotonic, sleep_until};
 use perhop_traffic::Allowance;
 use serde::Serialize;
@@ -72,8 +73,8 @@ pub struct StreamOutcome {
     pub counts: Counts,
     /// Intervals of a second at this end.
     pub intervals: Vec<Interval>,
-    /// For received UDP: packets by DSCP.
-    pub dscp_arrived: Option<Vec<(u8, u64)>>,
+    /// For received UDP: packets by DSCP and ECN field.
+    pub arrived: Option<Vec<(TrafficClass, u64)>>,
     /// Result of the server; values that it cannot measure are absent.
     pub server: Option<StreamResult>,
 }
@@ -310,14 +311,12 @@ impl Client {
             let told = of(stream.id);
             let sent = told.and_then(|told| told.packets).filter(|_| self.plan.udp);
             let counts = stream.counts(sent);
-            let arrived = |dscps: [u64; 64]| {
-                (0_u8..).zip(dscps).filter(|(_, packets)| *packets > 0).collect()
-            };
+            let arrived = stream.meter.as_ref().map(|meter| meter.arrived().counts().collect());
             StreamOutcome {
                 sent: stream.sends,
                 counts,
                 intervals: stream.intervals(counts.lost),
-                dscp_arrived: stream.meter.as_ref().map(|meter| arrived(meter.dscps)),
+                arrived,
                 server: told.cloned(),
             }
         });

@@ -1,6 +1,6 @@
 //! Measurement of a stream of iperf3 datagrams at its receiver.
 
-use perhop_core::{Dscp, Duration, Ecn};
+use perhop_core::{Duration, Ecn, TrafficClass};
 use perhop_measure::DatagramMeter;
 use perhop_socket::{Control, Nanos, monotonic, realtime};
 
@@ -13,6 +13,29 @@ const MAX_SEQUENCE: u64 = 1 << 48;
 /// none is negative.
 const BIAS: i64 = 1 << 40;
 
+/// Packets by octet of the DSCP and the ECN field on arrival.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrived([u64; 256]);
+
+impl Default for Arrived {
+    fn default() -> Self {
+        Self([0; 256])
+    }
+}
+
+impl Arrived {
+    /// Counts packets with a traffic class.
+    pub fn add(&mut self, class: u8, packets: u64) {
+        self.0[usize::from(class)] += packets;
+    }
+
+    /// Returns the traffic classes that occurred, in rising order, with the numbers of packets.
+    pub fn counts(&self) -> impl Iterator<Item = (TrafficClass, u64)> {
+        let counts = (0..=u8::MAX).zip(self.0).filter(|(_, packets)| *packets > 0);
+        counts.map(|(class, packets)| (TrafficClass::from_octet(class), packets))
+    }
+}
+
 /// Meter of a stream of datagrams at its receiver.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -22,8 +45,7 @@ pub(crate) struct Meter {
     next: u64,
     pub malformed: u64,
     marked: u64,
-    pub dscps: [u64; Dscp::COUNT],
-    pub ecns: [u64; 4],
+    arrived: Arrived,
     /// The difference between the clocks of both ends and the delay of the first datagram, in ns.
     first: Option<i64>,
     /// The least difference.
@@ -89,8 +111,7 @@ impl Meter {
             next: 0,
             malformed: 0,
             marked: 0,
-            dscps: [0; Dscp::COUNT],
-            ecns: [0; 4],
+            arrived: Arrived::default(),
             first: None,
             least: i64::MAX,
             delays: Delays::default(),
@@ -113,8 +134,7 @@ impl Meter {
             self.malformed += 1;
             return;
         };
-        self.dscps[usize::from(class >> 2)] += 1;
-        self.ecns[usize::from(class & 3)] += 1;
+        self.arrived.add(class, 1);
         // Both fit: microseconds of 32-bit seconds, and a clock that began when the host did.
         let delay = arrived as i64 - (header.sent * 1_000) as i64;
         let first = *self.first.get_or_insert(delay);
@@ -142,6 +162,11 @@ impl Meter {
             marked: Some(self.marked),
             retransmits: None,
         }
+    }
+
+    /// Returns the packets by DSCP and ECN field.
+    pub fn arrived(&self) -> &Arrived {
+        &self.arrived
     }
 
     /// Returns the highest sequence number that has arrived.
@@ -187,7 +212,9 @@ mod tests {
         assert_eq!((counts.packets, counts.lost), (5, Some(2)), "4 and 6");
         assert_eq!((counts.reordered, counts.duplicates), (Some(1), Some(1)));
         assert_eq!(meter.counts(Some(10)).lost, Some(5), "4, 6, 8, 9 and 10");
-        assert_eq!((meter.dscps[46], meter.ecns[3], counts.marked), (6, 6, Some(5)));
+        let arrived: Vec<_> = meter.arrived().counts().collect();
+        assert_eq!(arrived, [(TrafficClass::from_octet(0xbb), 6)]);
+        assert_eq!(counts.marked, Some(5));
     }
 
     #[test]

@@ -26,17 +26,17 @@ pub(crate) fn text(client: SocketAddr, streams: &[Stream], results: &[StreamResu
             let counts = stream.counts(result.packets);
             let _ = write!(
                 text,
-                "  jitter {:.3} ms  lost {}/{}  reordered {}  duplicates {}  DSCP",
+                "  jitter {:.3} ms  lost {}/{}  reordered {}  duplicates {}  DSCP and ECN",
                 result.jitter * 1e3,
                 counts.lost.unwrap_or(0),
                 counts.packets + counts.lost.unwrap_or(0),
                 counts.reordered.unwrap_or(0),
                 counts.duplicates.unwrap_or(0),
             );
-            for (dscp, packets) in meter.dscps.iter().enumerate().filter(|each| *each.1 > 0) {
-                let _ = write!(text, " {dscp}:{packets}");
+            for (class, packets) in meter.arrived().counts() {
+                let (dscp, ecn) = (class.dscp().name(), class.ecn());
+                let _ = write!(text, "  {dscp} {ecn:?}: {packets}");
             }
-            let _ = write!(text, "  CE {}", meter.ecns[3]);
         }
         text.push('\n');
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::message::{Parameters, StreamResult};
 
 /// Version of the format of records, which increases when keys change.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Measurements of a test at the server. Times are in seconds from the start of the test; sizes are
 /// bytes of payload. A null number was not measured.
@@ -55,11 +55,9 @@ pub struct StreamRecord {
     pub client: String,
     /// DSCP that the client requested.
     pub dscp_sent: u8,
-    /// For received packets: number of packets by DSCP on arrival. Null if not observed.
-    pub dscp_arrived: Option<Vec<(u8, u64)>>,
-    /// For received packets: number of packets by ECN field on arrival: not-ECT, ECT(1), ECT(0),
-    /// CE.
-    pub ecn_arrived: Option<[u64; 4]>,
+    /// For received packets: DSCP, ECN field (0: Not-ECT, 1: ECT(1), 2: ECT(0), 3: CE) and number
+    /// of packets that arrived with them. Null if not observed.
+    pub arrived: Option<Vec<(u8, u8, u64)>>,
     /// Sums over the intervals.
     pub total: Counts,
     /// For received UDP: malformed datagrams, which no other counter includes.

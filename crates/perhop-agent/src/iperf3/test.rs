@@ -489,17 +489,16 @@ impl Test<'_> {
             let total = stream.counts(sent);
             let intervals = stream.intervals(total.lost);
             let meter = stream.meter.as_ref();
-            let arrived = |meter: &super::meter::Meter| {
-                let counts = (0_u8..).zip(meter.dscps);
-                counts.filter(|(_, packets)| *packets > 0).collect()
-            };
+            let arrived = meter.map(|meter| {
+                let counts = meter.arrived().counts();
+                counts.map(|(class, packets)| (class.dscp().get(), class.ecn() as u8, packets))
+            });
             StreamRecord {
                 id: stream.id,
                 received: !stream.sends,
                 client: stream.peer.to_string(),
                 dscp_sent: plan.tos >> 2,
-                dscp_arrived: meter.map(|meter| arrived(meter)),
-                ecn_arrived: meter.map(|meter| meter.ecns),
+                arrived: arrived.map(Iterator::collect),
                 total,
                 malformed: meter.map(|meter| meter.malformed),
                 delay_minimum_s: meter

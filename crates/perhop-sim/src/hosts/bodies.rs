@@ -1,6 +1,6 @@
 //! Bodies of packets of modelled hosts.
 
-use perhop_core::{Dscp, Header, Time, prefetch};
+use perhop_core::{Header, Time, TrafficClass, prefetch};
 use perhop_net::IcmpError;
 use perhop_tcp::{Flags, Segment, Seq};
 
@@ -25,10 +25,10 @@ pub(crate) enum Message {
     EchoRequest {
         sequence: u32,
     },
-    /// Reply to a request that arrived with this DSCP.
+    /// Reply to a request that arrived with this DSCP and ECN field.
     EchoReply {
         sequence: u32,
-        arrived: Dscp,
+        arrived: TrafficClass,
     },
     /// A datagram to a port on which no process listens.
     Probe {
@@ -123,7 +123,7 @@ pub(super) enum Stored {
     },
     EchoReply {
         sequence: u32,
-        arrived: Dscp,
+        arrived: TrafficClass,
     },
     Probe {
         sequence: u32,
@@ -385,7 +385,10 @@ mod tests {
         match random.up_to(5) {
             0 => Message::Datagram { sequence: number },
             1 => Message::EchoRequest { sequence: number as u32 },
-            2 => Message::EchoReply { sequence: number as u32, arrived: Dscp::EF },
+            2 => Message::EchoReply {
+                sequence: number as u32,
+                arrived: TrafficClass::from_octet(0xb8),
+            },
             3 => Message::Tcp(segment),
             4 => Message::Tcp(Segment {
                 payload: 9,

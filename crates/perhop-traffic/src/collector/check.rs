@@ -1,7 +1,7 @@
 //! Checks of readings. Those of other hosts are not trusted: a reading that contradicts the job is
 //! refused.
 
-use perhop_core::{Dscp, NodeId};
+use perhop_core::{NodeId, TrafficClass};
 use perhop_measure::{OrderCounts, Samples};
 
 use super::Collector;
@@ -54,7 +54,7 @@ impl Collector {
                 }
             };
             check_streams((flow.udp, flow.streams.len()), (udp, streams))?;
-            dscps(source.dscps.as_deref())?;
+            classes(source.arrived.as_deref())?;
         }
         for destination in &readings.destinations {
             let flow = flow(destination.flow, 0)?;
@@ -78,7 +78,7 @@ impl Collector {
                 }
             };
             check_streams((flow.udp, flow.streams.len()), (udp, streams))?;
-            dscps(destination.dscps.as_deref())?;
+            classes(destination.arrived.as_deref())?;
             let displacements = destination.displacements.as_deref().unwrap_or_default();
             list(displacements.len())?;
             counts(displacements.as_flattened().iter().copied())?;
@@ -130,7 +130,7 @@ fn counts(all: impl IntoIterator<Item = u64>) -> Result<(), String> {
     }
 }
 
-fn dscps(all: Option<&[(Dscp, u64)]>) -> Result<(), String> {
+fn classes(all: Option<&[(TrafficClass, u64)]>) -> Result<(), String> {
     let all = all.unwrap_or_default();
     list(all.len())?;
     counts(all.iter().map(|(_, packets)| *packets))

@@ -1,4 +1,4 @@
-use perhop_core::{Dscp, Duration, Time};
+use perhop_core::{Dscp, Duration, Time, TrafficClass};
 use perhop_measure::{Column, Histogram, Samples};
 use serde_json::json;
 
@@ -56,13 +56,13 @@ fn readings(mark: u32) -> [Readings; 2] {
             SourceReading {
                 flow: 0,
                 streams: SenderReadings::Tcp(vec![sender]),
-                dscps: Some(vec![(Dscp::AF11, 50)]),
+                arrived: Some(vec![(TrafficClass::new(Dscp::AF11), 50)]),
                 srtts: delays.clone(),
             },
             SourceReading {
                 flow: 1,
                 streams: SenderReadings::Udp(vec![sent.clone(), sent]),
-                dscps: Some(vec![]),
+                arrived: Some(vec![]),
                 srtts: Histogram::default(),
             },
         ],
@@ -89,7 +89,10 @@ fn readings(mark: u32) -> [Readings; 2] {
             DestinationReading {
                 flow: 0,
                 streams: ReceiverReadings::Tcp(vec![connection]),
-                dscps: Some(vec![(Dscp::CS1, 3), (Dscp::AF11, 97)]),
+                arrived: Some(vec![
+                    (TrafficClass::from_octet(0x23), 3),
+                    (TrafficClass::new(Dscp::AF11), 97),
+                ]),
                 delays: Histogram::default(),
                 displacements: None,
                 offset_bound: None,
@@ -97,13 +100,16 @@ fn readings(mark: u32) -> [Readings; 2] {
             DestinationReading {
                 flow: 1,
                 streams: ReceiverReadings::Udp(vec![stream; 2]),
-                dscps: Some(vec![(Dscp::AF11, 140)]),
+                arrived: Some(vec![(TrafficClass::new(Dscp::AF11), 140)]),
                 delays,
                 displacements: Some(vec![[0, 140 * n]]),
                 offset_bound: Some(n),
             },
         ],
-        pings: vec![PingReading { arrived: vec![(2 * mark, Dscp::CS1)], ..PingReading::default() }],
+        pings: vec![PingReading {
+            arrived: vec![(2 * mark, TrafficClass::from_octet(0x22))],
+            ..PingReading::default()
+        }],
         ..both
     };
     [source, destination]
@@ -139,6 +145,8 @@ fn readings_of_both_ends_make_rows_in_whatever_order_they_come() {
     // 110 were sent long before the second mark, and 140 have arrived.
     assert_eq!(integers(&expected, "intervals", "lost"), [4, 0, 0, 4, 0, 0]);
     assert_eq!(integers(&expected, "codepoints", "packets"), [3, 97, 50, 140, 3, 97, 50, 140]);
+    assert_eq!(integers(&expected, "codepoints", "dscp_arrived")[..4], [8, 10, 10, 10]);
+    assert_eq!(integers(&expected, "codepoints", "ecn_arrived")[..4], [3, 0, 0, 0]);
     assert_eq!(integers(&expected, "delays", "samples"), [1, 1]);
     assert_eq!(integers(&expected, "pings", "sequence"), [0, 1, 2, 3]);
     assert_eq!(expected.windows(), [60_000, 0]);
@@ -184,7 +192,7 @@ fn what_a_host_may_not_look_at_is_null() {
     let mut collector = Collector::new(&job()).unwrap();
     let [source, mut destination] = readings(0);
     let first = &mut destination.destinations[0];
-    first.dscps = None;
+    first.arrived = None;
     let ReceiverReadings::Tcp(streams) = &mut first.streams else { panic!("it is TCP") };
     streams[0].marked = None;
     destination.missing = vec!["b: no rights".to_owned()];
@@ -225,7 +233,7 @@ fn readings_that_contradict_the_job_are_refused() {
     other.pings[0].sent = vec![(Time::ZERO, 64); 5];
     refused("a", &other, "4 requests at most");
     let mut other = destination.clone();
-    other.pings[0].arrived = vec![(4, Dscp::DEFAULT)];
+    other.pings[0].arrived = vec![(4, TrafficClass::default())];
     refused("b", &other, "4 requests at most");
     let mut other = destination.clone();
     other.pings[0].sent = vec![(Time::ZERO, 64)];

@@ -1,5 +1,6 @@
 use std::net::Ipv6Addr;
 
+use perhop_core::Dscp;
 use perhop_fuzz::fuzz;
 use perhop_wire::{Ipv6Repr, checksum, sum_of_words};
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ fn numbered() -> Numbered {
     Numbered {
         from: (Ipv4Addr::new(192, 0, 2, 1), 49_152),
         to: (Ipv4Addr::new(192, 0, 2, 9), 33_434),
-        traffic_class: TrafficClass::new(Dscp::new(46).unwrap()),
+        traffic_class: TrafficClass::new(Dscp::EF),
         ttl: 3,
         number: 0x1234,
         size: 32,
@@ -32,7 +33,7 @@ fn an_error_names_the_datagram_by_its_first_eight_bytes() {
     let expected = Message::Error {
         error: IcmpError::TimeExceeded,
         probe: Probe::Datagram { source_port: 49_152, destination_port: 33_434, number: 0x1234 },
-        dscp: Dscp::new(46).unwrap(),
+        class: TrafficClass::new(Dscp::EF),
         destination: Ipv4Addr::new(192, 0, 2, 9).into(),
     };
     assert_eq!(message(&error(icmpv4::TIME_EXCEEDED, 0, &packet, 28)), Some(expected));
@@ -87,7 +88,7 @@ fn an_error_over_ipv6_names_an_echo() {
     let expected = Message::Error {
         error: IcmpError::NetUnreachable,
         probe: Probe::Echo { identifier: 1, sequence: 2 },
-        dscp: Dscp::new(46).unwrap(),
+        class: TrafficClass::new(Dscp::EF),
         destination: Ipv6Addr::LOCALHOST.into(),
     };
     assert_eq!(message_6(&error(icmpv6::UNREACHABLE, 0, &packet, 99)), Some(expected));

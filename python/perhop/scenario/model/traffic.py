@@ -174,6 +174,9 @@ class Ping(Model):
     dscp: Dscp = 0
     """The DSCP of requests and replies."""
 
+    ecn: Literal["ect0", "ect1"] | None = None
+    """The ECN field of requests (RFC 3168); a reply is sent with that of its request on arrival."""
+
     every: PositiveDuration = SECOND
     """The time between two requests of the same `ttl`."""
 

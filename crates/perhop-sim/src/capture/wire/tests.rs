@@ -219,7 +219,7 @@ proptest! {
     ) {
         let header = header(Protocol::Icmp, 28 + payload, class);
         let message = match reply {
-            true => Message::EchoReply { sequence, arrived: Dscp::DEFAULT },
+            true => Message::EchoReply { sequence, arrived: TrafficClass::default() },
             false => Message::EchoRequest { sequence },
         };
         let echo = opened(&written(&header, message, None), &header, 1);
@@ -257,7 +257,7 @@ proptest! {
             }
             _ => {
                 let header = header(Protocol::Icmp, 28 + payload, class);
-                let message = Message::EchoReply { sequence, arrived: Dscp::DEFAULT };
+                let message = Message::EchoReply { sequence, arrived: TrafficClass::default() };
                 (message, Kind::EchoReply, header, sequence)
             }
         };
