@@ -42,6 +42,19 @@ test-fast: target/tested .venv/current ## Run what takes less than half a second
 
 TIME ?= 3600
 
+CASES ?= 10000000
+
+.PHONY: fuzz-protocols
+fuzz-protocols: ## Give CASES=10000000 damaged inputs to each parser of packets and of the agent; prints memory
+	@# Slow targets try a fifth of the inputs (`fuzz_slow`).
+	PERHOP_FUZZ_CASES=$$((5 * $(CASES))) PERHOP_FUZZ_MEMORY=4096 nice $(CARGO) test --release --quiet \
+		-p perhop-agent --lib -- --nocapture --test-threads=1 $(SLOW_TARGETS)
+	PERHOP_FUZZ_CASES=$(CASES) PERHOP_FUZZ_MEMORY=4096 nice $(CARGO) test --release --quiet \
+		-p perhop-agent -p perhop-wire -p perhop-traffic -p perhop-socket fuzz_ \
+		-- --nocapture --test-threads=1 $(addprefix --skip ,$(SLOW_TARGETS))
+
+SLOW_TARGETS := fuzz_requests fuzz_replies fuzz_iperf3_messages
+
 .PHONY: fuzz
 fuzz: .venv/built ## Try random scenarios and damaged input for TIME=3600 s; findings in runs/fuzz
 	CARGO=$(CARGO) PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)

@@ -3,10 +3,14 @@
 //!
 //! Tests try a fixed number of inputs, the same ones every time. `make fuzz` sets
 //! `PERHOP_FUZZ_CASES` and `PERHOP_FUZZ_SEED` to try others, and more.
+//!
+//! `PERHOP_FUZZ_MEMORY` is the greatest growth of the process's memory in KiB, from the first tenth
+//! of a target's inputs to the last: `make fuzz-protocols` sets it, and runs one target at a time.
 
 mod mutation;
 
 use std::env;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use mutation::Mutation;
@@ -48,7 +52,11 @@ fn run(target: &str, slow: u64, seeds: &[Vec<u8>], check: impl Fn(&[u8]) -> bool
         assert!(check(bytes), "{target}: seed {number} is refused");
     }
     let mut pool = seeds.to_vec();
-    for _ in 0..cases {
+    let (limit, mut before) = (number("PERHOP_FUZZ_MEMORY"), None);
+    for case in 0..cases {
+        if case == cases / 10 {
+            before = resident();
+        }
         let input = mutation.damaged(&pool);
         match catch_unwind(AssertUnwindSafe(|| check(&input))) {
             Ok(false) => {}
@@ -62,5 +70,44 @@ fn run(target: &str, slow: u64, seeds: &[Vec<u8>], check: impl Fn(&[u8]) -> bool
                 resume_unwind(panic);
             }
         }
+    }
+    if let (Some(before), Some(after)) = (before, resident()) {
+        report(target, cases, (before, after), limit);
+    }
+}
+
+/// Returns the memory of this process in KiB: the pages that are in memory (proc(5)). `None` where
+/// the system does not have it.
+fn resident() -> Option<u64> {
+    let pages = fs::read_to_string("/proc/self/statm").ok()?;
+    pages.split_whitespace().nth(1)?.parse::<u64>().ok().map(|pages| pages * 4)
+}
+
+/// Prints the memory of a target after the first tenth of its inputs and after all.
+///
+/// # Panics
+/// If it has grown by more than `limit`.
+fn report(target: &str, cases: u64, (before, after): (u64, u64), limit: Option<u64>) {
+    let Some(limit) = limit else { return };
+    println!(
+        "{target}: {cases} inputs, {before} KiB after a tenth of them, {after} KiB at the end"
+    );
+    let grown = after.saturating_sub(before);
+    assert!(grown <= limit, "{target}: memory has grown by {grown} KiB; expected at most {limit}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_grows_is_found() {
+        let before = resident().unwrap();
+        let kept = vec![1_u8; 64 << 20];
+        let after = resident().unwrap();
+        report("kept", 10, (before, before + 5), Some(5));
+        let found = catch_unwind(|| report("leak", 10, (before, after), Some(1 << 14)));
+        assert!(found.is_err(), "{before} {after}");
+        drop(kept);
     }
 }
