@@ -183,14 +183,13 @@ impl StampReply {
     /// Reads the values of a packet; `None` if it is too short: TWAMP Light's may end with the TTL.
     pub fn parse(mode: StampMode, bytes: &[u8]) -> Option<Self> {
         let at = mode.layout();
-        if mode == StampMode::Authenticated && bytes.len() < mode.length() {
-            return None;
-        }
+        // The first fields are where those of a request are.
+        let StampRequest { sequence, timestamp, error, ssid } = StampRequest::parse(mode, bytes)?;
         Some(Self {
-            sequence: u32::from_be_bytes(field(bytes, 0)?),
-            timestamp: u64::from_be_bytes(field(bytes, at.timestamp)?),
-            error: StampError::from_bits(u16::from_be_bytes(field(bytes, at.error)?)),
-            ssid: u16::from_be_bytes(field(bytes, at.ssid)?),
+            sequence,
+            timestamp,
+            error,
+            ssid,
             received: u64::from_be_bytes(field(bytes, at.received)?),
             sender_sequence: u32::from_be_bytes(field(bytes, at.sender_sequence)?),
             sender_timestamp: u64::from_be_bytes(field(bytes, at.sender_timestamp)?),
@@ -201,11 +200,9 @@ impl StampReply {
 
     /// Returns the packet without TLVs; the HMAC is zero.
     pub fn emit(&self, mode: StampMode) -> Vec<u8> {
-        let (at, mut bytes) = (mode.layout(), vec![0; mode.length()]);
-        put(&mut bytes, 0, &self.sequence.to_be_bytes());
-        put(&mut bytes, at.timestamp, &self.timestamp.to_be_bytes());
-        put(&mut bytes, at.error, &self.error.bits().to_be_bytes());
-        put(&mut bytes, at.ssid, &self.ssid.to_be_bytes());
+        let Self { sequence, timestamp, error, ssid, .. } = *self;
+        let mut bytes = StampRequest { sequence, timestamp, error, ssid }.emit(mode);
+        let at = mode.layout();
         put(&mut bytes, at.received, &self.received.to_be_bytes());
         put(&mut bytes, at.sender_sequence, &self.sender_sequence.to_be_bytes());
         put(&mut bytes, at.sender_timestamp, &self.sender_timestamp.to_be_bytes());
