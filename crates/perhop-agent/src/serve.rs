@@ -22,7 +22,7 @@ use crate::limits::{self, Limits};
 use crate::options::{Opt, Usage, wrong};
 use crate::path;
 use crate::session::{Refusal, Session, program_name};
-use crate::stamp::{self, CLOCK_DRIFT, CLOCK_OFFSET, Reflector, clock_options};
+use crate::stamp::{self, CLOCK_DRIFT, CLOCK_OFFSET, CLOCK_STATED, Reflector, clock_options};
 use crate::tls;
 
 /// Most connections that have not sent `hello`. A new one closes the oldest, so that silent
@@ -337,13 +337,32 @@ fn exchange(
     Ok(channel.flush()?)
 }
 
+/// Programs that synchronise the real-time clock, by their names in the kernel, which have at most
+/// 15 bytes: those of NTP, and that of PTP.
+const CLOCK_PROGRAMS: [&str; 5] = ["chronyd", "ntpd", "systemd-timesyn", "phc2sys", "openntpd"];
+
+/// Returns the program that synchronises the real-time clock, if it runs in this PID namespace.
+fn clock_program() -> Option<String> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let names = processes.filter_map(|entry| {
+        let id = entry.file_name().into_string().ok()?.parse::<u32>().ok()?;
+        std::fs::read_to_string(format!("/proc/{id}/comm")).ok()
+    });
+    let mut known = names.filter(|name| CLOCK_PROGRAMS.contains(&name.trim()));
+    known.next().map(|name| name.trim().to_owned())
+}
+
 /// Returns facts about the agent and its host.
 fn host() -> HostFacts {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let quality = clock_quality();
-    let clock = match quality.synchronized {
-        true => format!("synchronised, within {} ms of UTC", quality.error as f64 / 1e6),
-        false => "not synchronised".into(),
+    let by = clock_program().map_or(String::new(), |program| format!(" by {program}"));
+    let clock = match (quality.synchronized, quality.error) {
+        (true, Some(error)) => {
+            format!("synchronised{by}, which states an error of at most {} ms", error as f64 / 1e6)
+        }
+        (true, None) => format!("synchronised{by}, which states no bound of the error"),
+        (false, _) => "not synchronised".into(),
     };
     HostFacts { program: program_name(), kernel: kernel.trim().to_owned(), clock }
 }
@@ -375,6 +394,7 @@ const USAGE: Usage = Usage {
         },
         CLOCK_OFFSET,
         CLOCK_DRIFT,
+        CLOCK_STATED,
         Opt {
             name: "--iperf3",
             value: "ADDRESS:PORT",

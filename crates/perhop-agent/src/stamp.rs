@@ -8,6 +8,7 @@ mod command;
 mod key;
 mod limits;
 mod packet;
+mod pair;
 mod peer;
 mod reflector;
 mod sender;
@@ -15,8 +16,11 @@ mod sessions;
 mod summary;
 mod text;
 
-pub(crate) use command::{CLOCK_DRIFT, CLOCK_OFFSET, clock_options, command, reflectors};
+pub(crate) use command::{
+    CLOCK_DRIFT, CLOCK_OFFSET, CLOCK_STATED, clock_options, command, reflectors,
+};
 pub use key::{Key, KeyFileError};
+pub use pair::{ClockPair, StatedErrors};
 pub use peer::PeerClock;
 pub use reflector::{Counts, Reflector, ReflectorSettings};
 pub use sender::{Answer, Sender, SenderSettings};

@@ -26,8 +26,10 @@
 //!   than the middle of all slopes, it is that. Between the envelopes the estimate is the middle:
 //!   the offset if the shortest delays of both directions are equal.
 //!
-//! No exchange of packets shows how the shortest round trip is divided between the directions. The
-//! bound is therefore never below half of it.
+//! No exchange of packets shows how the shortest round trip is divided between the directions. From
+//! exchanges alone, the bound is therefore never below half of it. If both hosts state an error of
+//! their clock against UTC, the sum of both errors bounds the offset, too, and the estimate uses
+//! the intersection ([`ClockEstimator::add_stated`]).
 
 /// An exchange of packets between A and B, in nanoseconds of the clock of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +73,13 @@ pub struct ClockEstimate {
     pub offset: i64,
     /// Growth of the offset, in ppb.
     pub rate_ppb: f64,
-    /// Largest error of `offset`, in nanoseconds: at least half of the shortest round trip.
+    /// Largest error of `offset`, in nanoseconds: at least half of the shortest round trip, unless
+    /// the hosts state less.
     pub bound: u64,
     /// Largest error of `rate_ppb`, in ppb.
     pub rate_bound: f64,
-    /// Sum of the shortest delays of both directions, in nanoseconds.
+    /// Sum of the shortest delays of both directions, in nanoseconds; less if the hosts state an
+    /// error.
     pub round_trip: u64,
     /// Assumed change of the rate, in ppb per second.
     wander: f64,
@@ -138,6 +142,21 @@ impl ClockEstimator {
             self.forward.add(Point { at: sent, bound: difference(received, sent) }, wander);
             self.backward.add(Point { at: returned, bound: difference(returned, replied) }, wander);
         }
+    }
+
+    /// Adds a bound that the hosts state: at the instant `at` of A's clock, B's clock is within
+    /// `error` nanoseconds of it, for instance because both are synchronised with UTC. Returns
+    /// false, and ignores the bound, if it contradicts the exchanges or there are none.
+    pub fn add_stated(&mut self, at: u64, error: u64) -> bool {
+        let mut with = self.clone();
+        let point = Point { at, bound: i64::try_from(error).unwrap_or(i64::MAX) };
+        with.forward.add(point, self.model.wander);
+        with.backward.add(point, self.model.wander);
+        let agrees = with.lines(at).is_some();
+        if agrees {
+            *self = with;
+        }
+        agrees
     }
 
     /// Returns the number of detected settings of a clock.

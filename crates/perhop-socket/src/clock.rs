@@ -30,39 +30,75 @@ pub fn realtime() -> Nanos {
     with_clock_error(read(ClockId::CLOCK_REALTIME))
 }
 
-/// Simulated error of the real-time clock: the instant at which it began, the offset in nanoseconds
-/// at that instant, and the drift in ppb.
-static CLOCK_ERROR: OnceLock<(Nanos, i64, i64)> = OnceLock::new();
+/// Simulated error of the real-time clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SimulatedClock {
+    /// Offset at the start of the simulation, in nanoseconds.
+    pub offset: i64,
+    /// Drift from then on, in ppb.
+    pub rate: i64,
+    /// Maximum error that a simulated program states for the clock, in nanoseconds; `None` for a
+    /// clock that is not synchronised.
+    pub stated: Option<Nanos>,
+}
+
+/// Instant at which the simulation began, and the simulated error.
+static CLOCK_ERROR: OnceLock<(Nanos, SimulatedClock)> = OnceLock::new();
 
 /// Simulates an error of the real-time clock and of the kernel's time stamps in this process, for
-/// tests of clock estimation: an offset in nanoseconds, and a drift in ppb from now on. Only the
-/// first call in a process has an effect.
-pub fn simulate_clock_error(offset: i64, rate: i64) {
-    let _ = CLOCK_ERROR.set((read(ClockId::CLOCK_REALTIME), offset, rate));
+/// tests of clock estimation. Only the first call in a process has an effect.
+pub fn simulate_clock_error(simulated: SimulatedClock) {
+    let _ = CLOCK_ERROR.set((read(ClockId::CLOCK_REALTIME), simulated));
 }
 
 /// Adds the simulated error to a time of the real-time clock.
 pub(crate) fn with_clock_error(at: Nanos) -> Nanos {
-    let Some(&(since, offset, rate)) = CLOCK_ERROR.get() else { return at };
+    let Some(&(since, SimulatedClock { offset, rate, .. })) = CLOCK_ERROR.get() else { return at };
     let age = i128::from(at) - i128::from(since);
     let drift = (age * i128::from(rate) / i128::from(PER_SECOND)) as i64;
     at.wrapping_add_signed(offset).wrapping_add_signed(drift)
 }
 
 /// State of the real-time clock (adjtimex(2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockQuality {
     /// True if a program keeps it synchronised with UTC.
     pub synchronized: bool,
-    /// Maximum error in nanoseconds.
-    pub error: Nanos,
+    /// Maximum error in nanoseconds, if that program states one.
+    pub error: Option<Nanos>,
+}
+
+impl ClockQuality {
+    /// Error of a clock for which no program states one: what Linux assumes after its start
+    /// (`NTP_PHASE_LIMIT`).
+    pub const UNKNOWN_ERROR: Nanos = 16 * PER_SECOND;
+
+    /// Interprets the maximum and the estimated error of the kernel, in microseconds.
+    ///
+    /// chronyd and ntpd set the maximum error to the root distance, which bounds the error if the
+    /// servers are right (RFC 5905, section 11.1), and the estimated error, too. The kernel adds
+    /// 500 ppm of the time since then. systemd-timesyncd sets both to zero; phc2sys sets the
+    /// maximum error to zero and leaves the estimated one at its initial value. Neither is a bound.
+    fn of(synchronized: bool, [maximum, estimated]: [u64; 2]) -> Self {
+        let error = maximum.saturating_mul(1_000);
+        let stated = synchronized && (1..=maximum).contains(&estimated);
+        let error = Some(error).filter(|&error| stated && error < Self::UNKNOWN_ERROR);
+        Self { synchronized, error }
+    }
+
+    /// Returns the error in nanoseconds: [`Self::UNKNOWN_ERROR`] if no program states one.
+    pub fn error_or_unknown(&self) -> Nanos {
+        self.error.unwrap_or(Self::UNKNOWN_ERROR)
+    }
 }
 
 /// Returns the state of the real-time clock.
 pub fn clock_quality() -> ClockQuality {
-    let (synchronized, error) = raw::clock_status();
-    let synchronized = synchronized && CLOCK_ERROR.get().is_none();
-    ClockQuality { synchronized, error: error.saturating_mul(1_000) }
+    if let Some((_, SimulatedClock { stated, .. })) = CLOCK_ERROR.get() {
+        return ClockQuality { synchronized: stated.is_some(), error: *stated };
+    }
+    let (synchronized, errors) = raw::clock_status();
+    ClockQuality::of(synchronized, errors)
 }
 
 /// Sleeps until the monotonic clock reaches `at`, or a signal arrives.
@@ -103,14 +139,26 @@ mod tests {
     #[test]
     fn a_simulated_clock_error_is_set_once_and_drifts() {
         let before = realtime();
-        simulate_clock_error(-3_200_000_000, 50_000);
-        simulate_clock_error(7, 7);
+        let simulated = |offset, rate| SimulatedClock { offset, rate, stated: None };
+        simulate_clock_error(simulated(-3_200_000_000, 50_000));
+        simulate_clock_error(simulated(7, 7));
         let away = before - realtime();
         assert!((3_100_000_000..3_200_000_000).contains(&away), "{away}");
         let (since, ..) = *CLOCK_ERROR.get().unwrap();
         // After 100 s, 50 ppm are 5 ms.
         let later = since + 100 * PER_SECOND;
         assert_eq!(with_clock_error(later), later - 3_200_000_000 + 5_000_000);
-        assert!(!clock_quality().synchronized);
+        assert_eq!(clock_quality(), ClockQuality::default());
+    }
+
+    #[test]
+    fn an_error_counts_if_a_program_states_it() {
+        let error = |synchronized, errors| ClockQuality::of(synchronized, errors).error;
+        assert_eq!(error(true, [250, 40]), Some(250_000), "chronyd, ntpd");
+        assert_eq!(error(true, [250, 0]), None, "systemd-timesyncd, and the kernel's growth since");
+        assert_eq!(error(true, [400, 16_000_000]), None, "phc2sys");
+        assert_eq!(error(true, [16_000_000, 16_000_000]), None, "nobody yet");
+        assert_eq!(error(false, [250, 40]), None);
+        assert_eq!(ClockQuality::of(false, [9, 9]).error_or_unknown(), 16 * PER_SECOND);
     }
 }

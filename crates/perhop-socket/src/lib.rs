@@ -13,7 +13,7 @@ mod tcp_info;
 
 pub use batch::{Batch, Control, Datagram, Train};
 pub use clock::{
-    ClockQuality, Nanos, clock_quality, monotonic, realtime, reduce_wakeup_latency,
+    ClockQuality, Nanos, SimulatedClock, clock_quality, monotonic, realtime, reduce_wakeup_latency,
     simulate_clock_error, sleep_until, unlimit_files,
 };
 pub use epoll::{Epoll, Event, Interest};

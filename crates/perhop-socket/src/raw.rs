@@ -150,9 +150,9 @@ pub(crate) fn send_many(fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Resul
     done(unsafe { libc::sendmmsg(fd.as_raw_fd(), pointer, count, 0) })
 }
 
-/// Returns whether the real-time clock is synchronised, and its maximum error in microseconds
-/// (adjtimex(2)).
-pub(crate) fn clock_status() -> (bool, u64) {
+/// Returns whether the real-time clock is synchronised, and its maximum and its estimated error in
+/// microseconds (adjtimex(2)).
+pub(crate) fn clock_status() -> (bool, [u64; 2]) {
     // SAFETY: a timex has only numbers; with modes of zero the kernel only writes it.
     let (state, timex) = unsafe {
         let mut timex: libc::timex = mem::zeroed();
@@ -160,7 +160,8 @@ pub(crate) fn clock_status() -> (bool, u64) {
     };
     let synchronized =
         (0..libc::TIME_ERROR).contains(&state) && timex.status & libc::STA_UNSYNC == 0;
-    (synchronized, u64::try_from(timex.maxerror).unwrap_or(0))
+    let errors = [timex.maxerror, timex.esterror].map(|error| u64::try_from(error).unwrap_or(0));
+    (synchronized, errors)
 }
 
 /// `struct sched_attr` of sched_setattr(2), in its first version.

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use perhop_core::{Dscp, TrafficClass};
-use perhop_socket::{monotonic, reduce_wakeup_latency, simulate_clock_error, sleep_until};
+use perhop_socket::{
+    SimulatedClock, monotonic, reduce_wakeup_latency, simulate_clock_error, sleep_until,
+};
 use perhop_wire::{STAMP_PORT, StampFormat};
 
 use super::key::Key;
@@ -25,6 +27,13 @@ pub(crate) const CLOCK_OFFSET: Opt =
 /// Option for a simulated drift of this process's clock, likewise.
 pub(crate) const CLOCK_DRIFT: Opt =
     Opt { name: "--clock-drift", value: "PPM", help: "for tests: simulated drift of the clock" };
+
+/// Option for the error that the simulated clock's host states, likewise.
+pub(crate) const CLOCK_STATED: Opt = Opt {
+    name: "--clock-stated",
+    value: "TIME",
+    help: "for tests: simulated error that is stated for the clock",
+};
 
 const KEY: Opt = Opt {
     name: "--key",
@@ -47,6 +56,11 @@ const REFLECT: Usage = Usage {
         },
         KEY,
         PTP,
+        Opt {
+            name: "--answer-short",
+            value: "",
+            help: "answer shorter packets, too, with a base packet (RFC 8762, section 4.6)",
+        },
         Opt { name: "--stateless", value: "", help: "do not count the packets of sessions" },
         Opt {
             name: "--permit-dscp",
@@ -66,6 +80,7 @@ const REFLECT: Usage = Usage {
         Opt { name: "--max-sessions", value: "N", help: "simultaneous sessions (4096)" },
         CLOCK_OFFSET,
         CLOCK_DRIFT,
+        CLOCK_STATED,
     ],
 };
 
@@ -84,9 +99,13 @@ const SEND: Usage = Usage {
         KEY,
         PTP,
         Opt { name: "--wait", value: "TIME", help: "time limit of replies (2 s)" },
+        Opt { name: "--need-ssid", value: "", help: "ignore replies without the identifier" },
+        Opt { name: "--zero-padding", value: "", help: "pad with zeros, not with random bytes" },
+        Opt { name: "--trust-clock", value: "", help: "use the error that the reflector states" },
         Opt { name: "--json", value: "", help: "the summary as JSON" },
         CLOCK_OFFSET,
         CLOCK_DRIFT,
+        CLOCK_STATED,
     ],
 };
 
@@ -110,8 +129,8 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     result.err().unwrap_or(ExitCode::SUCCESS)
 }
 
-/// Reads [`CLOCK_OFFSET`] and [`CLOCK_DRIFT`], and simulates this error of the clock if they are
-/// given.
+/// Reads [`CLOCK_OFFSET`], [`CLOCK_DRIFT`] and [`CLOCK_STATED`], and simulates this error of the
+/// clock if they are given.
 ///
 /// # Errors
 /// The exit code of the process.
@@ -128,8 +147,12 @@ pub(crate) fn clock_options(arguments: &Arguments) -> Result<(), ExitCode> {
         let number = number.filter(|ppm| ppm.abs() <= 1e5);
         number.map(|ppm| (ppm * 1e3).round() as i64).ok_or("expected a drift such as 50ppm")
     })?;
-    if offset.is_some() || drift.is_some() {
-        simulate_clock_error(offset.unwrap_or(0), drift.unwrap_or(0));
+    let stated = arguments.value("--clock-stated", |text| {
+        duration(text).map(|error| u64::try_from(error.as_nanos()).unwrap_or(u64::MAX))
+    })?;
+    if offset.is_some() || drift.is_some() || stated.is_some() {
+        let (offset, rate) = (offset.unwrap_or(0), drift.unwrap_or(0));
+        simulate_clock_error(SimulatedClock { offset, rate, stated });
     }
     Ok(())
 }
@@ -169,6 +192,7 @@ fn reflect(arguments: &[String]) -> Result<(), ExitCode> {
         key: key(&arguments)?,
         format: format(&arguments),
         stateful: !arguments.has("--stateless"),
+        short: arguments.has("--answer-short"),
         permitted: if permitted.is_empty() { default.permitted } else { permitted },
         source_rate: number(&arguments, "--max-source-rate", default.source_rate)?,
         rate: number(&arguments, "--max-rate", default.rate)?,
@@ -233,6 +257,9 @@ fn send(arguments: &[String]) -> Result<(), ExitCode> {
         format: format(&arguments),
         class: TrafficClass::from_octet(marked.get() << 2 | ecn.unwrap_or(0)),
         reply_dscp: arguments.value("--reply-dscp", dscp)?.unwrap_or(marked),
+        needs_ssid: arguments.has("--need-ssid"),
+        zero_padding: arguments.has("--zero-padding"),
+        trusts_clock: arguments.has("--trust-clock"),
         extended: !arguments.has("--plain"),
         size: number(&arguments, "--size", 0)? as usize,
         timeout: arguments.value("--wait", duration)?.unwrap_or(Duration::from_secs(2)),

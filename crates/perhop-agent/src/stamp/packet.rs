@@ -41,6 +41,8 @@ pub(super) struct Reflection<'a> {
     pub permitted: &'a dyn Permits,
     /// Counters of the session, if the reflector keeps them.
     pub counters: Option<Counters>,
+    /// True if a reply is never shorter than the base packet, even if the request is.
+    pub short: bool,
 }
 
 /// Policy of the DSCPs that senders may request.
@@ -53,10 +55,15 @@ pub(super) fn mode(key: Option<&Key>) -> StampMode {
     key.map_or(StampMode::Unauthenticated, |_| StampMode::Authenticated)
 }
 
-/// Reads a request and checks its HMAC.
-pub(super) fn check(bytes: &[u8], key: Option<&Key>) -> Result<StampRequest, Refusal> {
+/// Returns the error estimate of a clock for packets.
+pub(super) fn stamp_error(quality: ClockQuality, format: StampFormat) -> StampError {
+    StampError::new(quality.error_or_unknown(), quality.synchronized, format)
+}
+
+/// Reads a request and checks its HMAC. `short` is true if a request may be shorter than its reply.
+pub(super) fn check(bytes: &[u8], key: Option<&Key>, short: bool) -> Result<StampRequest, Refusal> {
     let mode = mode(key);
-    let shortest = SHORTEST.max(mode.shortest());
+    let shortest = if short { mode.shortest() } else { SHORTEST.max(mode.shortest()) };
     let request = StampRequest::parse(mode, bytes).filter(|_| bytes.len() >= shortest);
     let request = request.ok_or(Refusal::Short)?;
     if !is_authentic(bytes, key) {
@@ -80,7 +87,8 @@ pub(super) fn authenticate(bytes: &mut [u8], key: Option<&Key>) {
     rest[..STAMP_HMAC].copy_from_slice(&key.tag(&[covered]));
 }
 
-/// Returns the reply to a packet that was checked, as long as the packet, and its traffic class.
+/// Returns the reply to a packet that was checked, as long as the packet (or the base packet, with
+/// [`Reflection::short`]), and its traffic class.
 /// `now` is called last.
 pub(super) fn reflect(
     bytes: &[u8],
@@ -94,7 +102,7 @@ pub(super) fn reflect(
     let mut reply = StampReply {
         sequence,
         timestamp: 0,
-        error: StampError::new(with.quality.error, with.quality.synchronized, with.format),
+        error: stamp_error(with.quality, with.format),
         ssid: request.ssid,
         received: with.format.bits(arrival.at),
         sender_sequence: request.sequence,
@@ -102,7 +110,7 @@ pub(super) fn reflect(
         sender_error: request.error,
         ttl: arrival.ttl,
     };
-    let base = mode.length().min(bytes.len());
+    let base = if with.short { mode.length() } else { mode.length().min(bytes.len()) };
     let (tlvs, class) = extensions(bytes, sequence, arrival, with);
     reply.timestamp = with.format.bits(now());
     let mut packet = reply.emit(mode);

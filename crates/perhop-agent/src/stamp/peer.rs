@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use perhop_measure::{ClockEstimate, ClockEstimator, ClockModel};
+use perhop_measure::ClockEstimate;
 use perhop_socket::{Nanos, monotonic, realtime, reduce_wakeup_latency};
 
+use super::pair::{ClockPair, StatedErrors};
 use super::sender::{Sender, SenderSettings};
 
 /// Number of packets at the beginning, and the time between them in nanoseconds.
@@ -29,13 +30,13 @@ pub struct PeerClock {
 #[derive(Debug)]
 struct Shared {
     stop: AtomicBool,
-    estimator: Mutex<ClockEstimator>,
+    clocks: Mutex<ClockPair>,
 }
 
 impl Shared {
-    fn with<T>(&self, act: impl FnOnce(&mut ClockEstimator) -> T) -> T {
-        // The estimator is valid even if another thread has panicked.
-        act(&mut self.estimator.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, act: impl FnOnce(&mut ClockPair) -> T) -> T {
+        // The estimate is valid even if another thread has panicked.
+        act(&mut self.clocks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -46,9 +47,9 @@ impl PeerClock {
     /// # Errors
     /// If a socket or thread cannot be created, or there is no route.
     pub fn start(peer: SocketAddr, settings: SenderSettings) -> io::Result<Self> {
+        let clocks = Mutex::new(ClockPair::new(settings.trusts_clock));
+        let shared = Arc::new(Shared { stop: AtomicBool::new(false), clocks });
         let mut sender = Sender::new(peer, settings)?;
-        let estimator = Mutex::new(ClockEstimator::new(ClockModel::default()));
-        let shared = Arc::new(Shared { stop: AtomicBool::new(false), estimator });
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("stamp-clock".into()).spawn(move || {
             reduce_wakeup_latency(false);
@@ -59,7 +60,7 @@ impl PeerClock {
                 next += if sender.sent() < BURST.0 { BURST.1 } else { EVERY };
                 let take = |answer: super::Answer| {
                     answered = true;
-                    of_thread.with(|estimator| estimator.add(answer.exchange));
+                    of_thread.with(|clocks| clocks.add(&answer));
                 };
                 if sender.receive(next, take).is_err()
                     || (!answered && sender.sent() >= MOST_UNANSWERED)
@@ -77,12 +78,17 @@ impl PeerClock {
     /// Returns the offset of the peer's clock from this host's real-time clock now; `None` before
     /// the first reply.
     pub fn estimate(&self) -> Option<ClockEstimate> {
-        self.shared.with(|estimator| estimator.at(realtime()))
+        self.shared.with(|clocks| clocks.at(realtime()))
+    }
+
+    /// Returns the use of the errors that both hosts state for their clocks.
+    pub fn stated(&self) -> StatedErrors {
+        self.shared.with(|clocks| clocks.stated())
     }
 
     /// Returns the number of times that a clock was set since the start.
     pub fn resets(&self) -> u64 {
-        self.shared.with(|estimator| estimator.resets())
+        self.shared.with(|clocks| clocks.resets())
     }
 }
 

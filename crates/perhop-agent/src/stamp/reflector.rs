@@ -29,6 +29,9 @@ pub struct ReflectorSettings {
     /// True if replies have their own sequence numbers, which shows the direction of losses
     /// (stateful reflector).
     pub stateful: bool,
+    /// True if packets that are shorter than the base packet are answered with a base packet (RFC
+    /// 8762, section 4.6), which amplifies them.
+    pub short: bool,
     /// DSCPs that a sender may request for replies; all by default.
     pub permitted: Vec<Dscp>,
     /// Maximum number of packets per second that are answered per source address.
@@ -45,6 +48,7 @@ impl Default for ReflectorSettings {
             key: None,
             format: StampFormat::Ntp,
             stateful: true,
+            short: false,
             permitted: Dscp::all().collect(),
             source_rate: 1_000,
             rate: 20_000,
@@ -217,7 +221,7 @@ impl Service {
         }
         let (bytes, control) = (datagram.bytes, datagram.control);
         let key = self.settings.key.as_ref();
-        let request = match check(bytes, key) {
+        let request = match check(bytes, key, self.settings.short) {
             Ok(request) => request,
             Err(Refusal::Short) => return Outcome::Short,
             Err(Refusal::Unauthenticated) => return Outcome::Unauthenticated,
@@ -241,6 +245,7 @@ impl Service {
             quality: self.quality,
             permitted: &self.settings.permitted,
             counters,
+            short: self.settings.short,
         };
         let (reply, class) = reflect(bytes, &request, arrival, &with, realtime);
         let own = control.to.filter(|own| !is_multicast(own));

@@ -9,7 +9,8 @@ use std::time::Duration;
 use perhop_core::{Dscp, TrafficClass};
 use perhop_measure::Exchange;
 use perhop_socket::{
-    Batch, Datagram, Epoll, Event, Interest, Nanos, Socket, clock_quality, monotonic, realtime,
+    Batch, ClockQuality, Datagram, Epoll, Event, Interest, Nanos, Socket, clock_quality, monotonic,
+    realtime,
 };
 use perhop_wire::{
     ClassOfService, DirectMeasurement, STAMP_HMAC, STAMP_TLV_HEADER, StampError, StampFormat,
@@ -18,7 +19,7 @@ use perhop_wire::{
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::key::Key;
-use super::packet::{authenticate, is_authentic, mode, usable};
+use super::packet::{authenticate, is_authentic, mode, stamp_error, usable};
 
 /// Settings of a session-sender.
 #[derive(Clone, Debug)]
@@ -31,6 +32,13 @@ pub struct SenderSettings {
     pub class: TrafficClass,
     /// Requested DSCP of replies.
     pub reply_dscp: Dscp,
+    /// True if replies without the session's identifier are ignored. A reflector that does not know
+    /// RFC 8972 returns zeros for it (section 3).
+    pub needs_ssid: bool,
+    /// True if padding has zeros instead of random bytes (RFC 8972, section 4.1).
+    pub zero_padding: bool,
+    /// True if the reflector is trusted to state the error of its clock.
+    pub trusts_clock: bool,
     /// True if packets have the TLVs Class of Service and Direct Measurement. Without TLVs they are
     /// packets of RFC 8762.
     pub extended: bool,
@@ -47,6 +55,9 @@ impl Default for SenderSettings {
             format: StampFormat::Ntp,
             class: TrafficClass::from_octet(0),
             reply_dscp: Dscp::DEFAULT,
+            needs_ssid: false,
+            zero_padding: false,
+            trusts_clock: false,
             extended: false,
             size: 0,
             timeout: Duration::from_secs(2),
@@ -65,6 +76,9 @@ pub struct Answer {
     pub exchange: Exchange,
     /// Error estimate of the reflector's clock.
     pub error: StampError,
+    /// Sum of the errors against UTC that both hosts state, in nanoseconds; `None` if one is not
+    /// synchronised, or states none.
+    pub stated_error: Option<u64>,
     /// TTL or hop limit that the packet arrived with.
     pub ttl_forward: u8,
     /// TTL or hop limit that the reply arrived with.
@@ -84,6 +98,8 @@ struct Waiting {
     timestamp: u64,
     sent: Nanos,
     until: Nanos,
+    /// Error of this host's clock, if one is stated.
+    error: Option<Nanos>,
 }
 
 /// Maximum number of outstanding packets.
@@ -158,7 +174,7 @@ impl Sender {
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
         let (quality, format) = (clock_quality(), self.settings.format);
-        let error = StampError::new(quality.error, quality.synchronized, format);
+        let error = stamp_error(quality, format);
         let mut request = StampRequest { sequence, timestamp: 0, error, ssid: self.ssid };
         let key = self.settings.key.as_ref();
         let tlvs = self.tlvs(sequence);
@@ -171,7 +187,8 @@ impl Sender {
         if self.waiting.len() == WAITING {
             self.waiting.pop_front();
         }
-        self.waiting.push_back(Waiting { sequence, timestamp: request.timestamp, sent, until });
+        let timestamp = request.timestamp;
+        self.waiting.push_back(Waiting { sequence, timestamp, sent, until, error: quality.error });
         self.socket.send(&packet).map(|_| ())
     }
 
@@ -191,7 +208,12 @@ impl Sender {
         }
         let length = mode(key).length() + tlvs.len();
         if let Some(missing) = self.settings.size.checked_sub(length + STAMP_TLV_HEADER) {
-            push_stamp_tlv(&mut tlvs, stamp_tlv::EXTRA_PADDING, &vec![0; missing]);
+            let mut padding = vec![0; missing];
+            if !self.settings.zero_padding {
+                // Without random bytes it stays zero, which is allowed, too.
+                let _ = SystemRandom::new().fill(&mut padding);
+            }
+            push_stamp_tlv(&mut tlvs, stamp_tlv::EXTRA_PADDING, &padding);
         }
         tlvs
     }
@@ -241,8 +263,7 @@ fn answer(
     let (bytes, control, key) = (datagram.bytes, datagram.control, settings.key.as_ref());
     let returned = control.stamp.unwrap_or_else(realtime);
     let reply = StampReply::parse(mode(key), bytes).filter(|_| is_authentic(bytes, key))?;
-    // A reflector that does not know RFC 8972 returns zeros for the identifier.
-    let known = [ssid, 0].contains(&reply.ssid);
+    let known = reply.ssid == ssid || (reply.ssid == 0 && !settings.needs_ssid);
     let place = waiting.iter().position(|sent| {
         known && sent.sequence == reply.sender_sequence && sent.timestamp == reply.sender_timestamp
     })?;
@@ -258,6 +279,9 @@ fn answer(
             _ => {}
         }
     }
+    let theirs = Some(reply.error.nanos())
+        .filter(|&error| reply.error.synchronized && error < ClockQuality::UNKNOWN_ERROR);
+    let stated_error = sent.error.zip(theirs).map(|(own, theirs)| own.saturating_add(theirs));
     let instant = |bits| reply.error.format.nanos(bits, sent.sent);
     Some(Answer {
         sequence: reply.sender_sequence,
@@ -269,6 +293,7 @@ fn answer(
             returned,
         },
         error: reply.error,
+        stated_error,
         ttl_forward: reply.ttl,
         ttl_backward: control.ttl,
         class_forward,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use perhop_measure::{ClockEstimate, ClockEstimator, ClockModel};
+use perhop_measure::ClockEstimate;
 use perhop_wire::StampError;
 use serde::Serialize;
 
+use super::pair::{ClockPair, StatedErrors};
 use super::sender::{Answer, SenderSettings};
 
 /// A distribution of delays, in nanoseconds. One-way delays may be below zero by the error of the
@@ -50,6 +51,8 @@ pub struct Clock {
     pub bound_ns: u64,
     /// Number of times that a clock was set during the session.
     pub resets: u64,
+    /// Use of the errors that both hosts state for their clocks.
+    pub stated: StatedErrors,
     /// True if the reflector reports that its clock is synchronised with UTC.
     pub reflector_synchronized: bool,
     /// Error of its clock against UTC as the reflector reports it, in nanoseconds.
@@ -110,14 +113,14 @@ const INSTANTS: usize = 64;
 impl Summary {
     /// Summarises the replies to the packets of a session, in any order.
     pub fn new(settings: &SenderSettings, sent: u32, stray: u64, answers: &[Answer]) -> Self {
-        let mut estimator = ClockEstimator::new(ClockModel::default());
+        let mut clocks = ClockPair::new(settings.trusts_clock);
         let mut ordered: Vec<&Answer> = answers.iter().collect();
         ordered.sort_by_key(|answer| answer.exchange.returned);
-        ordered.iter().for_each(|answer| estimator.add(answer.exchange));
+        ordered.iter().for_each(|answer| clocks.add(answer));
         let step = ordered.len().div_ceil(INSTANTS).max(1);
         let instants = ordered.iter().step_by(step).chain(ordered.last());
         let estimates: Vec<ClockEstimate> =
-            instants.filter_map(|answer| estimator.at(answer.exchange.returned)).collect();
+            instants.filter_map(|answer| clocks.at(answer.exchange.returned)).collect();
         let nearest = |at: u64| {
             let place = estimates.partition_point(|estimate| estimate.at < at);
             let candidates = [place.wrapping_sub(1), place].map(|place| estimates.get(place));
@@ -145,7 +148,8 @@ impl Summary {
                 offset_ns: last.offset,
                 rate_ppb: last.rate_ppb,
                 bound_ns: bound,
-                resets: estimator.resets(),
+                resets: clocks.resets(),
+                stated: clocks.stated(),
                 reflector_synchronized: synchronized,
                 reflector_error_ns: answer.error.nanos(),
             }

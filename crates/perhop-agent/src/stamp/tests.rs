@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use perhop_core::{Dscp, TrafficClass};
 use perhop_fuzz::fuzz;
+use perhop_measure::Exchange;
 use perhop_socket::{ClockQuality, monotonic};
 use perhop_wire::{
     ClassOfService, DirectMeasurement, StampError, StampFormat, StampMode, StampReply,
@@ -35,16 +36,17 @@ fn packet(key: Option<&Key>, tlvs: &[(u8, &[u8])]) -> Vec<u8> {
 }
 
 fn reflected(bytes: &[u8], key: Option<&Key>, permitted: &[u8]) -> (Vec<u8>, TrafficClass) {
-    let request = check(bytes, key).expect("a request");
+    let request = check(bytes, key, false).expect("a request");
     let permitted: Vec<Dscp> = permitted.iter().map(|&it| Dscp::new(it).unwrap()).collect();
     let class = TrafficClass::from_octet(0x2b); // AF11, CE
     let arrival = Arrival { at: NOW, ttl: 61, class };
     let with = Reflection {
         key,
         format: StampFormat::Ptp,
-        quality: ClockQuality { synchronized: true, error: 1_500_000 },
+        quality: ClockQuality { synchronized: true, error: Some(1_500_000) },
         permitted: &permitted,
         counters: Some(COUNTERS),
+        short: false,
     };
     reflect(bytes, &request, arrival, &with, || NOW + 20_000)
 }
@@ -157,9 +159,9 @@ fn wrong_hmacs_are_no_use() {
     for bit in 0..112 * 8 {
         let mut changed = good.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(check(&changed, Some(&key)), Err(Refusal::Unauthenticated), "{bit}");
+        assert_eq!(check(&changed, Some(&key), false), Err(Refusal::Unauthenticated), "{bit}");
     }
-    assert_eq!(check(&good[..111], Some(&key)), Err(Refusal::Short));
+    assert_eq!(check(&good[..111], Some(&key), false), Err(Refusal::Short));
 }
 
 /// Senders of TWAMP Light have no SSID, and pad to any length. A packet that is shorter than a
@@ -169,12 +171,29 @@ fn twamp_light_is_answered() {
     let bytes = ssid_request().emit(StampMode::Unauthenticated);
     for length in 0..44 {
         let short = &bytes[..length];
-        assert_eq!(check(short, None).is_ok(), length >= 41);
+        assert_eq!(check(short, None, false).is_ok(), length >= 41);
         if length >= 41 {
             let (reply, _) = reflected(short, None, &[]);
             assert_eq!(reply.len(), length);
             assert_eq!(StampReply::parse(StampMode::Unauthenticated, &reply).unwrap().ttl, 61);
         }
+    }
+    // An owner may permit replies that are longer, as the base packet is.
+    for length in 0..44 {
+        let short = &bytes[..length];
+        let request = check(short, None, true);
+        assert_eq!(request.is_ok(), length >= 14);
+        let Ok(request) = request else { continue };
+        let arrival = Arrival { at: NOW, ttl: 61, class: TrafficClass::default() };
+        let with = Reflection {
+            key: None,
+            format: StampFormat::Ntp,
+            quality: ClockQuality::default(),
+            permitted: &vec![],
+            counters: None,
+            short: true,
+        };
+        assert_eq!(reflect(short, &request, arrival, &with, || NOW).0.len(), 44);
     }
     let padded = [bytes, vec![0; 300]].concat();
     let (reply, _) = reflected(&padded, None, &[]);
@@ -195,7 +214,7 @@ fn fuzz_stamp_reflector() {
     fuzz("stamp reflector", &seeds, |bytes| {
         let mut taken = false;
         for key in [None, Some(&key)] {
-            if check(bytes, key).is_ok() {
+            if check(bytes, key, false).is_ok() {
                 let (reply, _) = reflected(bytes, key, &[46]);
                 assert_eq!(reply.len(), bytes.len());
                 let values = StampReply::parse(packet::mode(key), &reply).expect("a reply");
@@ -336,4 +355,82 @@ fn a_peer_that_never_replies_is_given_up() {
     let clock = PeerClock::start(silent.local_addr().unwrap(), SenderSettings::default()).unwrap();
     let received = std::iter::from_fn(|| silent.recv(&mut [0; 99]).ok()).take(100).count();
     assert_eq!((received, clock.estimate().is_none()), (30, true));
+}
+
+/// An exchange between clocks of which the reflector's is 0.3 ms ahead, on a path of 1 ms each way.
+fn timed(number: u64, ahead: i64, stated_error: Option<u64>) -> Answer {
+    let sent = NOW + number * 100_000_000;
+    let there = |at: u64| at.wrapping_add_signed(ahead);
+    let exchange = Exchange {
+        sent,
+        received: there(sent + 1_000_000),
+        replied: there(sent + 1_010_000),
+        returned: sent + 2_010_000,
+    };
+    Answer {
+        sequence: number as u32,
+        reply_sequence: number as u32,
+        exchange,
+        error: StampError::new(1_000, true, StampFormat::Ntp),
+        stated_error,
+        ttl_forward: 64,
+        ttl_backward: None,
+        class_forward: None,
+        class_backward: None,
+        counters: None,
+    }
+}
+
+#[test]
+fn stated_errors_narrow_the_bound_unless_time_stamps_contradict_them() {
+    let estimate = |trusts: bool, ahead: i64, stated: Option<u64>| {
+        let mut clocks = ClockPair::new(trusts);
+        (0..20).for_each(|number| clocks.add(&timed(number, ahead, stated)));
+        let found = clocks.at(NOW + 2_000_000_000).unwrap();
+        assert!(found.offset.abs_diff(ahead) <= found.bound, "{found:?}");
+        (clocks.stated(), found.bound)
+    };
+    let (alone, wide) = estimate(true, 300_000, None);
+    assert_eq!(alone, StatedErrors::Unused);
+    assert!((1_000_000..1_100_000).contains(&wide), "half of the round trip: {wide}");
+    // From -0.4 to 0.4 ms, and from -0.7 to 1.3 ms: the middle is at most 0.4 ms off.
+    let (used, narrow) = estimate(true, 300_000, Some(400_000));
+    assert_eq!(used, StatedErrors::Used);
+    assert!((390_000..480_000).contains(&narrow), "{narrow}");
+    assert_eq!(estimate(false, 300_000, Some(400_000)), (StatedErrors::Unused, wide));
+    // The clock is 5 ms ahead, which the round trip shows to be at least 4 ms.
+    let (contradicted, bound) = estimate(true, 5_000_000, Some(400_000));
+    assert_eq!((contradicted, bound), (StatedErrors::Contradicted, wide));
+}
+
+#[test]
+fn a_sender_may_insist_on_its_identifier() {
+    // A reflector of RFC 8762 returns zeros, as does this one without an identifier to copy.
+    let reflector = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let answer = |needs_ssid| {
+        let settings = SenderSettings { needs_ssid, size: 80, ..SenderSettings::default() };
+        let mut sender = Sender::new(reflector.local_addr().unwrap(), settings).unwrap();
+        sender.send().unwrap();
+        let mut bytes = [0; 200];
+        let (length, from) = reflector.recv_from(&mut bytes).unwrap();
+        let request = StampRequest::parse(StampMode::Unauthenticated, &bytes[..length]).unwrap();
+        assert!(request.ssid != 0 && bytes[48..length].iter().any(|&byte| byte != 0));
+        let reply = StampReply {
+            sequence: request.sequence,
+            timestamp: request.timestamp,
+            error: request.error,
+            ssid: 0,
+            received: request.timestamp,
+            sender_sequence: request.sequence,
+            sender_timestamp: request.timestamp,
+            sender_error: request.error,
+            ttl: 64,
+        };
+        reflector.send_to(&reply.emit(StampMode::Unauthenticated), from).unwrap();
+        let mut count = 0;
+        sender.receive(monotonic() + 200_000_000, |_| count += 1).unwrap();
+        (count, sender.stray())
+    };
+    assert_eq!(answer(false), (1, 0));
+    assert_eq!(answer(true), (0, 1));
 }

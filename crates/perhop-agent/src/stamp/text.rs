@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use perhop_core::Dscp;
 
+use super::pair::StatedErrors;
 use super::summary::{Delays, Direction, Summary};
 
 /// Returns the lines for a terminal.
@@ -40,6 +41,14 @@ pub(super) fn text(summary: &Summary) -> String {
             false => "not synchronised".into(),
         };
         line(&mut out, "", &format!("as reported by the reflector: {own}"));
+        let stated = match clock.stated {
+            StatedErrors::Unused => None,
+            StatedErrors::Used => Some("within the errors that both hosts state"),
+            StatedErrors::Contradicted => Some("not within the errors that both hosts state"),
+        };
+        if let Some(stated) = stated {
+            line(&mut out, "", stated);
+        }
         if clock.resets > 0 {
             line(
                 &mut out,

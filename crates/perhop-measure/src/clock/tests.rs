@@ -216,6 +216,31 @@ fn a_standing_queue_is_no_drift() {
 }
 
 #[test]
+fn what_hosts_state_intersects_with_what_exchanges_show() {
+    let world = World { offset: 300_000.0, ..plain() };
+    let mut estimator = ClockEstimator::new(ClockModel::default());
+    assert!(!estimator.add_stated(START, 1), "nothing is known yet");
+    let exchange = world.exchange(0.0, [2e6, 2e6]);
+    estimator.add(exchange);
+    let alone = estimator.at(exchange.returned).unwrap();
+    let truth = world.truth((exchange.returned - START) as f64);
+    let stated = truth.abs() as u64 + 50_000;
+    assert!(estimator.add_stated(exchange.returned, stated));
+    let found = estimator.at(exchange.returned).unwrap();
+    assert!(found.bound < alone.bound && found.bound <= stated + 2_000, "{alone:?} {found:?}");
+    assert!(world.error((exchange.returned - START) as f64, &found) <= found.bound as f64);
+    // The exchange shows that the clock is at most 2 ms behind: it cannot be 5 ms ahead of that.
+    let far = World { offset: 5e6, ..plain() };
+    let mut other = ClockEstimator::new(ClockModel::default());
+    other.add(far.exchange(0.0, [0.0; 2]));
+    let before = other.at(START + 1);
+    assert!(!other.add_stated(START, 100_000));
+    assert_eq!(other.at(START + 1), before);
+    // Later, only what the clocks may have parted by since then is added.
+    assert!(found.bound_at(exchange.returned + 1_000_000_000) < found.bound + 700_000);
+}
+
+#[test]
 fn a_clock_that_is_set_is_noticed() {
     let (mut world, mut estimator) = (plain(), ClockEstimator::new(ClockModel::default()));
     for number in 0..200_u32 {
