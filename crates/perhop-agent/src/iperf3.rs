@@ -15,6 +15,7 @@ mod datagram;
 mod limits;
 mod message;
 mod meter;
+mod observer;
 mod output;
 mod pace;
 mod record;

@@ -11,8 +11,12 @@ const SIZE: usize = 232;
 /// zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpInfo {
+    /// True if both ends use ECN (RFC 3168).
+    pub ecn: bool,
     /// Maximum segment size of the sender in bytes.
     pub snd_mss: u32,
+    /// Segment size of the received data in bytes, as the kernel estimates it.
+    pub rcv_mss: u32,
     /// The smoothed round-trip time in microseconds.
     pub rtt: u32,
     /// The congestion window in segments.
@@ -45,7 +49,10 @@ impl TcpInfo {
         let mut bytes = [0; SIZE];
         socket.get_bytes((libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
         Ok(Self {
+            // tcpi_options, TCPI_OPT_ECN
+            ecn: bytes[5] & 8 != 0,
             snd_mss: word::<16>(&bytes),
+            rcv_mss: word::<20>(&bytes),
             rtt: word::<68>(&bytes),
             snd_cwnd: word::<80>(&bytes),
             total_retrans: word::<100>(&bytes),

@@ -30,7 +30,7 @@ mod receive;
 mod share;
 mod shared;
 mod stream;
-mod tap;
+pub mod tap;
 mod tcp;
 mod traffic;
 mod udp;

@@ -16,14 +16,17 @@ use perhop_socket::Socket;
 
 /// Packets to a port, or from one, most of which should arrive with this DSCP and ECN field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected {
+pub struct Expected {
+    /// The port.
     pub port: u16,
+    /// True for packets to the port, false for those from it.
     pub to_port: bool,
+    /// Their DSCP and ECN field.
     pub class: TrafficClass,
 }
 
 /// Bytes of a packet that are copied: the headers of IP and TCP, with options.
-pub(crate) const SNAP: usize = 128;
+pub const SNAP: usize = 128;
 
 const TCP: u32 = number::TCP as u32;
 
@@ -122,7 +125,10 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
 
 /// Opens a socket that observes packets that arrive in the calling thread's namespace. If there are
 /// too many flows for one filter, the last ones are not observed.
-pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_NET_RAW`; others if the kernel refuses the filter.
+pub fn open(expected: &[Expected]) -> io::Result<Socket> {
     let mut expected = expected.to_vec();
     let order = |each: &Expected| (each.port, each.to_port, each.class.octet());
     expected.sort_by_key(order);
@@ -142,9 +148,12 @@ pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
 
 /// Headers of a TCP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Packet {
+pub struct Packet {
+    /// Source address and port.
     pub from: SocketAddr,
+    /// Destination address and port.
     pub to: SocketAddr,
+    /// DSCP and ECN field.
     pub class: TrafficClass,
     /// Bytes after the headers.
     pub payload: usize,
@@ -152,7 +161,7 @@ pub(crate) struct Packet {
 
 /// Parses the headers of a packet that begins with these bytes, which are not trusted. Segments
 /// that the kernel has merged have the header of one long packet.
-pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
+pub fn parse(bytes: &[u8]) -> Option<Packet> {
     let packet = QuotedPacket::parse(bytes).filter(|packet| packet.number == number::TCP)?;
     let length = match packet.source {
         IpAddr::V4(_) => Ipv4Header::of(bytes)?.total_length().into(),

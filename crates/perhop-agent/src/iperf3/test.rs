@@ -11,6 +11,7 @@ use perhop_socket::{Epoll, Event as Ready, Interest, Nanos, Socket, monotonic};
 use super::control::{Control, Event, Expected};
 use super::limits::{Plan, Refusal};
 use super::message::{Parameters, Results, State, StreamResult, frame, server_error, stream_id};
+use super::observer::Observer;
 use super::output;
 use super::record::{FORMAT, Record, StreamRecord};
 use super::server::{Handle, Shared};
@@ -33,7 +34,8 @@ const CHECK_INTERVAL: Nanos = 200_000_000;
 // Tokens of the epoll set; those of streams follow.
 const CONTROL: u64 = 0;
 const WAKE: u64 = 1;
-const STREAMS: u64 = 2;
+const OBSERVER: u64 = 2;
+const STREAMS: u64 = 3;
 
 /// Reason for the end of a test.
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub(crate) struct Test<'a> {
     epoll: Epoll,
     streams: Vec<Stream>,
     room: Room,
+    /// Observer of received TCP packets, if the process has the right.
+    observer: Option<Observer>,
     /// Number of bytes that the test has carried.
     carried: u64,
 }
@@ -74,6 +78,7 @@ pub(crate) fn run(shared: &Shared, handle: &Handle, caller: Caller) {
         epoll,
         streams: Vec::new(),
         room: Room::new(&shared.settings.allowance),
+        observer: None,
         carried: 0,
     };
     let ended = test.execute();
@@ -99,6 +104,13 @@ impl Test<'_> {
         };
         let plan = self.shared.settings.limits.admit(&parameters).map_err(End::Refused)?;
         self.make_streams(&plan, &parameters)?;
+        if !plan.udp && self.streams.iter().any(|stream| !stream.sends) {
+            self.observer = Observer::open(&self.streams, plan.tos);
+        }
+        if let Some(observer) = &self.observer {
+            let added = self.epoll.add(observer.socket.as_fd(), OBSERVER, Interest::Readable);
+            added.map_err(|_| End::Refused(Refusal::Socket))?;
+        }
         self.send(&[State::TestStart.byte(), State::TestRunning.byte()]);
         self.control.expected = Expected::End;
         let mut run = Run::new(&plan);
@@ -267,6 +279,7 @@ impl Test<'_> {
                         }
                     }
                     WAKE => self.handle.clear_wake(),
+                    OBSERVER => self.observe(),
                     token => self.serve((token - STREAMS) as usize, plan, &mut due)?,
                 }
             }
@@ -277,6 +290,13 @@ impl Test<'_> {
                     self.serve(number, plan, &mut due)?;
                 }
             }
+        }
+    }
+
+    /// Counts the received TCP packets whose DSCP or ECN field is not the announced one.
+    fn observe(&mut self) {
+        if let Some(observer) = &mut self.observer {
+            observer.read(&self.streams);
         }
     }
 
@@ -468,6 +488,7 @@ impl Test<'_> {
         if run.ended == 0 {
             run.ended = monotonic();
         }
+        self.observe();
         let theirs = run.client.take();
         if run.marked < run.ended {
             let ended = run.ended;
@@ -489,8 +510,11 @@ impl Test<'_> {
             let total = stream.counts(sent);
             let intervals = stream.intervals(total.lost);
             let meter = stream.meter.as_ref();
-            let arrived = meter.map(|meter| {
-                let counts = meter.arrived().counts();
+            let observed = self.observer.as_ref().filter(|_| !stream.sends);
+            let observed = observed.and_then(|observer| observer.arrived(stream));
+            let arrived = meter.map(|meter| meter.arrived()).or(observed.as_ref());
+            let arrived = arrived.map(|arrived| {
+                let counts = arrived.counts();
                 counts.map(|(class, packets)| (class.dscp().get(), class.ecn() as u8, packets))
             });
             StreamRecord {
