@@ -92,6 +92,25 @@ def test_tcp_both_ways_agrees_with_its_client(tmp_path: Path) -> None:
             assert sent_again == part["retransmits"]
 
 
+def test_the_dscp_that_tcp_arrived_with_is_recorded(tmp_path: Path) -> None:
+    for more, arrives in (("", EF), ("remark: {r2: clear}", 0)):
+        lab = Lab(rate="50 Mbps", delay="2 ms", more=more)
+        folder = tmp_path / str(arrives)
+        with server(lab, folder):
+            client(lab, "-t 1 --bidir -P 2 --dscp ef")
+            found = record(folder)
+        for stream in found.streams:
+            if not stream.received:
+                assert stream.arrived is None
+                continue
+            # The cookie, with which a client begins a stream, is no data.
+            packets = sum(each.packets for each in stream.intervals)
+            [[dscp, ecn, counted]] = stream.arrived or ()
+            assert (dscp, ecn) == (arrives, 0)
+            assert counted == pytest.approx(packets, abs=2)
+            assert packets > 500
+
+
 def drive(lab: Lab, **parameters: object) -> tuple[dict[str, Any], dict[str, Any]]:
     """What our client in `a` measures of its only stream, and what iperf3's server in `b` does."""
     need("iperf3")

@@ -25,6 +25,7 @@ pub use peer::PeerClock;
 pub use reflector::{Counts, Reflector, ReflectorSettings};
 pub use sender::{Answer, Sender, SenderSettings};
 pub use summary::{Clock, Delays, Direction, Summary};
+pub(crate) use text::ecn_name;
 
 #[cfg(test)]
 mod tests;

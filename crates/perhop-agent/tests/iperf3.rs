@@ -191,7 +191,7 @@ fn the_clients_output_has_what_iperf3_does_not_say() {
     let printed = done(&client(address, options).output().unwrap(), options);
     let text = printed["server_output_text"].as_str().unwrap();
     let packets = number(&printed, "/end/sum/packets");
-    assert!(text.contains(&format!("DSCP 46:{packets} ")), "{text}");
+    assert!(text.contains(&format!("DSCP and ECN EF Not-ECT: {packets}\n")), "{text}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::message::StreamResult;
 use super::stream::Stream;
+use crate::stamp::ecn_name;
 
 /// Returns the server's output for a test: iperf3's summary, and the further measurements of
 /// perhop.
@@ -34,8 +35,8 @@ pub(crate) fn text(client: SocketAddr, streams: &[Stream], results: &[StreamResu
                 counts.duplicates.unwrap_or(0),
             );
             for (class, packets) in meter.arrived().counts() {
-                let (dscp, ecn) = (class.dscp().name(), class.ecn());
-                let _ = write!(text, "  {dscp} {ecn:?}: {packets}");
+                let (dscp, ecn) = (class.dscp().name(), ecn_name(class.ecn() as u8));
+                let _ = write!(text, " {dscp} {ecn}: {packets}");
             }
         }
         text.push('\n');

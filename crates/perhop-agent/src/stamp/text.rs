@@ -77,14 +77,15 @@ fn direction(out: &mut String, name: &str, direction: &Direction) {
         Some(false) => "",
         None => ": unknown whether rewritten",
     };
-    let (seen, ecn) = (counts(&direction.dscp, dscp), counts(&direction.ecn, ecn));
+    let (seen, ecn) = (counts(&direction.dscp, dscp), counts(&direction.ecn, ecn_name));
     line(out, "", &format!("DSCP sent {sent}, arrived {seen}{verdict}"));
-    let sent = direction.ecn_sent.map_or("unknown".into(), self::ecn);
+    let sent = direction.ecn_sent.map_or("unknown".into(), ecn_name);
     line(out, "", &format!("ECN sent {sent}, arrived {ecn}"));
     line(out, "", &format!("TTL arrived {}", counts(&direction.ttl, |ttl| ttl.to_string())));
 }
 
-fn ecn(field: u8) -> String {
+/// Returns the name of an ECN field (RFC 3168).
+pub(crate) fn ecn_name(field: u8) -> String {
     ["Not-ECT", "ECT(1)", "ECT(0)", "CE"][usize::from(field & 3)].into()
 }
 
