@@ -29,6 +29,12 @@ impl Arrived {
         self.0[usize::from(class)] += packets;
     }
 
+    /// Takes packets from the traffic class with the most.
+    pub fn remove(&mut self, packets: u64) {
+        let most = self.0.iter_mut().max();
+        most.into_iter().for_each(|most| *most = most.saturating_sub(packets));
+    }
+
     /// Returns the traffic classes that occurred, in rising order, with the numbers of packets.
     pub fn counts(&self) -> impl Iterator<Item = (TrafficClass, u64)> {
         let counts = (0..=u8::MAX).zip(self.0).filter(|(_, packets)| *packets > 0);

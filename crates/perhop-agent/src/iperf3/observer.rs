@@ -64,7 +64,9 @@ impl Observer {
                 let Some(place) = place else { continue };
                 let of = streams.iter().find(|stream| stream.peer == packet.from);
                 let info = of.and_then(|stream| TcpInfo::of(&stream.socket).ok());
-                let segment = info.map_or(1460, |info| info.rcv_mss.max(1)) as usize;
+                // The estimate of received segments begins low.
+                let segment = info.map_or(1460, |info| info.rcv_mss.max(info.snd_mss).max(1));
+                let segment = segment as usize;
                 let segments = packet.payload.div_ceil(segment) as u64;
                 self.streams[place].others.add(packet.class.octet(), segments);
             }
@@ -82,6 +84,8 @@ impl Observer {
         let others: u64 = arrived.counts().map(|(_, packets)| packets).sum();
         let all = stream.counts(None).packets.saturating_sub(observed.before);
         arrived.add(observed.usual.octet(), all.saturating_sub(others));
+        // Merged segments may be shorter than is assumed.
+        arrived.remove(others.saturating_sub(all));
         (!self.missed).then_some(arrived)
     }
 }
