@@ -108,6 +108,15 @@ def test_missing_rights_limit_an_agent_and_do_not_prevent_it() -> None:
     sockets = found["raw sockets"]
     assert sockets["state"] == "limited"
     assert "CAP_NET_RAW" in sockets["remedy"]
+    available, allowed = (
+        Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control").read_text().split()
+        for kind in ("available", "allowed")
+    )
+    controls = found["congestion controls"]
+    assert controls["state"] == ("ok" if set(available) <= set(allowed) else "limited")
+    for name in set(available) - set(allowed):
+        assert name in controls["found"].split("flows with")[1]
+        assert "tcp_allowed_congestion_control" in controls["remedy"]
 
 
 def test_the_clock_is_the_kernels(tmp_path: Path) -> None:

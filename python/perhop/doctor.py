@@ -11,6 +11,7 @@ import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from perhop import rights
@@ -127,6 +128,7 @@ def _kernel() -> Iterator[Check]:
 
 def _agent() -> Iterator[Check]:
     yield _raw_sockets()
+    yield _congestion_controls()
     yield _real_time("agent")
     yield _clock()
 
@@ -214,6 +216,40 @@ def _raw_sockets() -> Check:
             "give the agent CAP_NET_RAW: see packaging/perhop-agent.service",
         )
     return Check("agent", "raw sockets", "ok", "this user may open them")
+
+
+def _congestion_controls() -> Check:
+    """Check which of the kernel's congestion controls this user may choose (tcp(7))."""
+    need = "congestion controls"
+    try:
+        available = _AVAILABLE.read_text().split()
+    except OSError as error:
+        return Check("agent", need, "limited", f"their names are unknown: {error.strerror}")
+    refused = [name for name in available if not _may_choose(name)]
+    allowed = [name for name in available if name not in refused]
+    if refused:
+        return Check(
+            "agent",
+            need,
+            "limited",
+            f"this user may choose {', '.join(allowed)} only: flows with {', '.join(refused)} are "
+            "refused",
+            "as root: sysctl -w net.ipv4.tcp_allowed_congestion_control="
+            f"'{' '.join(available)}', or give the agent CAP_NET_ADMIN",
+        )
+    return Check("agent", need, "ok", f"this user may choose {', '.join(allowed)}")
+
+
+_AVAILABLE: Final = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def _may_choose(name: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError:
+            return False
+    return True
 
 
 def _clock() -> Check:

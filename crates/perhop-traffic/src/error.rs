@@ -67,6 +67,19 @@ pub enum TrafficError {
         /// Congestion controls of the kernel.
         available: String,
     },
+    /// This user may not choose a congestion control.
+    #[error(
+        "flow {flow}: this user may not choose the congestion control {name}; without CAP_NET_ADMIN \
+         the host allows {allowed} (sysctl net.ipv4.tcp_allowed_congestion_control)"
+    )]
+    ForbiddenCongestionControl {
+        /// The flow.
+        flow: String,
+        /// Requested congestion control.
+        name: &'static str,
+        /// Congestion controls that all users may choose.
+        allowed: String,
+    },
     /// The kernel refuses a setting.
     #[error("flow {flow}: this kernel cannot set {what}: {error}")]
     Refused {

@@ -122,11 +122,18 @@ impl Host<'_> {
         };
         let name = linux_name(tcp.congestion_control);
         let set = socket.set_bytes(TCP(libc::TCP_CONGESTION), name.as_bytes());
-        set.map_err(|_| {
-            let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-            let available = fs::read_to_string(available).unwrap_or_default();
-            let available = available.split_whitespace().collect::<Vec<_>>().join(", ");
-            TrafficError::NoCongestionControl { flow: flow.to_owned(), name, available }
+        set.map_err(|error| {
+            let flow = flow.to_owned();
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    let allowed = congestion_controls("allowed");
+                    TrafficError::ForbiddenCongestionControl { flow, name, allowed }
+                }
+                _ => {
+                    let available = congestion_controls("available");
+                    TrafficError::NoCongestionControl { flow, name, available }
+                }
+            }
         })?;
         // The maximum segment size does not include TCP options (RFC 9293, section 3.7.1).
         let options = if tcp.timestamps { 12 } else { 0 };
@@ -179,4 +186,14 @@ pub(crate) fn clamp_window(socket: &Socket, window: u32) {
     }
     let window = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
     let _ = socket.set(TCP(libc::TCP_WINDOW_CLAMP), window);
+}
+
+/// Returns the names of the congestion controls that are `available` or `allowed` to all users.
+fn congestion_controls(kind: &str) -> String {
+    let names = fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{kind}_congestion_control"));
+    match names {
+        Ok(names) => names.split_whitespace().collect::<Vec<_>>().join(", "),
+        // Such as in a root folder without /proc.
+        Err(_) => "an unknown list".to_owned(),
+    }
 }
