@@ -17,5 +17,6 @@ pub use clock::{
     simulate_clock_error, sleep_until, unlimit_files,
 };
 pub use epoll::{Epoll, Event, Interest};
+pub use raw::random_bytes;
 pub use socket::{Level, Socket};
 pub use tcp_info::TcpInfo;

@@ -18,6 +18,21 @@ fn done(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
+/// Returns unpredictable bytes, at most 256 (getrandom(2)). It needs no device, which a root folder
+/// of one file lacks.
+///
+/// # Errors
+/// If the kernel lacks the system call.
+pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    const { assert!(N <= 256, "more may be interrupted") };
+    let mut bytes = [0; N];
+    // SAFETY: the kernel writes at most `N` bytes of `bytes`, and any byte is a valid u8.
+    match unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) } {
+        written if usize::try_from(written).is_ok_and(|written| written == N) => Ok(bytes),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Sets an option of a socket (setsockopt(2)).
 pub(crate) fn set_option(fd: BorrowedFd<'_>, option: Level, value: &[u8]) -> io::Result<()> {
     let (pointer, length) = (value.as_ptr().cast(), value.len() as libc::socklen_t);

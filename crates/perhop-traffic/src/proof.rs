@@ -24,13 +24,12 @@
 //! does a forged source address, because the nonce goes to that address.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::IpAddr;
 
 use crate::budget::Budget;
 use crate::live::Token;
-use perhop_socket::Nanos;
+use perhop_socket::{Nanos, random_bytes};
 
 mod connections;
 mod datagrams;
@@ -126,11 +125,9 @@ fn secrets_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(differences) == 0
 }
 
-/// Returns an unpredictable nonce (random(4)).
+/// Returns an unpredictable nonce.
 pub(crate) fn nonce() -> io::Result<Nonce> {
-    let mut nonce = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut nonce)?;
-    Ok(nonce)
+    random_bytes()
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The client: one test against a server of iperf3.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use perhop_core::TrafficClass;
-use perhop_socket::{Epoll, Event, Interest, Nanos, Socket, monotonic, sleep_until};
+use perhop_socket::{Epoll, Event, Interest, Nanos, Socket, monotonic, random_bytes, sleep_until};
 use perhop_traffic::Allowance;
 use serde::Serialize;
 use thiserror::Error;
@@ -113,9 +112,8 @@ pub fn drive(
 /// Returns 36 random letters and digits, and a NUL.
 fn cookie() -> io::Result<Cookie> {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut cookie = Cookie::from([0; 37]);
-    File::open("/dev/urandom")?.read_exact(&mut cookie)?;
-    let mut cookie = cookie.map(|byte| LETTERS[usize::from(byte % 32)]);
+    let mut cookie =
+        random_bytes::<{ size_of::<Cookie>() }>()?.map(|byte| LETTERS[usize::from(byte % 32)]);
     cookie[36] = 0;
     Ok(cookie)
 }
