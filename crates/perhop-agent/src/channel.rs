@@ -18,8 +18,8 @@ use crate::frames::{self, Decoder, FrameError};
 const CHUNK: usize = 32 << 10;
 /// Maximum number of unsent bytes.
 const MOST_WAITING: usize = 64 << 20;
-/// Maximum time from the first byte of a frame to its last.
-const LONGEST_FRAME_TIME: Nanos = 60_000_000_000;
+/// Maximum time from the first byte of a frame to its last, in nanoseconds.
+pub const FRAME_TIMEOUT: Nanos = 60_000_000_000;
 
 /// Reason for the end of a connection.
 #[derive(Debug, Error)]
@@ -41,8 +41,8 @@ pub enum ChannelError {
     #[error("the other side does not read: {} MiB are unsent", MOST_WAITING >> 20)]
     Unread,
     /// A frame is not completed in time.
-    #[error("a frame is incomplete after {} s", LONGEST_FRAME_TIME / 1_000_000_000)]
-    SlowFrame,
+    #[error("a frame is incomplete after {:.1} s", .0.as_secs_f64())]
+    SlowFrame(Duration),
     /// The other side has sent nothing for too long.
     #[error("nothing was received for {:.1} s", .0.as_secs_f64())]
     Silent(Duration),
@@ -78,8 +78,10 @@ pub struct Channel {
     waiting: usize,
     /// Time of the last received data.
     heard: Nanos,
-    /// Time of the first byte of an incomplete frame.
+    /// Time of the first byte of an incomplete frame, or of the TLS records that have it.
     frame_since: Option<Nanos>,
+    /// Maximum time from the first byte of a frame to its last.
+    frame_timeout: Nanos,
     closed: bool,
 }
 
@@ -101,6 +103,7 @@ impl Channel {
             waiting: 0,
             heard: monotonic(),
             frame_since: None,
+            frame_timeout: FRAME_TIMEOUT,
             closed: false,
         })
     }
@@ -108,6 +111,11 @@ impl Channel {
     /// Accepts frames of at most `longest` bytes from now on.
     pub fn set_longest(&mut self, longest: usize) {
         self.decoder.set_limit(longest);
+    }
+
+    /// Ends the connection if a frame takes longer than this, in nanoseconds; a minute by default.
+    pub fn set_frame_timeout(&mut self, timeout: Nanos) {
+        self.frame_timeout = timeout;
     }
 
     /// Returns whether the handshake, and thus the check of the other side's key, is incomplete.
@@ -177,6 +185,8 @@ impl Channel {
         };
         if read > 0 {
             self.heard = monotonic();
+            // A TLS record of 16 KiB shows none of its bytes before the last has come.
+            self.frame_since.get_or_insert(self.heard);
             if let Err(error) = self.tls.process_new_packets() {
                 // Send the TLS alert, in case the other side still reads.
                 let _ = self.tls.write_tls(&mut self.socket);
@@ -186,8 +196,8 @@ impl Channel {
             self.flush()?;
         }
         match self.frame_since {
-            Some(since) if monotonic().saturating_sub(since) > LONGEST_FRAME_TIME => {
-                Err(ChannelError::SlowFrame)
+            Some(since) if monotonic().saturating_sub(since) > self.frame_timeout => {
+                Err(ChannelError::SlowFrame(Duration::from_nanos(self.frame_timeout)))
             }
             _ => Ok(()),
         }
@@ -202,7 +212,6 @@ impl Channel {
                     return Ok(());
                 }
                 Ok(length) => {
-                    self.frame_since.get_or_insert(self.heard);
                     self.decoder.push(&chunk[..length]);
                 }
                 Err(error) if is_temporary(&error) => return Ok(()),

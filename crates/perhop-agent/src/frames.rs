@@ -268,7 +268,7 @@ pub struct Status {
 pub enum ErrorCode {
     /// The other side has another version of the protocol.
     Version,
-    /// A frame is too long, or its message malformed.
+    /// A frame is too long or takes too long, or its message is malformed.
     Malformed,
     /// The request does not fit the state of the session.
     State,

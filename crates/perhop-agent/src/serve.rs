@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::utsname::uname;
 use perhop_socket::{Nanos, clock_quality, monotonic};
 use perhop_traffic::Allowance;
 use rustls::ServerConfig;
 use thiserror::Error;
 
-use crate::channel::{Channel, ChannelError, wait};
+use crate::channel::{Channel, ChannelError, FRAME_TIMEOUT, wait};
 use crate::frames::{self, ErrorCode, HostFacts, LONGEST_GREETING, LONGEST_REQUEST, Reply, Status};
 use crate::iperf3;
 use crate::key::{self, Identity, PublicKey};
@@ -52,6 +53,8 @@ pub struct Settings {
     pub limits: Limits,
     /// True if threads of a run may have real-time priority, where the controller requests it.
     pub real_time: bool,
+    /// Maximum time from the first byte of a frame to its last, in nanoseconds.
+    pub frame_timeout: Nanos,
 }
 
 /// Error that keeps an agent from serving.
@@ -81,6 +84,7 @@ pub struct Agent {
     /// Facts about the agent and its host.
     pub host: HostFacts,
     tls: Arc<ServerConfig>,
+    frame_timeout: Nanos,
     since: Nanos,
     sessions: AtomicU64,
     connections: AtomicU64,
@@ -160,7 +164,7 @@ impl Server {
     /// # Errors
     /// [`ServeError`], such as when no key is allowed.
     pub fn new(settings: Settings) -> Result<Self, ServeError> {
-        let Settings { identity, allowed, listen, limits, real_time } = settings;
+        let Settings { identity, allowed, listen, limits, real_time, frame_timeout } = settings;
         if allowed.is_empty() {
             return Err(ServeError::Nobody);
         }
@@ -173,6 +177,7 @@ impl Server {
             real_time,
             host: host(),
             tls,
+            frame_timeout,
             since: monotonic(),
             sessions: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -264,6 +269,7 @@ fn serve_connection(connection: &mut Connection, socket: TcpStream) -> Result<()
     let agent = &Arc::clone(&connection.agent);
     let begun = monotonic();
     let mut channel = Channel::new(socket, tls::accept(&agent.tls)?, LONGEST_GREETING)?;
+    channel.set_frame_timeout(agent.frame_timeout);
     let mut session = Session::new(Arc::clone(agent));
     loop {
         let until = if session.has_greeted() { session.due() } else { begun + GREETING };
@@ -297,6 +303,9 @@ impl From<ChannelError> for End {
     fn from(error: ChannelError) -> Self {
         match error {
             ChannelError::Frame(error) => Self::Refused(error.into()),
+            slow @ ChannelError::SlowFrame(_) => {
+                Self::Refused(Refusal { code: ErrorCode::Malformed, message: slow.to_string() })
+            }
             error => Self::Disconnected(error),
         }
     }
@@ -354,7 +363,8 @@ fn clock_program() -> Option<String> {
 
 /// Returns facts about the agent and its host.
 fn host() -> HostFacts {
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    // Not from /proc, which a container may lack.
+    let kernel = uname().map(|names| names.release().to_string_lossy().into_owned());
     let quality = clock_quality();
     let by = clock_program().map_or(String::new(), |program| format!(" by {program}"));
     let clock = match (quality.synchronized, quality.error) {
@@ -364,7 +374,7 @@ fn host() -> HostFacts {
         (true, None) => format!("synchronised{by}, which states no bound of the error"),
         (false, _) => "not synchronised".into(),
     };
-    HostFacts { program: program_name(), kernel: kernel.trim().to_owned(), clock }
+    HostFacts { program: program_name(), kernel: kernel.unwrap_or_default(), clock }
 }
 
 const USAGE: Usage = Usage {
@@ -457,7 +467,8 @@ fn server(arguments: &[String]) -> Result<(Server, Others), ExitCode> {
     path::respond("serve", &arguments, &limits)?;
     let mut clients = iperf3::settings("serve", &arguments, "--iperf3", (&limits).into())?;
     let real_time = arguments.has(REAL_TIME.name);
-    let settings = Settings { identity, allowed, listen, limits, real_time };
+    let frame_timeout = FRAME_TIMEOUT;
+    let settings = Settings { identity, allowed, listen, limits, real_time, frame_timeout };
     let server = Server::new(settings).map_err(|error| failed(&error))?;
     clients.allowance = server.agent.allowance.clone();
     let reflectors = stamp::reflectors("serve", &arguments, "--stamp", &Default::default())?;

@@ -69,8 +69,8 @@ pub enum TrafficError {
     },
     /// This user may not choose a congestion control.
     #[error(
-        "flow {flow}: this user may not choose the congestion control {name}; without CAP_NET_ADMIN \
-         the host allows {allowed} (sysctl net.ipv4.tcp_allowed_congestion_control)"
+        "flow {flow}: this user may not choose the congestion control {name}; without \
+         CAP_NET_ADMIN the host allows {allowed} (sysctl net.ipv4.tcp_allowed_congestion_control)"
     )]
     ForbiddenCongestionControl {
         /// The flow.

@@ -15,12 +15,18 @@ struct Host {
 }
 
 fn host(allowed: &[&Identity], limits: Limits) -> Host {
+    host_with_frames_within(FRAME_TIMEOUT, allowed, limits)
+}
+
+/// Returns an agent that allows a frame to take so long, in nanoseconds.
+fn host_with_frames_within(frame_timeout: Nanos, allowed: &[&Identity], limits: Limits) -> Host {
     let settings = Settings {
         identity: Identity::generate(),
         allowed: allowed.iter().map(|identity| identity.public()).collect(),
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         limits,
         real_time: false,
+        frame_timeout,
     };
     let server = Server::new(settings).unwrap();
     let host = Host {
@@ -90,6 +96,7 @@ fn without_an_allowed_key_nothing_is_served() {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         limits: Limits::default(),
         real_time: false,
+        frame_timeout: FRAME_TIMEOUT,
     };
     assert!(matches!(Server::new(settings), Err(ServeError::Nobody)));
     let host = host(&[&ours], Limits::default());
@@ -293,4 +300,125 @@ fn even_allowed_controllers_have_a_number_of_connections() {
     peers.into_iter().for_each(Peer::close);
     assert!(host.is_quiet());
     host.connect(&identity).unwrap();
+}
+
+/// Connection of an allowed controller that writes bytes, whole or slowly.
+struct Writer {
+    tls: rustls::Connection,
+    socket: TcpStream,
+}
+
+impl Writer {
+    /// Connects, and sends `hello`.
+    fn greet(host: &Host, identity: &Identity) -> Self {
+        let tls = tls::connect(&tls::controller(identity, host.key).unwrap()).unwrap();
+        let mut socket = TcpStream::connect(host.address).unwrap();
+        socket.set_read_timeout(Some(5 * SECOND)).unwrap();
+        let mut writer = Self { tls, socket: socket.try_clone().unwrap() };
+        while writer.tls.is_handshaking() {
+            writer.tls.complete_io(&mut socket).unwrap();
+        }
+        let hello = Request::Hello { version: VERSION, program: "slow".into() };
+        let record = writer.record(&frames::write(&hello));
+        socket.write_all(&record).unwrap();
+        writer
+    }
+
+    /// Returns the TLS record of these bytes.
+    fn record(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.tls.writer().write_all(bytes).unwrap();
+        let mut record = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut record).unwrap();
+        }
+        record
+    }
+
+    /// Sends parts one by one, some milliseconds apart, until the agent has closed the connection.
+    /// Returns how long that took.
+    fn drip(mut self, parts: impl Iterator<Item = Vec<u8>>) -> Option<Duration> {
+        let begun = monotonic();
+        self.socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        for part in parts {
+            let sent = self.socket.write_all(&part);
+            let read = self.socket.read(&mut [0; 4096]);
+            let is_open = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+            if sent.is_err() || matches!(read, Ok(0)) || read.is_err_and(|error| !is_open(&error)) {
+                return Some(Duration::from_nanos(monotonic() - begun));
+            }
+        }
+        None
+    }
+}
+
+#[test]
+fn slow_frames_end_their_connection() {
+    let identity = Identity::generate();
+    let timeout = 400_000_000;
+    let host = host_with_frames_within(timeout, &[&identity], Limits::default());
+    let frame = frames::write(&Request::Prepare { node: "x".repeat(2_000), job: idle_job() });
+    // A TLS record for each byte of a frame, and a record of a frame byte by byte.
+    let mut writer = Writer::greet(&host, &identity);
+    let records: Vec<_> = frame.iter().map(|byte| writer.record(&[*byte])).collect();
+    let of_records = writer.drip(records.into_iter());
+    let mut writer = Writer::greet(&host, &identity);
+    let record = writer.record(&frame);
+    let of_bytes = writer.drip(record.into_iter().map(|byte| vec![byte]));
+    for time in [of_records, of_bytes] {
+        let time = time.expect("the connection ends");
+        assert!((350..5_000).contains(&time.as_millis()), "{time:?}");
+    }
+    // Frames that come in time reset the limit.
+    let mut writer = Writer::greet(&host, &identity);
+    let whole: Vec<_> =
+        (0..80).map(|sent| writer.record(&frames::write(&Request::Time { sent }))).collect();
+    assert_eq!(writer.drip(whole.into_iter()), None);
+    assert!(host.is_quiet());
+}
+
+#[test]
+fn those_who_send_a_byte_now_and_then_keep_nobody_out() {
+    let identity = Identity::generate();
+    let limits = Limits { sessions: 1, ..Limits::default() };
+    let host = host_with_frames_within(500_000_000, &[&identity], limits);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let connected = thread::scope(|scope| {
+        // As many as the agent accepts of those whose key is proved, and many others.
+        for _ in 0..=MOST_IDLE {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let mut writer = Writer::greet(&host, &identity);
+                    let record = writer.record(&[0; 4_000]);
+                    let bytes = record.into_iter().map(|byte| vec![byte]);
+                    writer.drip(bytes.take_while(|_| !over.load(Ordering::Relaxed)));
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut slow = std::collections::VecDeque::new();
+            while !over.load(Ordering::Relaxed) {
+                slow.extend(TcpStream::connect(host.address));
+                slow.drain(..slow.len().saturating_sub(300));
+                for socket in &mut slow {
+                    let _ = socket.write_all(b"\x16");
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        thread::sleep(Duration::from_millis(300));
+        // A controller that is refused tries again.
+        let until = monotonic() + 10_000_000_000;
+        let mut connected = 0;
+        while connected < 5 && monotonic() < until {
+            let greeted = host.connect(&identity).and_then(|mut peer| {
+                peer.send(&Request::Status {});
+                peer.reply(SECOND, "answered")
+            });
+            connected += u32::from(greeted.is_ok());
+        }
+        over.store(true, Ordering::Relaxed);
+        connected
+    });
+    assert_eq!(connected, 5);
+    assert!(host.is_quiet());
 }

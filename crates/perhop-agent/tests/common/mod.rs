@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ pub struct Agent {
     pub child: Child,
     pub address: SocketAddr,
     pub key: String,
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     /// Sockets that it has when nobody is connected.
     pub idle: usize,
 }
@@ -27,12 +28,23 @@ pub struct Agent {
 impl Agent {
     /// Starts an agent that allows this key, with more options.
     pub fn start(allowed: &PublicKey, options: &[&str]) -> Self {
-        let number = Identity::generate().public().to_string();
-        let name: String = number.chars().filter(char::is_ascii_alphanumeric).collect();
-        let folder = std::env::temp_dir().join(name);
-        let mut child = Command::new(env!("CARGO_BIN_EXE_perhop-agent"))
+        let folder = new_folder();
+        let program = Command::new(env!("CARGO_BIN_EXE_perhop-agent"));
+        let key = folder.join("key");
+        Self::start_program(program, folder, &key, allowed, options)
+    }
+
+    /// Starts the agent of this program, with its key in a file and a folder that goes with it.
+    pub fn start_program(
+        mut program: Command,
+        folder: PathBuf,
+        key: &Path,
+        allowed: &PublicKey,
+        options: &[&str],
+    ) -> Self {
+        let mut child = program
             .args(["serve", "--listen", "127.0.0.1:0", "--allow", &allowed.to_string(), "--key"])
-            .arg(folder.join("key"))
+            .arg(key)
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
@@ -101,6 +113,13 @@ impl Drop for Agent {
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Returns the path of a temporary folder that does not exist yet.
+pub fn new_folder() -> PathBuf {
+    let number = Identity::generate().public().to_string();
+    let name: String = number.chars().filter(char::is_ascii_alphanumeric).collect();
+    std::env::temp_dir().join(name)
 }
 
 /// A flow of datagrams from node a to node b.
@@ -189,5 +208,15 @@ pub fn rows(live: &Live, table: &str) -> usize {
         Some((_, Column::Floats(values))) => values.len(),
         Some((_, Column::Names(_, places))) => places.len(),
         None => 0,
+    }
+}
+
+/// The integers of a column; -1 is null.
+pub fn integers(live: &Live, table: &str, column: &str) -> Vec<i64> {
+    let tables = live.tables();
+    let (_, columns) = tables.into_iter().find(|(name, _)| *name == table).unwrap();
+    match columns.into_iter().find(|(name, _)| *name == column) {
+        Some((_, Column::Integers(values))) => values,
+        other => panic!("{table}.{column}: {other:?}"),
     }
 }
