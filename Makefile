@@ -104,6 +104,7 @@ bench-iperf3: .venv/built ## Compare our server of iperf3 with iperf3's own (Deb
 bench-path: .venv/built ## Measure 100 random paths in labs, and how accurate `perhop path` is (an hour)
 	$(BIN)/python bench/path.py
 	$(BIN)/python bench/available.py
+	$(BIN)/python bench/path_tools.py
 
 .PHONY: bench-reserve
 bench-reserve: .venv/built ## Measure reservations, and kill the service 50 times (Debian: postgresql)
