@@ -98,7 +98,7 @@ def test_a_host_behind_nat_opens_the_connections_of_its_flows() -> None:
     assert found["b"] == "0.0.0.0"
     written = live._job(scenario, 1, found)
     assert written["live"] is not None
-    assert written["live"]["flows"] == [{"opens": "destination"}]
+    assert written["live"]["flows"] == [{"opens": "destination", "server": None}]
     sides = {node["name"]: (node["namespace"], node["settings"]) for node in written["nodes"]}
     assert set(map(str, sides.values())) == {"(None, [])"}  # nothing of a live host is changed
 
@@ -111,3 +111,53 @@ def test_both_ends_have_a_family_in_common() -> None:
 def test_an_unknown_name_has_its_place() -> None:
     with pytest.raises(UnsupportedError, match=r"site: agents\.b\.data: b\.invalid cannot be reso"):
         live.start(site(agents__b__data="b.invalid"), 1)
+
+
+def test_a_flow_uses_the_first_iperf3_server_that_is_free() -> None:
+    scenario = site(
+        agents__b="{iperf3: [192.0.2.2, '192.0.2.2:5300']}",
+        flows="{data: {from: a, to: b, stop: 2 s}, same: {from: b, to: a, start: 1 s, stop: 3 s}, "
+        "next: {from: a, to: b, start: 2 s, stop: 3 s}}",
+        pings="{}",
+    )
+    assert live.gaps(scenario) == []
+    written = live._job(scenario, 1, live.addresses(scenario))["live"]
+    assert written is not None
+    assert [flow["server"] for flow in written["flows"]] == [
+        {"end": "destination", "address": "192.0.2.2:5201"},
+        {"end": "source", "address": "192.0.2.2:5300"},
+        {"end": "destination", "address": "192.0.2.2:5201"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flow", "place"),
+    [
+        ("{from: a, to: b, port: 6000, stop: 2 s}", "flows.data.port"),
+        ("{from: a, to: b, stop: 2 s, tcp: {window: 64 KiB}}", "flows.data.tcp.window"),
+        (
+            "{from: b, to: a, stop: 2 s, udp: {rate: 1 Mbps, pattern: poisson}}",
+            "flows.data.udp.pattern",
+        ),
+        (
+            "{from: a, to: b, stop: 2 s, udp: {rate: 1 Mbps, sizes: exponential}}",
+            "flows.data.udp.sizes",
+        ),
+    ],
+)
+def test_settings_that_iperf3_lacks_are_refused_with_their_place(flow: str, place: str) -> None:
+    [line] = refusal(agents__b="{iperf3: 192.0.2.2}", flows__data=flow, pings="{}")
+    assert line.startswith(place)
+
+
+def test_what_a_server_does_not_tell_is_named() -> None:
+    scenario = site(agents__b="{iperf3: 192.0.2.2}", pings="{}")
+    assert list(live._absent(scenario)) == [
+        "flow data: no packets, acknowledgements, marks or DSCPs where data arrives; goodput is "
+        "what the server acknowledged (b is an iperf3 server)"
+    ]
+
+
+def test_a_stamp_reflector_is_refused_with_its_place() -> None:
+    [line] = refusal(agents__r="{stamp: 192.0.2.3}")
+    assert line == "agents.r.stamp: agents cannot ping by STAMP; use `ping: ADDRESS`"

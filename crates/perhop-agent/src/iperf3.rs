@@ -24,9 +24,12 @@ mod setup;
 mod stream;
 mod test;
 
+pub(crate) use client::{Client, Watch};
 pub use client::{ClientError, Outcome, StreamOutcome, drive};
 pub(crate) use command::{command, settings};
 pub use limits::Limits;
 pub use message::{Parameters, Results, StreamResult};
+pub(crate) use meter::Meter;
 pub use record::{Counts, FORMAT, Interval, Record, StreamRecord};
 pub use server::{Server, Settings};
+pub(crate) use stream::{Room, Stream};

@@ -29,6 +29,8 @@ pub struct Limits {
     pub ping_rate: u32,
     /// Time without a message of the controller after which its session ends, in nanoseconds.
     pub silence: u64,
+    /// True if controllers may use servers of iperf3 that belong to others.
+    pub third_party: bool,
 }
 
 impl Default for Limits {
@@ -41,12 +43,13 @@ impl Default for Limits {
             sessions: 4,
             ping_rate: 100,
             silence: nanos(Duration::from_secs(5)),
+            third_party: false,
         }
     }
 }
 
 /// Options that set limits.
-pub const OPTIONS: [Opt; 7] = [
+pub const OPTIONS: [Opt; 8] = [
     Opt {
         name: "--max-rate",
         value: "RATE",
@@ -62,6 +65,7 @@ pub const OPTIONS: [Opt; 7] = [
         value: "TIME",
         help: "end a session after this time without a message (5 s)",
     },
+    Opt { name: "--third-party", value: "", help: "let controllers use iperf3 servers of others" },
 ];
 
 /// Reads a value that may be `none`.
@@ -108,6 +112,7 @@ impl Limits {
             sessions: count("--max-sessions")?.unwrap_or(usual.sessions),
             ping_rate: arguments.value("--max-ping-rate", ping_rate)?.unwrap_or(usual.ping_rate),
             silence: arguments.value("--silence", silence)?.unwrap_or(usual.silence),
+            third_party: arguments.has("--third-party"),
         })
     }
 

@@ -396,6 +396,7 @@ const USAGE: Usage = Usage {
         limits::OPTIONS[4],
         limits::OPTIONS[5],
         limits::OPTIONS[6],
+        limits::OPTIONS[7],
         REAL_TIME,
         Opt {
             name: "--stamp",

@@ -4,14 +4,17 @@
 //! ends it. Its end closes the sockets of its run and stops all sending.
 
 mod clocks;
+mod foreign;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use perhop_core::Duration;
-use perhop_socket::{Nanos, monotonic, realtime};
-use perhop_traffic::{Job, Traffic};
+use perhop_socket::{Nanos, monotonic, realtime, sleep_until};
+use perhop_traffic::{Job, Readings, Traffic};
 
 use self::clocks::Clocks;
+use self::foreign::{Foreign, first_foreign};
 use crate::frames::{ErrorCode, FrameError, Reply, Request, VERSION};
 use crate::limits::Limits;
 use crate::serve::{Agent, SessionSlot};
@@ -24,6 +27,8 @@ const MAX_START_DELAY: Nanos = 60_000_000_000;
 const IDLE: Nanos = 30_000_000_000;
 /// Longest attempt to prove; the control connection is read between attempts.
 const SLICE: Nanos = 100_000_000;
+/// Pause between two looks at the servers of a proof.
+const SHORTLY: Nanos = 5_000_000;
 /// Most texts of a list that a message repeats.
 const MOST_TEXTS: usize = 5;
 /// Time after its last mark at which an unfinished run is stopped.
@@ -87,6 +92,10 @@ struct Run {
     traffic: Traffic,
     job: Box<Job>,
     clocks: Clocks,
+    /// Flows between this host and servers of iperf3.
+    foreign: Foreign,
+    /// Readings that wait for those of `foreign`.
+    held: VecDeque<Readings>,
     /// Deadline of the run, by the monotonic clock.
     until: Nanos,
     /// Duration of the scenario.
@@ -213,27 +222,32 @@ impl Session {
                     format!("not started within {} s", PREPARATION_TIMEOUT / 1_000_000_000),
                 ));
             }
-            State::Proving(mut run, until) => match run.traffic.prove(now + SLICE) {
-                Ok(true) => {
+            State::Proving(mut run, until) => match prove(&mut run, now + SLICE)? {
+                true => {
                     run.clocks.compare(&run.traffic);
                     (State::Proved(run), vec![Reply::Proved {}])
                 }
-                Ok(false) if now <= until => (State::Proving(run, until), Vec::new()),
-                Ok(false) => {
-                    let text = first_texts(&run.traffic.unproved());
-                    return Err(Refusal::new(ErrorCode::Unproved, text));
-                }
-                Err(error) => {
-                    return Err(Refusal::new(ErrorCode::Unproved, error.to_string()));
+                false if now <= until => (State::Proving(run, until), Vec::new()),
+                false => {
+                    let mut missing = run.traffic.unproved();
+                    missing.extend(run.foreign.unproved());
+                    return Err(Refusal::new(ErrorCode::Unproved, first_texts(&missing)));
                 }
             },
-            State::Running(run) if run.traffic.is_finished() || now > run.until => {
-                (State::Over, end_run(run))
-            }
+            State::Running(run) if is_over(&run) || now > run.until => (State::Over, end_run(run)),
             State::Running(mut run) => {
                 run.clocks.update();
-                let replies = readings(&mut run);
-                (State::Running(run), replies)
+                match run.foreign.error() {
+                    Some(message) => {
+                        let mut replies = last_readings(run);
+                        replies.push(Reply::Error { code: ErrorCode::Failed, message });
+                        (State::Over, replies)
+                    }
+                    None => {
+                        let replies = readings(&mut run, false);
+                        (State::Running(run), replies)
+                    }
+                }
             }
             state => (state, Vec::new()),
         };
@@ -256,6 +270,14 @@ impl Session {
             return Err(Refusal::new(ErrorCode::Job, "expected a job with `live`"));
         }
         self.agent.limits.check(&job).map_err(|text| Refusal::new(ErrorCode::Limit, text))?;
+        if !self.agent.limits.third_party
+            && let Some(what) = first_foreign(&job, node)
+        {
+            let text = format!(
+                "{what} belongs to somebody else; the agent's owner can allow it by --third-party"
+            );
+            return Err(Refusal::new(ErrorCode::Limit, text));
+        }
         let slot = self.agent.session_slot().ok_or_else(|| {
             let most = self.agent.limits.sessions;
             let text = format!("the agent has {most} sessions already (--max-sessions)");
@@ -275,7 +297,9 @@ impl Session {
         let length = job.marks.last().map_or(0, |end| end.as_picos().div_ceil(1_000));
         let until = monotonic() + PREPARATION_TIMEOUT;
         let clocks = Clocks::new(&job, node);
-        Ok(Run { traffic, job, clocks, until, length, _slot: slot })
+        let foreign = Foreign::new(&job, node, self.agent.allowance.clone())?;
+        let held = VecDeque::new();
+        Ok(Run { traffic, job, clocks, foreign, held, until, length, _slot: slot })
     }
 }
 
@@ -307,19 +331,53 @@ fn start(run: &mut Run, zero: Nanos) -> Result<(), Refusal> {
     }
     run.clocks.update();
     run.until = zero.saturating_add(run.length).saturating_add(GRACE);
+    run.foreign.start(zero);
     run.traffic.start(zero).map_err(|error| Refusal::new(ErrorCode::Failed, error.to_string()))
 }
 
-/// Takes the readings since the last call, one mark in each frame.
-fn readings(run: &mut Run) -> Vec<Reply> {
-    run.traffic.take_readings().into_iter().map(|one| Reply::Readings(Box::new(one))).collect()
+/// Proves that hosts want data. Returns whether all have.
+fn prove(run: &mut Run, deadline: Nanos) -> Result<bool, Refusal> {
+    let unproved = |error: String| Refusal::new(ErrorCode::Unproved, error);
+    let servers = run.foreign.prove()?;
+    let all = run.traffic.prove(deadline).map_err(|error| unproved(error.to_string()))?;
+    if all && !servers {
+        // The threads of the servers are still connecting.
+        sleep_until(monotonic() + SHORTLY);
+    }
+    Ok(all && servers)
 }
 
-/// Ends a run, and returns its last messages. The sockets are then closed and the session's slot
+/// Returns whether the run has ended, and all results are there.
+fn is_over(run: &Run) -> bool {
+    run.traffic.is_finished() && run.foreign.is_over()
+}
+
+/// Takes the readings since the last call, one mark in each frame. With `now`, those that are not
+/// complete are taken, too.
+fn readings(run: &mut Run, now: bool) -> Vec<Reply> {
+    run.held.extend(run.traffic.take_readings());
+    let mut replies = Vec::new();
+    while let Some(mut readings) = run.held.pop_front() {
+        if !run.foreign.join(&mut readings, now) {
+            run.held.push_front(readings);
+            break;
+        }
+        replies.push(Reply::Readings(Box::new(readings)));
+    }
+    replies
+}
+
+/// Ends a run, and returns its last readings. The sockets are then closed and the session's slot
 /// is free.
-fn end_run(mut run: Run) -> Vec<Reply> {
+fn last_readings(mut run: Run) -> Vec<Reply> {
+    run.foreign.stop();
     run.traffic.stop();
-    let mut replies = readings(&mut run);
+    readings(&mut run, true)
+}
+
+/// Ends a run, and returns its last messages.
+fn end_run(run: Run) -> Vec<Reply> {
+    let mut replies = last_readings(run);
     replies.push(Reply::Done {});
     replies
 }

@@ -301,7 +301,9 @@ impl Intervals {
         self.owd_min_s.push(owd_min);
         self.owd_max_s.push(owd_max);
         self.owd_samples.push(reading.delay.count as i64);
-        let jitter = reading.jitter.filter(|_| reading.delay.count > 0);
+        // Jitter needs arrivals, but no clocks that agree.
+        let arrived = reading.delay.count > 0 || after.packets > before.packets;
+        let jitter = reading.jitter.filter(|_| arrived);
         self.jitter_s.push(jitter.map_or(f64::NAN, Duration::as_secs_f64));
         self.cwnd.push(reading.cwnd.map_or(-1, |cwnd| cwnd as i64));
         // In the interval in which it was reached, and in no other.
@@ -312,18 +314,22 @@ impl Intervals {
 
 /// Counters of a stream that are known in an interval. Unknown ones are null, not zero: the
 /// stream's host did not report them, or lacks the rights to read them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Bytes and packets that arrived.
-    pub received: bool,
+    /// Bytes that arrived.
+    pub bytes: bool,
+    /// Packets that arrived.
+    pub packets: bool,
     /// Lost packets.
     pub lost: bool,
     /// Reordered packets.
     pub reordered: bool,
     /// Packets that arrived with congestion experienced.
     pub marked: bool,
-    /// Echoes of marks, and retransmissions.
-    pub answered: bool,
+    /// Echoes of marks.
+    pub echoed: bool,
+    /// Retransmissions.
+    pub retransmits: bool,
     /// Acknowledgements that were sent.
     pub acks: bool,
 }
@@ -340,13 +346,13 @@ impl Intervals {
     ) {
         self.push(stream, stretch, before, reading);
         let columns = [
-            (&mut self.bytes, known.received),
-            (&mut self.packets, known.received),
+            (&mut self.bytes, known.bytes),
+            (&mut self.packets, known.packets),
             (&mut self.lost, known.lost),
             (&mut self.reordered, known.reordered),
             (&mut self.marked, known.marked),
-            (&mut self.echoed, known.answered),
-            (&mut self.retransmits, known.answered),
+            (&mut self.echoed, known.echoed),
+            (&mut self.retransmits, known.retransmits),
             (&mut self.acks, known.acks),
         ];
         for (column, known) in columns {

@@ -31,6 +31,8 @@ pub struct TcpInfo {
     pub data_segs_in: u32,
     /// Segments with data sent.
     pub data_segs_out: u32,
+    /// Bytes that the peer has acknowledged, the SYN included.
+    pub bytes_acked: u64,
     /// The delivery rate in bytes per second.
     pub delivery_rate: u64,
     /// Segments that arrived with congestion experienced, as reported by the receiver.
@@ -60,6 +62,7 @@ impl TcpInfo {
             segs_in: word::<140>(&bytes),
             data_segs_in: word::<152>(&bytes),
             data_segs_out: word::<156>(&bytes),
+            bytes_acked: long::<120>(&bytes),
             delivery_rate: long::<160>(&bytes),
             delivered_ce: word::<196>(&bytes),
             dsack_dups: word::<216>(&bytes),

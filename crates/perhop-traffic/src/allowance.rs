@@ -136,7 +136,7 @@ impl Allowance {
 
     /// Takes a first packet to an address that has proved nothing yet, such as the attempt to
     /// connect. Returns whether it may be sent.
-    pub(crate) fn may_begin(&self, now: Nanos) -> bool {
+    pub fn may_begin(&self, now: Nanos) -> bool {
         lock(&self.state).first_packets.take_at(now, PACKET)
     }
 

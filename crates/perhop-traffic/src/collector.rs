@@ -11,8 +11,10 @@ use perhop_workload::TransportPlan;
 
 use crate::error::{ReadingsError, TrafficError};
 use crate::job::Job;
+use crate::live::End;
 use crate::readings::{
-    DestinationReading, PingReading, ProcessReading, Readings, ReceiverReadings, SourceReading,
+    DestinationReading, PingReading, ProcessReading, Readings, ReceiverReadings, ServerReading,
+    SourceReading,
 };
 use perhop_socket::Nanos;
 
@@ -37,6 +39,10 @@ struct StreamRecord {
 struct FlowRecord {
     dscp: Dscp,
     udp: bool,
+    /// The end that is a server of iperf3, of which no readings arrive.
+    server: Option<End>,
+    /// Number of its results.
+    results: usize,
     /// The nodes at its destination and its source.
     ends: [NodeId; 2],
     streams: Vec<StreamRecord>,
@@ -71,6 +77,8 @@ struct MarkReadings {
     /// Instants at which the counters of each flow's source were read.
     sources: BTreeMap<u32, SourceReading>,
     destinations: BTreeMap<u32, (Nanos, DestinationReading)>,
+    /// Results of iperf3's servers.
+    results: BTreeMap<u32, ServerReading>,
 }
 
 /// Joins the readings of both ends of every flow and ping, mark by mark, into the tables of a
@@ -89,6 +97,8 @@ pub struct Collector {
     /// The number of marks that the job has.
     last: u32,
     pending: BTreeMap<u32, MarkReadings>,
+    /// The number of ends whose readings every mark needs.
+    ends: usize,
     recorded: Time,
     processes: BTreeMap<u16, ProcessReading>,
     warnings: Vec<String>,
@@ -108,10 +118,12 @@ impl Collector {
         marks.end().ok_or(TrafficError::Marks)?;
         let node = |name: &str| job.number(name).map(NodeId);
         let mut flows = Vec::new();
-        for flow in &job.flows {
+        for (number, flow) in job.flows.iter().enumerate() {
             flows.push(FlowRecord {
                 dscp: flow.dscp,
                 udp: matches!(flow.transport, TransportPlan::Udp(_)),
+                server: job.server(number).map(|server| server.end),
+                results: 0,
                 ends: [node(&flow.to)?, node(&flow.from)?],
                 streams: vec![StreamRecord::default(); flow.streams.into()],
                 delays: Histogram::default(),
@@ -139,6 +151,7 @@ impl Collector {
                 pings: job.pings.iter().map(|ping| ping.name.clone()).collect(),
                 ..Labels::default()
             },
+            ends: flows.iter().map(|flow| 2 - usize::from(flow.server.is_some())).sum(),
             flows,
             pings,
             next: 0,
@@ -184,6 +197,8 @@ impl Collector {
             }
         }
         pings.into_iter().for_each(|ping| self.add_ping(ping));
+        let results: Vec<_> =
+            readings.results.into_iter().filter_map(|result| self.add_result(result)).collect();
         if mark < self.next {
             return; // its rows were added
         }
@@ -192,15 +207,34 @@ impl Collector {
         // A process that was stopped earlier than another has a shorter interval.
         pending.at = if pending.at == Time::ZERO { at } else { pending.at.min(at) };
         pending.sources.extend(sources.into_iter().map(|each| (each.flow, each)));
+        pending.results.extend(results.into_iter().map(|each| (each.flow, each)));
         pending.destinations.extend(destinations.into_iter().map(|each| (each.flow, (read, each))));
         while let Some(entry) = self.pending.first_entry()
             && *entry.key() == self.next
-            && entry.get().sources.len() + entry.get().destinations.len() >= 2 * self.flows.len()
+            && entry.get().sources.len() + entry.get().destinations.len() >= self.ends
         {
             let readings = entry.remove();
             self.record(readings);
             self.next += 1;
         }
+    }
+
+    /// Adds the rows of a flow of datagrams to a server, which reports its intervals after its
+    /// test. Returns other results.
+    fn add_result(&mut self, result: ServerReading) -> Option<ServerReading> {
+        let flow = &mut self.flows[result.flow as usize];
+        flow.results += 1;
+        if !flow.is_counted_by_server() {
+            return Some(result);
+        }
+        let index = result.flow as usize;
+        for (number, stream) in result.streams.iter().enumerate() {
+            let (reading, known) = stream.reading();
+            flow.streams[number].counters.delivered += reading.counters.delivered;
+            let none = StreamCounters::default();
+            self.intervals.push_known((index, number), result.interval, &none, &reading, known);
+        }
+        None
     }
 
     fn add_ping(&mut self, reading: PingReading) {
@@ -223,8 +257,16 @@ impl Collector {
         for (index, flow) in self.flows.iter_mut().enumerate() {
             let source = readings.sources.get(&(index as u32));
             let destination = readings.destinations.get(&(index as u32));
+            let result = readings.results.get(&(index as u32));
             for number in 0..flow.streams.len() {
-                let (reading, known) = flow.stream(number, source, destination);
+                if flow.is_counted_by_server() {
+                    continue; // its server's intervals have rows of their own
+                }
+                let (mut reading, mut known) = flow.stream(number, source, destination);
+                if let Some(again) = result.and_then(|all| all.streams[number].retransmits) {
+                    reading.counters.retransmits += again;
+                    known.retransmits = true;
+                }
                 let before = &mut flow.streams[number].counters;
                 let reading = since(before, reading);
                 self.intervals.push_known((index, number), stretch, before, &reading, known);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TrafficError;
-use crate::live::{End, LiveJob};
+use crate::live::{End, Iperf3Server, LiveFlow, LiveJob};
 use crate::stream::Ends;
 
 /// Flows and pings between hosts with real network stacks.
@@ -78,16 +78,26 @@ impl Job {
         place.map(|place| place as u16).ok_or_else(|| TrafficError::UnknownNode(name.into()))
     }
 
-    /// Returns the ends of a flow or a ping that are in this process.
-    pub(crate) fn here(&self, from: &str, to: &str) -> Result<Ends, TrafficError> {
-        let here = |name| self.node(name).map(|node| node.namespace.is_some());
+    /// Returns the ends of a flow that are in this process and whose sockets `Traffic` opens.
+    pub(crate) fn here(&self, flow: usize) -> Result<Ends, TrafficError> {
+        let FlowPlan { from, to, .. } = &self.flows[flow];
+        let ours = self.server(flow).is_none();
+        let here = |name| self.node(name).map(|node| ours && node.namespace.is_some());
         Ok(Ends { source: here(from)?, destination: here(to)? })
+    }
+
+    fn live_flow(&self, flow: usize) -> Option<&LiveFlow> {
+        self.live.as_ref()?.flows.get(flow)
     }
 
     /// Returns the end of a flow that opens its connections.
     pub(crate) fn opens(&self, flow: usize) -> End {
-        let live = self.live.as_ref().and_then(|live| live.flows.get(flow));
-        live.map_or(End::Source, |flow| flow.opens)
+        self.live_flow(flow).map_or(End::Source, |flow| flow.opens)
+    }
+
+    /// Returns the server of iperf3 that is an end of a flow.
+    pub fn server(&self, flow: usize) -> Option<Iperf3Server> {
+        self.live_flow(flow)?.server
     }
 
     /// Returns the node with this name.
@@ -97,7 +107,7 @@ impl Job {
 }
 
 /// Returns the name of a congestion control in Linux.
-pub(crate) const fn linux_name(plan: CongestionPlan) -> &'static str {
+pub const fn linux_name(plan: CongestionPlan) -> &'static str {
     match plan {
         CongestionPlan::Reno => "reno",
         CongestionPlan::Cubic => "cubic",

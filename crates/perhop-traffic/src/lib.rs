@@ -38,11 +38,12 @@ mod udp;
 pub use allowance::{Allowance, AllowanceLimits, Grant};
 pub use collector::Collector;
 pub use error::{ReadingsError, TrafficError};
-pub use job::{Job, NodeJob, Timers};
-pub use live::{End, Limits, LiveFlow, LiveJob, Token};
+pub use job::{Job, NodeJob, Timers, linux_name};
+pub use live::{End, Iperf3Server, Limits, LiveFlow, LiveJob, Token};
 pub use offset::ClockOffset;
 pub use readings::{
     ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
-    PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
+    PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, ServerReading,
+    SourceReading, StreamResult,
 };
 pub use traffic::Traffic;

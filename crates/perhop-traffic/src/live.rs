@@ -1,6 +1,7 @@
 //! Live jobs: traffic between hosts, only some of which are in this process.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use perhop_core::Duration;
 use schemars::JsonSchema;
@@ -25,6 +26,20 @@ pub struct LiveFlow {
     /// The end that opens connections, or sends the first datagram. An end behind network address
     /// translation (NAT) must be this one, because it cannot be reached.
     pub opens: End,
+    /// The server of iperf3 that is one end of the flow, if there is one. The agent at the other
+    /// end is a client of that server; `Traffic` opens no sockets for the flow.
+    #[serde(default)]
+    pub server: Option<Iperf3Server>,
+}
+
+/// A server of iperf3 that is an end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Iperf3Server {
+    /// The end of the flow that it is.
+    pub end: End,
+    /// Its address and port.
+    pub address: SocketAddr,
 }
 
 /// An end of a flow.

@@ -161,6 +161,9 @@ impl Host<'_> {
         let mut opened = Opened::default();
         for (number, line) in self.lines.iter().enumerate() {
             let flow = &self.job.flows[line.flow];
+            if self.job.server(line.flow).is_some() {
+                continue;
+            }
             let reversed = match &flow.transport {
                 TransportPlan::Tcp(tcp) if self.job.opens(line.flow) == End::Destination => {
                     Some(tcp)
@@ -185,18 +188,15 @@ impl Host<'_> {
                 (false, _) => {}
             }
         }
+        let (mut asks, mut answers) = (false, false);
         for (number, ping) in self.job.pings.iter().enumerate() {
+            answers |= ping.to == self.node.name;
             if ping.from == self.node.name {
+                asks = true;
                 opened.probes.push((number, self.open_probe(ping, number)?));
             }
         }
-        if self
-            .job
-            .pings
-            .iter()
-            .any(|ping| ping.from == self.node.name || ping.to == self.node.name)
-        {
-            let asks = self.job.pings.iter().any(|ping| ping.from == self.node.name);
+        if asks || answers {
             for v6 in self.families() {
                 match self.open_icmp(v6) {
                     Ok(socket) => opened.icmp.push((v6, socket)),
@@ -210,7 +210,8 @@ impl Host<'_> {
         }
         let mut expected = Vec::new();
         for (number, flow) in self.job.flows.iter().enumerate() {
-            if matches!(flow.transport, TransportPlan::Udp(_)) {
+            let udp = matches!(flow.transport, TransportPlan::Udp(_));
+            if udp || self.job.server(number).is_some() {
                 continue;
             }
             // The port of the flow belongs to the end that does not open the connection.

@@ -60,7 +60,7 @@ impl Proof {
             stream = if flow_before == Some(flow) { stream + 1 } else { 0 };
             flow_before = Some(flow);
             let (plan, opens) = (&job.flows[flow], job.opens(flow));
-            let here = job.here(&plan.from, &plan.to)?;
+            let here = job.here(flow)?;
             let id = (flow as u16, stream);
             match (&plan.transport, opens) {
                 (TransportPlan::Tcp(_), _) => {

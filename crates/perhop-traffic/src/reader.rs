@@ -359,6 +359,7 @@ fn connection_sender(stream: &StreamState, history: &mut StreamHistory) -> (Conn
         echoed: info.delivered_ce.saturating_sub(before.delivered_ce).into(),
         cwnd: Some(u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
         window: history.window,
+        acked: None,
         srtt: std::mem::take(&mut history.srtt),
     };
     (reading, info.segs_in.saturating_sub(before.segs_in).into())

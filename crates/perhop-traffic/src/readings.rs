@@ -26,6 +26,9 @@ pub struct Readings {
     pub destinations: Vec<DestinationReading>,
     /// The pings whose requests this process sends or answers.
     pub pings: Vec<PingReading>,
+    /// Results of iperf3's servers since the reading before.
+    #[serde(default)]
+    pub results: Vec<ServerReading>,
     /// The counters of the process, since the start of the run.
     pub process: ProcessReading,
     /// Warnings since the reading before.
@@ -75,6 +78,9 @@ pub struct ConnectionSender {
     pub cwnd: Option<u64>,
     /// The greatest window that the receiver has offered, in bytes.
     pub window: u32,
+    /// Bytes that the receiver has acknowledged, if it reports nothing itself.
+    #[serde(default)]
+    pub acked: Option<u64>,
     /// Smoothed round-trip times.
     pub srtt: Samples,
 }
@@ -157,6 +163,35 @@ pub struct DatagramReceiver {
     pub delay: Samples,
     /// The jitter (RFC 3550).
     pub jitter: Option<Duration>,
+}
+
+/// A flow, as a server of iperf3 at one of its ends reports it. Counters are those of the interval
+/// alone; `None` for a value that the server does not report.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerReading {
+    /// The number of the flow.
+    pub flow: u32,
+    /// Start and end of the interval.
+    pub interval: (Time, Time),
+    /// Its streams.
+    pub streams: Vec<StreamResult>,
+}
+
+/// A stream, as a server of iperf3 reports it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamResult {
+    /// Bytes that it received.
+    pub bytes: Option<u64>,
+    /// Datagrams that it received.
+    pub packets: Option<u64>,
+    /// Datagrams that it missed.
+    pub lost: Option<u64>,
+    /// Jitter of the datagrams that it received (RFC 1889, appendix A.8).
+    pub jitter: Option<Duration>,
+    /// Segments that it retransmitted.
+    pub retransmits: Option<u64>,
 }
 
 /// A ping.

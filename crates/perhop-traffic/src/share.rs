@@ -23,7 +23,7 @@ use perhop_socket::realtime;
 pub(crate) fn patterns(job: &Job) -> Result<Vec<(StreamId, Pattern)>, TrafficError> {
     let mut patterns = Vec::new();
     for (flow, plan) in job.flows.iter().enumerate() {
-        let here = job.here(&plan.from, &plan.to)?;
+        let here = job.here(flow)?;
         if let (TransportPlan::Udp(udp), true) = (&plan.transport, here.source) {
             for stream in 0..usize::from(plan.streams) {
                 patterns
@@ -50,7 +50,7 @@ pub(crate) fn share(
     let taps: Vec<_> = opened.iter().filter(|(_, host)| host.tap.is_some()).collect();
     let taps: Vec<u16> = taps.into_iter().map(|(number, _)| *number).collect();
     let mut flows = Vec::new();
-    for plan in &job.flows {
+    for (number, plan) in job.flows.iter().enumerate() {
         let (segment, window) = match &plan.transport {
             TransportPlan::Tcp(tcp) => (tcp.mss.into(), open::window(tcp)),
             TransportPlan::Udp(_) => (0, 0),
@@ -59,7 +59,7 @@ pub(crate) fn share(
         if segment == 0 {
             received.datagrams.resize_with(plan.streams.into(), DatagramsReceived::default);
         }
-        let here = job.here(&plan.from, &plan.to)?;
+        let here = job.here(number)?;
         let (from, to) = (job.number(&plan.from)?, job.number(&plan.to)?);
         if here.destination && !here.source {
             received.clock = SenderClock::Unknown;

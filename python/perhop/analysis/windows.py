@@ -80,7 +80,10 @@ def tally(dataset: Dataset, flow: str, window: Window | None = None) -> Mapping[
     part = clip(dataset, window) or (0.0, 0.0)
     extents = pl.col("extent") * pl.col("reordered") * pl.col("weight")
     known = pl.col("jitter_s").is_not_null()
-    packets = (pl.col("owd_samples") * pl.col("weight")).filter(known)
+    # Without one-way delays, as of the datagrams of an iperf3 server, those that arrived.
+    delays = pl.col("owd_samples")
+    arrived = pl.when(delays > 0).then(delays).otherwise(pl.col("packets").fill_null(1))
+    packets = (arrived * pl.col("weight")).filter(known)
     jitter = (pl.col("jitter_s").filter(known) * packets).sum() / packets.sum()
     sums = (weighed(name).alias(name) for name in _COUNTS if name != "extent_max")
     found = cut(of_flow(dataset, "intervals", flow), part).select(

@@ -22,7 +22,8 @@ from perhop.engines.tables import tables
 from perhop.engines.traffic import host_settings, job, transport_gaps, window_counters
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
-from perhop.scenario import AGENT_PORT, Endpoint
+from perhop.scenario import AGENT_PORT, IPERF3_PORT, Endpoint
+from perhop.scenario.resolve import iperf3_servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from perhop.engines import plans
     from perhop.engines.captures import Capture
-    from perhop.scenario import Agent, Scenario
+    from perhop.scenario import Agent, Flow, Scenario
 
 __all__ = ["LiveRun", "gaps", "start"]
 
@@ -44,6 +45,23 @@ _OF_LIVE_HOSTS: Final = {
     "net.ipv4.tcp_ecn": "0",  # Linux has 2: ECN if the other end asks for it, and none does
 }
 """The settings of a Linux host that nobody has changed."""
+
+_OF_IPERF3: Final = {"congestion_control", "mss", "stack"}
+"""The settings of TCP that a client of iperf3 asks its server for, or that change nothing."""
+
+_CONSTANT: Final = {"pattern": "constant", "sizes": "equal", "bursts": None, "replay": None}
+"""The settings of UDP with which datagrams are equal and at equal intervals."""
+
+_UNTOLD: Final = {
+    (False, False): "no packets, acknowledgements, marks or DSCPs where data arrives; goodput is "
+    "what the server acknowledged",
+    (False, True): "no losses, reordering, round-trip times or windows of the sender, and its "
+    "retransmissions only for the whole flow, in its last interval",
+    (True, False): "no reordering, one-way delays, marks or DSCPs where data arrives, and all else "
+    "only for the whole flow",
+    (True, True): "no one-way delays",
+}
+"""What an iperf3 server does not tell: of TCP and UDP, and of data to and from it."""
 
 
 def start(scenario: Scenario, seed: int) -> LiveRun:
@@ -115,7 +133,7 @@ class LiveRun:
     @property
     def missing(self) -> list[str]:
         """Return the measurements that were not possible so far, with the reasons."""
-        return self._core.missing()
+        return [*self._core.missing(), *_absent(self._scenario)]
 
     def advance(self) -> None:
         """Wait for a tenth of a second, or until the end.
@@ -156,7 +174,13 @@ def gaps(scenario: Scenario) -> list[Gap]:
     """Return the parts of a scenario that a live network, or a live host, cannot do."""
     if not scenario.agents:
         return [Gap("agents", "there are none; add them to the scenario, or give --agents FILE")]
-    return [*_network_gaps(scenario), *transport_gaps(scenario), *_host_gaps(scenario)]
+    return [
+        *_network_gaps(scenario),
+        *transport_gaps(scenario),
+        *_host_gaps(scenario),
+        *_iperf3_gaps(scenario),
+        *_stamp_gaps(scenario),
+    ]
 
 
 def _network_gaps(scenario: Scenario) -> Iterator[Gap]:
@@ -188,6 +212,36 @@ def _host_gaps(scenario: Scenario) -> Iterator[Gap]:
         for key, (setting, value) in host_settings(flow).items():
             if key in asked and _OF_LIVE_HOSTS.get(setting, value) != value:
                 yield Gap(f"flows.{name}.tcp.{key}", f"perhop does not change {setting} of a host")
+
+
+def _iperf3_gaps(scenario: Scenario) -> Iterator[Gap]:
+    """Yield the settings of flows that a test of iperf3 does not have."""
+    for name in iperf3_servers(scenario):
+        flow = scenario.flows[name]
+        if flow.port is not None:
+            yield Gap(f"flows.{name}.port", "the port is that of the iperf3 server")
+        if flow.tcp is not None:
+            for key in sorted(flow.tcp.model_fields_set - _OF_IPERF3):
+                yield Gap(f"flows.{name}.tcp.{key}", "iperf3 has no such setting")
+        elif flow.udp is not None:
+            for key, usual in _CONSTANT.items():
+                if getattr(flow.udp, key) != usual:
+                    yield Gap(f"flows.{name}.udp.{key}", "iperf3 sends at a constant rate and size")
+
+
+def _stamp_gaps(scenario: Scenario) -> Iterator[Gap]:
+    for name, agent in scenario.agents.items():
+        if agent.stamp is not None:
+            yield Gap(f"agents.{name}.stamp", "agents cannot ping by STAMP; use `ping: ADDRESS`")
+
+
+def _absent(scenario: Scenario) -> Iterator[str]:
+    """Yield what an iperf3 server does not tell about each flow."""
+    for name in iperf3_servers(scenario):
+        flow = scenario.flows[name]
+        sends = scenario.agents[flow.source].iperf3 is not None
+        server = flow.source if sends else flow.destination
+        yield f"flow {name}: {_UNTOLD[flow.udp is not None, sends]} ({server} is an iperf3 server)"
 
 
 def addresses(scenario: Scenario) -> dict[str, str]:
@@ -233,6 +287,10 @@ def _data(agent: Agent) -> tuple[str, str]:
     """Return the key and the host of the address that flows and pings use."""
     if agent.ping is not None:
         return "ping", agent.ping
+    if agent.iperf3 is not None:
+        return "iperf3", agent.iperf3[0].host
+    if agent.stamp is not None:
+        return "stamp", agent.stamp.host
     if agent.data is not None:
         return "data", agent.data
     assert agent.address is not None
@@ -257,22 +315,39 @@ def _job(scenario: Scenario, seed: int, found: Mapping[str, str]) -> plans.Job:
     # Nodes without an agent send and receive nothing.
     every = {name: [found.get(name, str(own))] for name, own in scenario.addresses.items()}
     whole = job(scenario, seed, hosts={}, addresses=every)
+    servers = iperf3_servers(scenario)
     whole["live"] = {
         "token": secrets.token_hex(16),
         "flows": [
-            {"opens": "destination" if scenario.agents[flow.destination].nat else "source"}
-            for flow in scenario.flows.values()
+            {
+                "opens": "destination" if scenario.agents[flow.destination].nat else "source",
+                "server": _server(scenario, flow, servers.get(name), found),
+            }
+            for name, flow in scenario.flows.items()
         ],
     }
     return whole
+
+
+def _server(
+    scenario: Scenario, flow: Flow, server: Endpoint | None, found: Mapping[str, str]
+) -> plans.Iperf3Server | None:
+    """Return the iperf3 server of a flow; None if both of its ends have agents."""
+    if server is None:
+        return None
+    sends = scenario.agents[flow.source].iperf3 is not None
+    node = flow.source if sends else flow.destination
+    at = Endpoint(found[node], server.port or IPERF3_PORT)
+    return {"end": "source" if sends else "destination", "address": str(at)}
 
 
 def _agents(scenario: Scenario, found: Mapping[str, str]) -> list[dict[str, object]]:
     """Return who stands for which node, as the core takes it, with the addresses that are used."""
     written: list[dict[str, object]] = []
     for name, agent in scenario.agents.items():
-        if agent.ping is not None:
-            written.append({"node": name, "ping": {"address": found[name]}})
+        kind = agent.without_agent
+        if kind is not None:
+            written.append({"node": name, kind: {"address": found[name]}})
         elif agent.address is not None:
             host = _resolved(agent.address.host, f"agents.{name}.address", scenario)
             at = Endpoint(host, agent.address.port or AGENT_PORT)

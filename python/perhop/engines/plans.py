@@ -517,8 +517,14 @@ class Timers(TypedDict):
     delayed_ack: int
 
 
+class Iperf3Server(TypedDict):
+    end: Literal["source", "destination"]
+    address: str
+
+
 class LiveFlow(TypedDict):
     opens: Literal["source", "destination"]
+    server: Iperf3Server | None
 
 
 class LiveJob(TypedDict):

@@ -10,7 +10,7 @@
 Each imports from those above it only.
 """
 
-from perhop.scenario.model.agents import AGENT_PORT, Agent, Endpoint
+from perhop.scenario.model.agents import AGENT_PORT, IPERF3_PORT, Agent, Endpoint
 from perhop.scenario.model.changes import Change, PoliceChange
 from perhop.scenario.model.classes import Action, Class, Match, Police, Policy, Shape
 from perhop.scenario.model.dscp import DSCP_NAMES, format_dscp, parse_dscp
@@ -33,6 +33,7 @@ __all__ = [
     "AGENT_PORT",
     "DSCP_NAMES",
     "EPHEMERAL_PORTS",
+    "IPERF3_PORT",
     "METRICS",
     "Action",
     "Agent",

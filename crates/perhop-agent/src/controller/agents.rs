@@ -69,12 +69,10 @@ pub fn read(json: &str) -> Result<Vec<AgentNode>, LiveError> {
                 let address = resolve(&node, &agent.address)?;
                 agents.push(AgentNode { node, address, key });
             }
-            (None, Some(_), None, None) => {}
+            // Their addresses are in the job.
+            (None, Some(_), None, None) | (None, None, None, Some(_)) => {}
             (None, None, Some(_), None) => {
-                return Err(wrong("a STAMP reflector cannot be an end of this traffic"));
-            }
-            (None, None, None, Some(_)) => {
-                return Err(wrong("an iperf3 server cannot be an end of this traffic"));
+                return Err(wrong("agents cannot ping STAMP reflectors"));
             }
             _ => return Err(wrong("expected one of agent, ping, stamp and iperf3")),
         }

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use perhop_core::TrafficClass;
@@ -22,6 +23,9 @@ const SECOND: Nanos = 1_000_000_000;
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of the results of a server in bytes, with its output.
 const MAX_RESULTS: usize = 4 << 20;
+/// Longest attempt to connect, and longest wait, before a look at whether to stop.
+const SLICE: Duration = Duration::from_secs(1);
+const NAP: Duration = Duration::from_millis(50);
 /// Time limit of the server's silence after the duration of a test, in nanoseconds.
 const GRACE: Nanos = 5 * SECOND;
 
@@ -47,9 +51,27 @@ pub enum ClientError {
     /// A connection that ended.
     #[error("the connection to the server was lost: {0}")]
     Lost(#[from] io::Error),
+    /// A test that its caller ended.
+    #[error("the test was ended")]
+    Ended,
     /// Parameters that iperf3 does not support.
     #[error("iperf3 does not support this test: {0}")]
     Parameters(String),
+}
+
+impl ClientError {
+    /// Returns whether the next attempt may succeed. A server of iperf3 does not listen for a
+    /// moment after each test.
+    pub(crate) fn may_pass(&self) -> bool {
+        let resets = |error: &io::Error| {
+            matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
+        };
+        match self {
+            Self::Busy | Self::Lost(_) => true,
+            Self::Unreachable(_, error) => resets(error),
+            _ => false,
+        }
+    }
 }
 
 /// Result of a test at the client.
@@ -89,24 +111,68 @@ pub fn drive(
     parameters: &Parameters,
     start: Option<Nanos>,
 ) -> Result<Outcome, ClientError> {
-    let day = Duration::from_secs(86_400);
-    let limits = Limits { duration: day, ..Limits::default() };
-    let plan = limits.admit(parameters).map_err(|why| ClientError::Parameters(why.to_string()))?;
-    let unreachable = |error| ClientError::Unreachable(server, error);
-    let control = TcpStream::connect_timeout(&server, MESSAGE_TIMEOUT).map_err(unreachable)?;
-    control.set_nodelay(true)?;
-    let mut client = Client { control, server, cookie: cookie()?, plan };
-    client.control.write_all(&client.cookie)?;
-    client.await_state(State::ParameterExchange, MESSAGE_TIMEOUT)?;
-    client.control.write_all(&frame(parameters))?;
-    client.await_state(State::CreateStreams, MESSAGE_TIMEOUT)?;
+    let never = AtomicBool::new(false);
+    let mut client = Client::connect(server, parameters, &never)?;
     if let Some(start) = start {
         sleep_until(start);
     }
-    let mut streams = client.make_streams(parameters)?;
-    client.await_state(State::TestStart, MESSAGE_TIMEOUT)?;
-    client.await_state(State::TestRunning, MESSAGE_TIMEOUT)?;
-    client.run(&mut streams)
+    let mut streams = client.open(0)?;
+    let zero = client.begin()?;
+    let end = zero + client.plan.duration.as_nanos() as Nanos;
+    let asked = client.plan.by_volume.then_some(client.plan.asked);
+    let mut seconds = Seconds { zero, marked: zero, asked };
+    let mut room = Room::new(&Allowance::default());
+    let ended = client.run(&mut streams, &mut room, (zero, end), &mut seconds)?;
+    let server = client.finish(&mut streams, &mut room, (zero, ended))?;
+    let marked = seconds.marked;
+    mark(&mut streams, (marked - zero, ended.max(marked + 1) - zero), Some(&server));
+    let udp = client.plan.udp;
+    let streams = streams.iter_mut().map(|stream| {
+        let told = server.of(stream.id);
+        let sent = told.and_then(|told| told.packets).filter(|_| udp);
+        let counts = stream.counts(sent);
+        let arrived = stream.meter.as_ref().map(|meter| meter.arrived().counts().collect());
+        StreamOutcome {
+            sent: stream.sends,
+            counts,
+            intervals: stream.intervals(counts.lost),
+            arrived,
+            server: told.cloned(),
+        }
+    });
+    Ok(Outcome { start: zero, streams: streams.collect(), server: server.clone() })
+}
+
+/// Observer of a test while it runs.
+pub(crate) trait Watch {
+    /// Returns the instant of the next look, by the monotonic clock.
+    fn next(&self) -> Nanos;
+
+    /// Looks at the streams, which have carried `carried` bytes. Returns whether the test is over.
+    fn look(&mut self, streams: &mut [Stream], carried: u64, now: Nanos) -> bool;
+}
+
+/// Marks intervals of a second.
+struct Seconds {
+    zero: Nanos,
+    marked: Nanos,
+    /// Bytes that end the test.
+    asked: Option<u64>,
+}
+
+impl Watch for Seconds {
+    fn next(&self) -> Nanos {
+        self.marked + SECOND
+    }
+
+    fn look(&mut self, streams: &mut [Stream], carried: u64, now: Nanos) -> bool {
+        while now >= self.marked + SECOND {
+            let from = self.marked - self.zero;
+            mark(streams, (from, from + SECOND), None);
+            self.marked += SECOND;
+        }
+        self.asked.is_some_and(|asked| carried >= asked)
+    }
 }
 
 /// Returns 36 random letters and digits, and a NUL.
@@ -118,18 +184,95 @@ fn cookie() -> io::Result<Cookie> {
     Ok(cookie)
 }
 
-struct Client {
+/// A client of one test.
+pub(crate) struct Client<'a> {
     control: TcpStream,
+    /// Shortest time to an answer of the server so far, in nanoseconds.
+    pub round_trip: Nanos,
     server: SocketAddr,
     cookie: Cookie,
-    plan: Plan,
+    parameters: &'a Parameters,
+    pub plan: Plan,
+    /// True to end the test early.
+    stop: &'a AtomicBool,
 }
 
-impl Client {
+impl<'a> Client<'a> {
+    /// Connects to a server, and tells it the parameters. A host that is no server of iperf3 is
+    /// sent a cookie of 37 bytes, and nothing else.
+    pub fn connect(
+        server: SocketAddr,
+        parameters: &'a Parameters,
+        stop: &'a AtomicBool,
+    ) -> Result<Self, ClientError> {
+        let day = Duration::from_secs(86_400);
+        let limits = Limits { duration: day, ..Limits::default() };
+        let plan =
+            limits.admit(parameters).map_err(|why| ClientError::Parameters(why.to_string()))?;
+        let deadline = monotonic() + MESSAGE_TIMEOUT.as_nanos() as Nanos;
+        let (control, round_trip) = loop {
+            let began = monotonic();
+            match TcpStream::connect_timeout(&server, SLICE) {
+                Ok(control) => break (control, monotonic() - began),
+                Err(error) if error.kind() == ErrorKind::TimedOut && monotonic() < deadline => {}
+                Err(error) => return Err(ClientError::Unreachable(server, error)),
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(ClientError::Ended);
+            }
+        };
+        control.set_nodelay(true)?;
+        control.set_read_timeout(Some(NAP))?;
+        let cookie = cookie()?;
+        let mut client = Self { control, round_trip, server, cookie, parameters, plan, stop };
+        client.ask(&cookie, State::ParameterExchange)?;
+        client.ask(&frame(parameters), State::CreateStreams)?;
+        Ok(client)
+    }
+
+    /// Sends a message, and waits for the state with which the server answers.
+    fn ask(&mut self, message: &[u8], answer: State) -> Result<(), ClientError> {
+        let asked = monotonic();
+        self.say(message)?;
+        self.await_state(answer, MESSAGE_TIMEOUT)?;
+        self.round_trip = self.round_trip.min(monotonic() - asked);
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn say(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        if self.is_stopped() {
+            return Err(ClientError::Ended);
+        }
+        Ok(self.control.write_all(bytes)?)
+    }
+
+    /// Reads from the control connection until the buffer is full.
+    fn read(&mut self, mut buffer: &mut [u8], timeout: Duration) -> Result<(), ClientError> {
+        let deadline = monotonic() + timeout.as_nanos() as Nanos;
+        while !buffer.is_empty() {
+            if self.is_stopped() {
+                return Err(ClientError::Ended);
+            }
+            match self.control.read(buffer) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Ok(count) => buffer = &mut buffer[count..],
+                Err(error) if is_temporary(&error) && monotonic() < deadline => {}
+                Err(error) if is_temporary(&error) => {
+                    return Err(io::Error::from(ErrorKind::TimedOut).into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     fn await_state(&mut self, expected: State, timeout: Duration) -> Result<(), ClientError> {
-        self.control.set_read_timeout(Some(timeout))?;
         let mut byte = [0];
-        self.control.read_exact(&mut byte)?;
+        self.read(&mut byte, timeout)?;
         match State::of(byte[0]) {
             Some(state) if state == expected => Ok(()),
             other => Err(self.failure(other, byte[0])),
@@ -143,40 +286,63 @@ impl Client {
             Some(State::ServerTerminate) => ClientError::Stopped,
             Some(State::ServerError) => {
                 let mut code = [0; 8];
-                match self.control.read_exact(&mut code) {
+                match self.read(&mut code, MESSAGE_TIMEOUT) {
                     Ok(()) => ClientError::Refused(i32::from_be_bytes([
                         code[0], code[1], code[2], code[3],
                     ])),
-                    Err(error) => error.into(),
+                    Err(error) => error,
                 }
             }
             _ => ClientError::Protocol(format!("unexpected state {}", byte as i8)),
         }
     }
 
-    fn make_streams(&self, parameters: &Parameters) -> Result<Vec<Stream>, ClientError> {
+    /// Opens the streams; the last one not before `last` of the monotonic clock. A server that
+    /// sends begins when it has all streams.
+    pub fn open(&mut self, last: Nanos) -> Result<Vec<Stream>, ClientError> {
         // The server creates the streams that it receives first.
-        let plan = &self.plan;
+        let (server, parameters) = (self.server, self.parameters);
         let mut streams = Vec::new();
-        for place in 0..plan.streams() {
-            let socket = if plan.udp { self.begin_datagrams()? } else { self.connect(parameters)? };
-            setup::prepare(&socket, self.server, plan, parameters);
+        for place in 0..self.plan.streams() {
+            if place + 1 == self.plan.streams() {
+                self.sleep(last)?;
+            }
+            let plan = &self.plan;
+            let socket = if plan.udp { self.begin_datagrams()? } else { self.dial()? };
+            setup::prepare(&socket, server, plan, parameters);
             let udp = plan.udp.then_some(plan.wide);
             let sends = place < plan.receives;
-            streams.push(Stream::new(stream_id(place), sends, (socket, self.server), udp));
+            streams.push(Stream::new(stream_id(place), sends, (socket, server), udp));
         }
         Ok(streams)
     }
 
-    fn connect(&self, parameters: &Parameters) -> Result<Socket, ClientError> {
+    /// Waits until the monotonic clock shows `until`, or the test is stopped.
+    pub fn sleep(&self, until: Nanos) -> Result<(), ClientError> {
+        while monotonic() < until {
+            if self.is_stopped() {
+                return Err(ClientError::Ended);
+            }
+            sleep_until(until.min(monotonic() + NAP.as_nanos() as Nanos));
+        }
+        Ok(())
+    }
+
+    /// Waits until the server has begun the test. Returns the time.
+    pub fn begin(&mut self) -> Result<Nanos, ClientError> {
+        self.await_state(State::TestStart, MESSAGE_TIMEOUT)?;
+        self.await_state(State::TestRunning, MESSAGE_TIMEOUT)?;
+        Ok(monotonic())
+    }
+
+    fn dial(&self) -> Result<Socket, ClientError> {
         let unreachable = |error| ClientError::Unreachable(self.server, error);
         let socket = Socket::like(self.server, libc::SOCK_STREAM, 0)?;
-        if let Some(mss) = parameters.mss.and_then(|mss| libc::c_int::try_from(mss).ok()) {
+        if let Some(mss) = self.parameters.mss.and_then(|mss| libc::c_int::try_from(mss).ok()) {
             socket.set((libc::IPPROTO_TCP, libc::TCP_MAXSEG), mss)?;
         }
         socket.connect(self.server).map_err(unreachable)?;
-        let deadline = monotonic() + MESSAGE_TIMEOUT.as_nanos() as Nanos;
-        wait(&socket, Interest::Writable, deadline)?;
+        self.wait(&socket, Interest::Writable)?;
         if let Some(error) = socket.take_error() {
             return Err(unreachable(error));
         }
@@ -196,17 +362,40 @@ impl Client {
         socket.send(b"9876")?;
         // It is not retransmitted, as in iperf3, because the server would treat a copy as another
         // stream.
-        wait(&socket, Interest::Readable, monotonic() + MESSAGE_TIMEOUT.as_nanos() as Nanos)?;
+        self.wait(&socket, Interest::Readable)?;
         let mut answer = [0; 4];
         socket.read(&mut answer)?;
         Ok(socket)
     }
 
-    fn run(mut self, streams: &mut [Stream]) -> Result<Outcome, ClientError> {
-        let mut room = Room::new(&Allowance::default());
+    fn wait(&self, socket: &Socket, interest: Interest) -> Result<(), ClientError> {
+        let epoll = Epoll::new()?;
+        epoll.add(socket.as_fd(), 0, interest)?;
+        let deadline = monotonic() + MESSAGE_TIMEOUT.as_nanos() as Nanos;
+        loop {
+            if self.is_stopped() {
+                return Err(ClientError::Ended);
+            }
+            let now = monotonic();
+            let until = deadline.min(now + NAP.as_nanos() as Nanos);
+            match epoll.wait(&mut [Event { events: 0, u64: 0 }], until)? {
+                0 if now >= deadline => return Err(io::Error::from(ErrorKind::TimedOut).into()),
+                0 => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Carries data between two instants of the monotonic clock. Returns when it has ended.
+    pub fn run(
+        &mut self,
+        streams: &mut [Stream],
+        room: &mut Room,
+        (zero, end): (Nanos, Nanos),
+        watch: &mut impl Watch,
+    ) -> Result<Nanos, ClientError> {
         let epoll = Epoll::new()?;
         epoll.add(self.control.as_fd(), 0, Interest::Readable)?;
-        let zero = monotonic();
         let (rate, length) = (self.plan.rate, self.plan.length);
         let mut due = Vec::new();
         for (number, stream) in streams.iter_mut().enumerate() {
@@ -215,28 +404,28 @@ impl Client {
             epoll.add(stream.as_fd(), number as u64 + 1, interest)?;
             due.push(if self.plan.udp && stream.sends { zero } else { Nanos::MAX });
         }
-        let end = zero + self.plan.duration.as_nanos() as Nanos;
-        let (mut marked, mut carried) = (zero, 0);
+        let mut carried = 0;
         let mut ready = [Event { events: 0, u64: 0 }; 64];
         loop {
             let now = monotonic();
-            if now >= marked + SECOND {
-                mark(streams, (marked - zero, marked + SECOND - zero), None);
-                marked += SECOND;
-                continue;
+            if self.is_stopped() {
+                return Err(ClientError::Ended);
             }
-            if now >= end || (self.plan.by_volume && carried >= self.plan.asked) {
-                break;
+            let over = watch.look(streams, carried, now);
+            if now >= end || over {
+                return Ok(now);
             }
             let next = due.iter().copied().min().unwrap_or(Nanos::MAX);
-            let count = epoll.wait(&mut ready, next.min(end).min(marked + SECOND))?;
+            let nap = now + NAP.as_nanos() as Nanos;
+            let wake = next.min(end).min(watch.next()).min(nap);
+            let count = epoll.wait(&mut ready, wake)?;
             let now = monotonic();
             for event in &ready[..count] {
                 match event.u64.checked_sub(1) {
                     Some(number) => due[number as usize] = 0,
                     None => {
                         let mut byte = [0];
-                        self.control.read_exact(&mut byte)?;
+                        self.read(&mut byte, MESSAGE_TIMEOUT)?;
                         return Err(self.failure(State::of(byte[0]), byte[0]));
                     }
                 }
@@ -247,7 +436,7 @@ impl Client {
                 if !stream.open {
                     continue;
                 }
-                let (bytes, again) = stream.run(&mut room, now);
+                let (bytes, again) = stream.run(room, now);
                 carried += bytes;
                 *due = again.unwrap_or(Nanos::MAX);
                 if !stream.open {
@@ -265,17 +454,16 @@ impl Client {
                 }
             }
         }
-        self.finish(streams, &mut room, (zero, marked))
     }
 
-    fn finish(
-        mut self,
+    /// Ends the test, and exchanges results with the server. Returns its results.
+    pub fn finish(
+        &mut self,
         streams: &mut [Stream],
         room: &mut Room,
-        (zero, marked): (Nanos, Nanos),
-    ) -> Result<Outcome, ClientError> {
-        let ended = monotonic();
-        self.control.write_all(&[State::TestEnd.byte()])?;
+        (zero, ended): (Nanos, Nanos),
+    ) -> Result<Results, ClientError> {
+        self.say(&[State::TestEnd.byte()])?;
         self.await_state(State::ExchangeResults, Duration::from_nanos(GRACE))?;
         let result = |stream: &Stream| {
             let counts = stream.counts(None);
@@ -286,7 +474,7 @@ impl Client {
                 jitter: stream.meter.as_ref().and_then(|meter| meter.jitter()).unwrap_or(0.0),
                 errors: Some(counts.lost.unwrap_or(0)),
                 packets: Some(if self.plan.udp { counts.packets } else { 0 }),
-                end_time: (ended - zero) as f64 / 1e9,
+                end_time: ended.saturating_sub(zero) as f64 / 1e9,
                 ..StreamResult::default()
             }
         };
@@ -295,42 +483,26 @@ impl Client {
             streams: streams.iter().map(result).collect(),
             ..Results::default()
         };
-        self.control.write_all(&frame(&ours))?;
+        self.say(&frame(&ours))?;
         let server = self.read_results()?;
-        let of = |id| server.streams.iter().find(|each: &&StreamResult| each.id == id);
         // Data in transit at the end of the test is not lost.
         for stream in streams.iter_mut().filter(|stream| stream.meter.is_some()) {
             while stream.run(room, monotonic()).0 > 0 {}
         }
-        mark(streams, (marked - zero, ended.max(marked + 1) - zero), Some(&server));
         self.await_state(State::DisplayResults, MESSAGE_TIMEOUT)?;
-        self.control.write_all(&[State::Done.byte()])?;
-        let streams = streams.iter_mut().map(|stream| {
-            let told = of(stream.id);
-            let sent = told.and_then(|told| told.packets).filter(|_| self.plan.udp);
-            let counts = stream.counts(sent);
-            let arrived = stream.meter.as_ref().map(|meter| meter.arrived().counts().collect());
-            StreamOutcome {
-                sent: stream.sends,
-                counts,
-                intervals: stream.intervals(counts.lost),
-                arrived,
-                server: told.cloned(),
-            }
-        });
-        Ok(Outcome { start: zero, streams: streams.collect(), server: server.clone() })
+        self.say(&[State::Done.byte()])?;
+        Ok(server)
     }
 
     fn read_results(&mut self) -> Result<Results, ClientError> {
-        self.control.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
         let mut length = [0; 4];
-        self.control.read_exact(&mut length)?;
+        self.read(&mut length, MESSAGE_TIMEOUT)?;
         let length = u32::from_be_bytes(length) as usize;
         if length > MAX_RESULTS {
             return Err(ClientError::Protocol(format!("results of {length} bytes")));
         }
         let mut text = vec![0; length];
-        self.control.read_exact(&mut text)?;
+        self.read(&mut text, MESSAGE_TIMEOUT)?;
         serde_json::from_slice(&text).map_err(|error| ClientError::Protocol(error.to_string()))
     }
 }
@@ -345,17 +517,12 @@ fn usual(stream: &Stream, udp: bool) -> Interest {
 
 fn mark(streams: &mut [Stream], stretch: (Nanos, Nanos), server: Option<&Results>) {
     for stream in streams {
-        let told = server.and_then(|all| all.streams.iter().find(|each| each.id == stream.id));
+        let told = server.and_then(|all| all.of(stream.id));
         let sent = told.and_then(|told| told.packets).filter(|_| stream.meter.is_some());
         stream.mark(stretch, sent);
     }
 }
 
-fn wait(socket: &Socket, interest: Interest, deadline: Nanos) -> io::Result<()> {
-    let epoll = Epoll::new()?;
-    epoll.add(socket.as_fd(), 0, interest)?;
-    match epoll.wait(&mut [Event { events: 0, u64: 0 }], deadline)? {
-        0 => Err(ErrorKind::TimedOut.into()),
-        _ => Ok(()),
-    }
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

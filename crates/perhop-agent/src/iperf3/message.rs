@@ -153,6 +153,13 @@ pub struct Results {
     pub streams: Vec<StreamResult>,
 }
 
+impl Results {
+    /// Returns the result of a stream.
+    pub(crate) fn of(&self, id: u32) -> Option<&StreamResult> {
+        self.streams.iter().find(|each| each.id == id)
+    }
+}
+
 /// Result of a stream at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {

@@ -1,7 +1,7 @@
 //! Measurement of a stream of iperf3 datagrams at its receiver.
 
 use perhop_core::{Duration, Ecn, TrafficClass};
-use perhop_measure::DatagramMeter;
+use perhop_measure::{DatagramMeter, StreamReading};
 use perhop_socket::{Control, Nanos, monotonic, realtime};
 
 use super::datagram::Header;
@@ -173,6 +173,13 @@ impl Meter {
     /// Returns the packets by DSCP and ECN field.
     pub fn arrived(&self) -> &Arrived {
         &self.arrived
+    }
+
+    /// Returns the measurements, and begins the next interval.
+    pub fn reading(&mut self) -> StreamReading {
+        let reading = self.order.reading(0);
+        self.pass_mark();
+        reading
     }
 
     /// Returns the highest sequence number that has arrived.

@@ -21,6 +21,8 @@ const TAKEN: usize = 1 << 22;
 const BATCH: (usize, usize) = (32, 1 << 16);
 /// Time that a stream waits if its socket is full.
 const PAUSE: Nanos = 50_000;
+/// Time between two looks at a stream that has sent its volume.
+const IDLE: Nanos = 10_000_000;
 
 /// Buffers that the streams of a thread share.
 pub(crate) struct Room {
@@ -81,6 +83,8 @@ pub(crate) struct Stream {
     allowed_at: Nanos,
     /// True if it waits for its next due time, and its socket is not in the epoll set.
     pub held: bool,
+    /// Greatest number of bytes that it sends.
+    pub volume: u64,
     /// Bytes of a block or datagram.
     length: usize,
     /// State of sent UDP.
@@ -136,6 +140,7 @@ impl Stream {
             pace: Pace::new(None, 0),
             allowed_at: 0,
             held: false,
+            volume: u64::MAX,
             length: 0,
             out,
             meter: udp.filter(|_| !sends).map(|wide| Box::new(Meter::new(wide))),
@@ -190,6 +195,12 @@ impl Stream {
 
     fn write(&mut self, room: &mut Room, now: Nanos) -> io::Result<()> {
         let most = if self.pace.due() == 0 { WRITTEN } else { self.length.min(WRITTEN) };
+        let left = self.volume.saturating_sub(self.bytes);
+        let most = most.min(usize::try_from(left).unwrap_or(most));
+        if most == 0 {
+            self.allowed_at = now + IDLE;
+            return Ok(());
+        }
         match room.take(now, 1, most) {
             Ok(most) => {
                 let written = self.socket.send(&room.zeros[..most]);
@@ -238,7 +249,12 @@ impl Stream {
         if out.train.is_empty() {
             let mut pace = self.pace;
             let sent = monotonic() / 1_000;
-            while pace.due() <= now && out.train.has_room(self.length) {
+            let mut left = self.volume.saturating_sub(self.bytes).div_ceil(self.length as u64);
+            if left == 0 {
+                return Some(now + IDLE);
+            }
+            while pace.due() <= now && left > 0 && out.train.has_room(self.length) {
+                left -= 1;
                 out.sequence += 1;
                 let (head, length) = Header { sent, sequence: out.sequence }.write(out.wide);
                 out.train.push(&head[..length], self.length);

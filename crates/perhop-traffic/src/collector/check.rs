@@ -5,8 +5,10 @@ use perhop_core::{NodeId, TrafficClass};
 use perhop_measure::{OrderCounts, Samples};
 
 use super::Collector;
+use crate::live::End;
 use crate::readings::{
     ConnectionReceiver, ConnectionSender, PingReading, Readings, ReceiverReadings, SenderReadings,
+    ServerReading, StreamResult,
 };
 
 /// Greatest value of a counter: a double holds integers up to it exactly.
@@ -40,8 +42,9 @@ impl Collector {
                     for stream in streams {
                         let ConnectionSender { retransmits, repeated, reordered, echoed, .. } =
                             *stream;
-                        let cwnd = stream.cwnd.unwrap_or(0);
-                        counts([retransmits, repeated, reordered, echoed, cwnd])?;
+                        let [cwnd, acked] =
+                            [stream.cwnd, stream.acked].map(Option::unwrap_or_default);
+                        counts([retransmits, repeated, reordered, echoed, cwnd, acked])?;
                     }
                     (false, streams.len())
                 }
@@ -83,7 +86,32 @@ impl Collector {
             list(displacements.len())?;
             counts(displacements.as_flattened().iter().copied())?;
         }
+        readings.results.iter().try_for_each(|result| self.check_result(node, result))?;
         readings.pings.iter().try_for_each(|ping| self.check_ping(node, ping))
+    }
+
+    fn check_result(&self, node: NodeId, result: &ServerReading) -> Result<(), String> {
+        let ServerReading { flow: number, interval: (start, end), ref streams } = *result;
+        let flow = self.flows.get(number as usize);
+        let flow = flow.ok_or_else(|| format!("there is no flow {number}"))?;
+        let client = match flow.server {
+            Some(End::Source) => flow.ends[0],
+            Some(End::Destination) => flow.ends[1],
+            None => return Err(format!("flow {number} has no server of iperf3")),
+        };
+        if client != node {
+            return Err(format!("flow {number} has another host at this end"));
+        }
+        list(flow.results)?;
+        if start >= end || self.marks.end().is_some_and(|last| end > last) {
+            return Err(format!("a result of flow {number} has an impossible interval"));
+        }
+        if streams.len() != flow.streams.len() {
+            return Err(format!("flow {number} has {} streams", flow.streams.len()));
+        }
+        let numbers =
+            |stream: &StreamResult| [stream.bytes, stream.packets, stream.lost, stream.retransmits];
+        counts(streams.iter().flat_map(numbers).flatten())
     }
 
     fn check_ping(&self, node: NodeId, reading: &PingReading) -> Result<(), String> {

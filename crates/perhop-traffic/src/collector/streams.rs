@@ -3,9 +3,10 @@
 use perhop_measure::{Known, OrderCounts, StreamCounters, StreamReading};
 
 use super::{FlowRecord, StreamRecord};
+use crate::live::End;
 use crate::readings::{
     ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
-    ReceiverReadings, SenderReadings, SourceReading,
+    ReceiverReadings, SenderReadings, SourceReading, StreamResult,
 };
 use perhop_socket::Nanos;
 
@@ -30,7 +31,34 @@ impl SourceReading {
     }
 }
 
+impl StreamResult {
+    /// Returns the result as the reading of an interval.
+    pub(super) fn reading(&self) -> (StreamReading, Known) {
+        let StreamResult { bytes, packets, lost, jitter, retransmits } = *self;
+        let counters = StreamCounters {
+            delivered: bytes.unwrap_or(0),
+            packets: packets.unwrap_or(0),
+            lost: lost.unwrap_or(0),
+            retransmits: retransmits.unwrap_or(0),
+            ..StreamCounters::default()
+        };
+        let known = Known {
+            bytes: bytes.is_some(),
+            packets: packets.is_some(),
+            lost: lost.is_some(),
+            retransmits: retransmits.is_some(),
+            ..Known::default()
+        };
+        (StreamReading { counters, jitter, ..StreamReading::default() }, known)
+    }
+}
+
 impl FlowRecord {
+    /// Returns whether only a server of iperf3 can count its packets.
+    pub(super) fn is_counted_by_server(&self) -> bool {
+        self.udp && self.server == Some(End::Destination)
+    }
+
     /// Returns the joined reading of both ends of a stream.
     pub(super) fn stream(
         &mut self,
@@ -48,7 +76,8 @@ impl FlowRecord {
                 ReceiverReadings::Udp(streams) => streams.get(number).map(|each| (*read, each)),
                 ReceiverReadings::Tcp(_) => None,
             });
-            return self.streams[number].datagrams(sender, receiver);
+            let alone = self.server.is_some();
+            return self.streams[number].datagrams(sender, receiver, alone);
         }
         let sender = source.and_then(|source| match &source.streams {
             SenderReadings::Tcp(streams) => streams.get(number).copied(),
@@ -66,21 +95,25 @@ impl FlowRecord {
 }
 
 impl StreamRecord {
-    /// Returns the reading of a stream of datagrams.
+    /// Returns the reading of a stream of datagrams. Its receiver is `alone` if the sender reports
+    /// nothing; then it counts losses by the gaps between sequence numbers.
     fn datagrams(
         &mut self,
         sender: Option<&DatagramSender>,
         receiver: Option<(Nanos, &DatagramReceiver)>,
+        alone: bool,
     ) -> (StreamReading, Known) {
         if let Some(sender) = sender {
             self.sent.extend(&sender.history);
         }
         let known = Known {
-            received: receiver.is_some(),
-            lost: receiver.is_some() && sender.is_some(),
+            bytes: receiver.is_some(),
+            packets: receiver.is_some(),
+            lost: receiver.is_some() && (sender.is_some() || alone),
             reordered: receiver.is_some(),
             marked: receiver.is_some(),
-            answered: true,
+            echoed: true,
+            retransmits: true,
             acks: true,
         };
         let Some((read, receiver)) = receiver else {
@@ -96,7 +129,8 @@ impl StreamRecord {
         }
         let front = self.sent.front().filter(|(at, _)| *at <= long_ago);
         let given_up = front.map_or(0, |(_, sent)| *sent);
-        let lost = sender.map_or(self.counters.lost, |sender| {
+        let by_gaps = if alone { receiver.overtaken } else { self.counters.lost };
+        let lost = sender.map_or(by_gaps, |sender| {
             let given_up = given_up.min(sender.sent).saturating_sub(receiver.packets);
             // At most as many as were sent: a forged datagram may have any number.
             let missing = sender.sent.saturating_sub(receiver.packets);
@@ -124,11 +158,13 @@ fn connection(
     receiver: Option<ConnectionReceiver>,
 ) -> (StreamReading, Known) {
     let known = Known {
-        received: receiver.is_some(),
+        bytes: receiver.is_some() || sender.is_some_and(|sender| sender.acked.is_some()),
+        packets: receiver.is_some(),
         lost: sender.is_some(),
         reordered: sender.is_some(),
         marked: receiver.is_some_and(|receiver| receiver.marked.is_some()),
-        answered: sender.is_some(),
+        echoed: sender.is_some(),
+        retransmits: sender.is_some(),
         acks: receiver.is_some(),
     };
     let mut reading = StreamReading { counters: last, ..StreamReading::default() };
@@ -141,6 +177,9 @@ fn connection(
         counters.completion = receiver.completion;
     }
     if let Some(sender) = sender {
+        if let (None, Some(acked)) = (receiver, sender.acked) {
+            counters.delivered = acked;
+        }
         // Retransmitted segments, except for those that the receiver reports as duplicates (RFC
         // 3708).
         counters.lost = sender.retransmits.saturating_sub(sender.repeated);

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::readings::{
     ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, SenderReadings,
+    StreamResult,
 };
 
 const MS: u64 = 1_000_000_000;
@@ -242,6 +243,104 @@ fn readings_that_contradict_the_job_are_refused() {
         Column::Names(_, rows) => rows.is_empty(),
         _ => false,
     }));
+}
+
+/// Returns a job whose flows have a server of iperf3 at this end, in node b or a.
+fn job_with_servers(end: End) -> Job {
+    let name = if end == End::Source { "source" } else { "destination" };
+    let flow = json!({"opens": "source", "server": {"end": name, "address": "192.0.2.2:5201"}});
+    let mut job = job();
+    let live = json!({"token": "0".repeat(32), "flows": [flow, flow]});
+    job.live = Some(serde_json::from_value(live).expect("it is complete"));
+    job
+}
+
+fn result(flow: u32, from: u64, to: u64, streams: Vec<StreamResult>) -> ServerReading {
+    let at = |ms| Time::from_picos(ms * MS);
+    ServerReading { flow, interval: (at(from), at(to)), streams }
+}
+
+#[test]
+fn what_only_a_server_counts_has_the_interval_in_which_it_counted() {
+    let mut collector = Collector::new(&job_with_servers(End::Destination)).expect("it is sound");
+    let told = StreamResult {
+        bytes: Some(900),
+        packets: Some(9),
+        lost: Some(3),
+        jitter: Some(Duration::from_millis(2)),
+        retransmits: None,
+    };
+    for mark in 0..2 {
+        let [mut source, _] = readings(mark);
+        let SenderReadings::Tcp(streams) = &mut source.sources[0].streams else { panic!() };
+        streams[0].acked = Some(400 * u64::from(mark + 1));
+        if mark == 1 {
+            source.results.push(result(1, 100, 1700, vec![told; 2]));
+        }
+        collector.add("a", source).expect("it is sound");
+    }
+    // A row of each mark for what the agent knows; a row of the whole test for the server's rest.
+    let column = |name| integers(&collector, "intervals", name);
+    let mut rows: Vec<_> = column("flow").into_iter().zip(column("bytes")).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [(0, 400), (0, 400), (1, 900), (1, 900)]);
+    let server = column("flow").iter().position(|flow| *flow == 1).expect("it has a row");
+    let cell = |name| column(name)[server];
+    assert_eq!([cell("start_s"), cell("end_s")], [100_000, 1_700_000]);
+    assert_eq!([cell("packets"), cell("lost"), cell("jitter_s")], [9, 3, 2_000]);
+    assert_eq!([cell("reordered"), cell("marked"), cell("retransmits")], [-1; 3]);
+    let agent = column("flow").iter().position(|flow| *flow == 0).expect("it has rows");
+    let cell = |name| column(name)[agent];
+    assert_eq!([cell("packets"), cell("acks"), cell("marked")], [-1; 3], "nobody counts them");
+    assert_eq!([cell("retransmits"), cell("lost"), cell("reordered")], [5, 4, 0]);
+    assert_eq!(collector.delivered(), [800, 1800]);
+}
+
+#[test]
+fn a_receiver_alone_counts_losses_by_gaps_and_the_server_tells_retransmissions_at_the_end() {
+    let mut collector = Collector::new(&job_with_servers(End::Source)).expect("it is sound");
+    for mark in 0..2 {
+        let [_, mut destination] = readings(mark);
+        let ReceiverReadings::Udp(streams) = &mut destination.destinations[1].streams else {
+            panic!()
+        };
+        streams.iter_mut().for_each(|stream| stream.overtaken = 2 * u64::from(mark + 1));
+        if mark == 1 {
+            let told = StreamResult { retransmits: Some(11), ..StreamResult::default() };
+            destination.results.push(result(0, 0, 2000, vec![told]));
+        }
+        collector.add("b", destination).expect("it is sound");
+    }
+    let column = |name| integers(&collector, "intervals", name);
+    assert_eq!(column("bytes"), [1000, 700, 700, 1000, 700, 700]);
+    assert_eq!(column("lost"), [-1, 2, 2, -1, 2, 2]);
+    assert_eq!(column("retransmits"), [-1, 0, 0, 11, 0, 0]);
+}
+
+#[test]
+fn results_that_contradict_the_job_are_refused() {
+    let one = vec![StreamResult::default()];
+    for (node, wrong, says) in [
+        ("b", result(0, 0, 100, one.clone()), "another host at this end"),
+        ("a", result(7, 0, 100, one.clone()), "there is no flow 7"),
+        ("a", result(0, 100, 100, one.clone()), "impossible interval"),
+        ("a", result(0, 0, 2001, one.clone()), "impossible interval"),
+        ("a", result(1, 0, 100, one.clone()), "2 streams"),
+        (
+            "a",
+            result(0, 0, 100, vec![StreamResult { bytes: Some(u64::MAX), ..one[0] }]),
+            "a counter",
+        ),
+    ] {
+        let mut collector =
+            Collector::new(&job_with_servers(End::Destination)).expect("it is sound");
+        let reading = Readings { results: vec![wrong], ..Readings::default() };
+        let error = collector.add(node, reading).expect_err("it is refused").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let mut plain = Collector::new(&job()).expect("it is sound");
+    let reading = Readings { results: vec![result(0, 0, 100, one)], ..Readings::default() };
+    assert!(plain.add("a", reading).is_err(), "the flow has no server");
 }
 
 #[test]

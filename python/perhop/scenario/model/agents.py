@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated
 
-from pydantic import StrictBool
+from pydantic import BeforeValidator, StrictBool
 
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.queues import one_or_more
 from perhop.scenario.model.text import Text
 from perhop.units import quote
 
 AGENT_PORT = 4861
 """The default TCP port at which agents listen for controllers."""
+
+IPERF3_PORT = 5201
+"""The port of iperf3's servers, unless told otherwise."""
 
 _KEY = "perhop-ed25519"
 _KEY_BYTES = 32
@@ -125,9 +129,10 @@ PublicKey = Annotated[
 
 
 class Agent(Model):
-    """The host of a node on a live network: an agent, or an address that answers pings.
+    """The host of a node on a live network: an agent, or a host without one.
 
-    Written ``{address: 192.0.2.1:4861, key: perhop-ed25519 …}`` or ``{ping: 192.0.2.1}``.
+    Written ``{address: 192.0.2.1:4861, key: perhop-ed25519 …}``, ``{iperf3: 192.0.2.1:5201}``,
+    ``{stamp: 192.0.2.1}`` or ``{ping: 192.0.2.1}``.
     """
 
     address: HostEndpoint | None = None
@@ -143,5 +148,18 @@ class Agent(Model):
     """With `true`, the host is behind NAT or a firewall: it opens all connections of its flows, and
     cannot be pinged."""
 
+    iperf3: Annotated[tuple[HostEndpoint, ...] | None, BeforeValidator(one_or_more)] = None
+    """The iperf3 servers of a host without an agent: host, and port unless it is 5201. A server
+    runs one flow at a time; several on different ports run as many."""
+
+    stamp: HostEndpoint | None = None
+    """The STAMP reflector of a node without an agent, which no engine uses yet."""
+
     ping: HostAddress | None = None
     """The address of a node without an agent, which is only pinged."""
+
+    @property
+    def without_agent(self) -> str | None:
+        """The key that says what the node has instead of an agent; None if it has an agent."""
+        keys = ("iperf3", "stamp", "ping")
+        return next((key for key in keys if getattr(self, key) is not None), None)

@@ -7,6 +7,7 @@
 `nesting`         policies that divide classes of others
 `steps`           the network after each change
 `paths`           the paths that packets take
+`servers`         the iperf3 server that each flow uses on a live network
 `packets`         the packets that a class matches, and those that a scenario sends
 `sizes`           lengths of packets
 ================  ============================================================================
@@ -15,6 +16,7 @@
 from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
 from perhop.scenario.resolve.paths import NextHops, next_hops, only_path, path_mtu
+from perhop.scenario.resolve.servers import iperf3_servers
 from perhop.scenario.resolve.shares import Placed, rates, walk
 from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS, packet_size
 from perhop.scenario.resolve.steps import NetworkState, Step, sending_rate, states, steps
@@ -28,6 +30,7 @@ __all__ = [
     "Packets",
     "Placed",
     "Step",
+    "iperf3_servers",
     "next_hops",
     "only_path",
     "packet_size",

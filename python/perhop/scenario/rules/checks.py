@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.scenario.rules.agents import agents, ends_with_agents
+from perhop.scenario.rules.agents import agents, ends_with_agents, iperf3_tests
 from perhop.scenario.rules.cbq import altq_cbq
 from perhop.scenario.rules.datagrams import datagrams
 from perhop.scenario.rules.disciplines import disciplines
@@ -77,6 +77,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (probes, TRAFFIC),
     (agents, {"nodes", "agents"}),
     (ends_with_agents, {"nodes", "agents", *TRAFFIC}),
+    (iperf3_tests, {"nodes", "agents", *TRAFFIC}),
     (of_hosts, {"nodes"}),
     (icmp_limits, {"nodes"}),
     (marking_rules, NETWORK),
