@@ -117,6 +117,7 @@ def test_flows_to_and_from_an_iperf3_server_are_those_of_sim(lab_folder: Path) -
 def test_a_server_that_is_stopped_ends_the_run(lab_folder: Path) -> None:
     text = SMALL.partition("  call:")[0] + "pings: {probe: {from: a, to: b}}\nduration: 30 s\n"
     text = text.replace("stop: 3 s", "stop: 30 s")
+    text = text.replace("match: {dscp: ef}", "unused: true, match: {dscp: ef}")
     with prepared(lab_folder, text, "HOST") as found, servers(found, "b", 5201) as [server]:
         controller = found.controller("a", FILE)
         assert server.stdout is not None
