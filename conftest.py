@@ -49,7 +49,6 @@ LONGEST: Final = (
     "test_services_minute",
     "test_fuzz_scenarios",
     "test_reservations_session",
-    "test_live_docs",
     "test_kernel_network",
 )
 """Files that begin first, and of which each is one process's: all tests of one share what takes
@@ -68,6 +67,7 @@ SPREAD: Final = (
     "test_captures",
     "test_fuzz_runs",
     "test_linux",
+    "test_live_docs",
 )
 """Long files that begin next, and whose tests run in any process: they share nothing that takes
 long to make."""

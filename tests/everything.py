@@ -25,6 +25,7 @@ PARALLEL = [*PYTEST, "--dist", "loadfile", "--no-loadscope-reorder", "-n"]
 LOW = ["nice", "-n", "19"]
 TEST = [os.environ.get("CARGO", "cargo"), "test", "--quiet"]
 CARGO = [*TEST, "--workspace", "--no-fail-fast"]
+STATIC = [sys.executable, "tests/static_agent.py"]
 LANES = [*PARALLEL, "2", "-m", "measures"]
 
 
@@ -92,6 +93,8 @@ def everything() -> int:
         with beside("What measures real hosts", LANES, environment) as real:
             # A compiler would take the processors from tests that have deadlines.
             compiled = subprocess.run([*LOW, *CARGO, "--no-run"], env=environment)
+            if linked := subprocess.run(STATIC, stdout=subprocess.PIPE, text=True).stdout.strip():
+                environment["PERHOP_STATIC_AGENT"] = linked
             with beside("Tests in Rust", [*LOW, *CARGO], environment) as rust:
                 parallel = [*LOW, *PARALLEL, "auto", "-m", "not measures"]
                 code = subprocess.run(parallel, env=environment).returncode

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from perhop.dataset import Dataset
 from perhop.errors import UnsupportedError
 from perhop.lab import up
 from perhop.scenario import parse
+from static_agent import static_agent
 from test_docs import ROOT, blocks, save_scenarios
-from tools import unable
+from tools import need, unable
 
 PAGE = ROOT / "docs" / "live.md"
 
@@ -24,23 +26,25 @@ def lines() -> list[tuple[str, str]]:
     return [(line[1], line[2]) for line in found if line]
 
 
-def home(folder: Path, host: str) -> dict[str, str]:
-    """The environment of a bare host: a home of its own, and the programs."""
-    programs = folder / "bin"
-    programs.mkdir(exist_ok=True)
-    alone = programs / "perhop-agent"
-    if not alone.exists():
-        alone.write_text(f'#!/bin/sh\nexec {PERHOP} agent "$@"\n')
-        alone.chmod(0o755)
-        (programs / "perhop").symlink_to(PERHOP)
-    path = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
+def environment(folder: Path, host: str) -> dict[str, str]:
+    """The environment of a bare host: a home of its own, and the one program that it has."""
+    programs = folder / host / "bin"
+    if not programs.exists():
+        programs.mkdir(parents=True)
+        if host == "cloud":
+            shutil.copy(static_agent(), programs / "perhop-agent")
+        else:
+            (programs / "perhop").symlink_to(PERHOP)
     own = {each: value for each, value in os.environ.items() if each != "XDG_CONFIG_HOME"}
+    # `perhop` finds programs of the system there; an agent needs none.
+    path = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}" if host == "lan" else str(programs)
     return {**own, "HOME": str(folder / host), "PATH": path}
 
 
 @MEASURES
 def test_ten_lines_lead_from_two_bare_hosts_to_a_report(lab_folder: Path) -> None:
     assert len(lines()) == 10
+    need(os.environ.get("CARGO", "cargo"))
     save_scenarios(PAGE, lab_folder)
     scenario = parse((lab_folder / "deployed.yaml").read_text(), "deployed.yaml")
     try:
@@ -52,9 +56,9 @@ def test_ten_lines_lead_from_two_bare_hosts_to_a_report(lab_folder: Path) -> Non
             # What goes on behind `&` keeps its output, so that this is no pipe to wait for.
             process = lab.start(
                 host,
-                ["sh", "-c", line],
+                ["/bin/sh", "-c", line],
                 cwd=lab_folder,
-                env=home(lab_folder, host),
+                env=environment(lab_folder, host),
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )

@@ -7,6 +7,8 @@ from typing import Final, NoReturn
 import pytest
 
 PACKAGES: Final = {
+    "buildah": "buildah",
+    "cargo": "cargo",
     "chromium": "chromium",
     "ethtool": "ethtool",
     "ip": "iproute2",
