@@ -42,6 +42,7 @@ class Site:
         host: str,
         *options: str,
         inside: Sequence[str] = (),
+        program: Sequence[str] = (str(PERHOP), "agent"),
         node: str | None = None,
         address: str | None = None,
         keys: str = "",
@@ -52,6 +53,7 @@ class Site:
             host: Its host in the lab.
             options: More options of its command.
             inside: A command that starts its command, say in a namespace of its own.
+            program: The agent's command, whose folder has `controller.pub`.
             node: The node that it stands for, if that is not the host's.
             address: Where it listens, if not at the host's address.
             keys: What else `agents.yaml` says of it.
@@ -59,7 +61,7 @@ class Site:
         node = node or host
         address = address or self.address(host)
         at = f"[{address}]:4861" if ":" in address else f"{address}:4861"
-        command = [*inside, str(PERHOP), "agent", "serve", "--key", f"{node}.key"]
+        command = [*inside, *program, "serve", "--key", f"{node}.key"]
         options = ("--allow", "controller.pub", "--listen", at, *options)
         with (self.folder / f"{node}.log").open("a") as log:
             agent = self.start(host, [*command, *options], log)

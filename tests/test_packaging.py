@@ -1,12 +1,35 @@
-"""Installation of an agent: the unit of systemd."""
+"""Installation of an agent: the unit of systemd, the image."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-from tools import need
+import pytest
 
-UNIT = Path(__file__).parent.parent / "packaging" / "perhop-agent.service"
+from conftest import REAL_HOSTS, SLOW
+from live import site
+from perhop import analysis
+from perhop.scenario import parse
+from static_agent import static_agent
+from tools import need, unable
+
+PACKAGING = Path(__file__).parent.parent / "packaging"
+UNIT = PACKAGING / "perhop-agent.service"
+
+PAIR = """
+perhop: 1
+name: pair
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 10 Mbps, delay: 1 ms}]
+duration: 2 s
+flows:
+  bulk: {from: a, to: b, volume: 500 kB, tcp: {congestion_control: reno}}
+  call: {from: b, to: a, dscp: ef, udp: {rate: 400 kbps, size: 500 B}}
+"""
 
 
 def analyze(*arguments: str) -> str:
@@ -29,3 +52,70 @@ def test_the_service_has_few_rights() -> None:
     exposure = re.search(r"exposure level for perhop-agent.service: ([0-9.]+) ", said)
     assert exposure, said
     assert float(exposure[1]) < 3  # of 10
+
+
+class Buildah:
+    """The command `buildah`, with images and containers of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        store = ("--root", str(folder / "store"), "--runroot", str(folder / "runroot"))
+        self.command = ["buildah", "--storage-driver", "vfs", *store]
+
+    def __call__(self, *arguments: str) -> str:
+        done = subprocess.run([*self.command, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, (arguments, done.stderr)
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def buildah(tmp_path: Path) -> Iterator[Buildah]:
+    """Builds and runs images, and removes them."""
+    need("buildah", os.environ.get("CARGO", "cargo"))
+    mounts = ("unshare", "--mount", "mount", "-t", "tmpfs", "none", str(tmp_path))
+    if os.getuid() or subprocess.run(mounts, capture_output=True).returncode:
+        unable("building an image without the right to mount")
+    found = Buildah(tmp_path / "images")
+    yield found
+    found("rm", "--all")
+    found("rmi", "--all", "--force")
+
+
+@SLOW
+@REAL_HOSTS
+def test_the_image_has_an_agent_that_runs(buildah: Buildah, lab_folder: Path) -> None:
+    # The folders that the file copies from, as `make dist` leaves them.
+    context = lab_folder / "context"
+    (context / "dist").mkdir(parents=True)
+    shutil.copy(static_agent(), context / "dist" / "perhop-agent")
+    file = str(PACKAGING / "Containerfile")
+    buildah("build", "--isolation", "chroot", "--file", file, "--tag", "perhop-agent", str(context))
+    image = json.loads(buildah("inspect", "--type", "image", "perhop-agent"))["OCIv1"]["config"]
+    user = int(image["User"].split(":")[0])
+    assert user > 0
+    container = buildah("from", "perhop-agent")
+    root = Path(buildah("mount", container))
+    assert [each.name for each in root.rglob("*") if each.is_file()] == ["perhop-agent"]
+    buildah("umount", container)
+
+    scenario = parse(PAIR)
+    (lab_folder / "pair.yaml").write_text(PAIR)
+    with site(scenario, lab_folder, ["a"]) as found:
+        state = lab_folder / "state"
+        state.mkdir()
+        shutil.copy(lab_folder / "controller.pub", state)
+        os.chown(state, user, user)
+        # Beside the image's own volume, in place of which buildah mounts no other.
+        options = ("--isolation", "chroot", "--volume", f"{state}:/lab", "--workingdir", "/lab")
+        run = (*buildah.command, "run", *options, container, "--", *image["Entrypoint"])
+        found.serve("b", program=run)
+        assert (state / "b.key").stat().st_uid == user
+        outcome = found.run("a", "pair.yaml")
+        assert outcome.code == 0, outcome
+        # Without raw sockets.
+        assert "packets of TCP arrive at b" in outcome.out
+        tables = found.dataset()
+        found.agents["b"].terminate()
+        found.agents["b"].communicate(timeout=10)
+    flows = analysis.summary(tables)["flows"]
+    assert flows["bulk"]["bytes"] == 500_000
+    assert flows["call"]["bytes"] > 90_000
