@@ -99,6 +99,7 @@ def test_a_host_behind_nat_opens_the_connections_of_its_flows() -> None:
     written = live._job(scenario, 1, found)
     assert written["live"] is not None
     assert written["live"]["flows"] == [{"opens": "destination", "server": None}]
+    assert written["live"]["reflectors"] == [None, None]
     sides = {node["name"]: (node["namespace"], node["settings"]) for node in written["nodes"]}
     assert set(map(str, sides.values())) == {"(None, [])"}  # nothing of a live host is changed
 
@@ -158,6 +159,28 @@ def test_what_a_server_does_not_tell_is_named() -> None:
     ]
 
 
-def test_a_stamp_reflector_is_refused_with_its_place() -> None:
-    [line] = refusal(agents__r="{stamp: 192.0.2.3}")
-    assert line == "agents.r.stamp: agents cannot ping by STAMP; use `ping: ADDRESS`"
+def test_pings_to_a_stamp_reflector_have_its_port() -> None:
+    for entry, port in (("{stamp: 192.0.2.3}", 862), ("{stamp: '192.0.2.3:8620'}", 8620)):
+        scenario = site(agents__r=entry)
+        assert live.gaps(scenario) == []
+        found = live.addresses(scenario)
+        assert found["r"] == "192.0.2.3"
+        written = live._job(scenario, 1, found)["live"]
+        assert written is not None and written["reflectors"] == [None, port]
+
+
+@pytest.mark.parametrize(
+    ("setting", "place"),
+    [
+        ("ttl: 3", "pings.router.ttl"),
+        ("ttl: 1..8", "pings.router.ttl"),
+        ("protocol: udp", "pings.router.protocol"),
+        ("size: 55 B", "pings.router.size: a STAMP packet has 56 B at least"),
+        ("train: 31", "pings.router.train"),
+    ],
+)
+def test_settings_that_stamp_lacks_are_refused_with_their_place(setting: str, place: str) -> None:
+    ping = f"{{from: b, to: r, {setting}}}"
+    [line] = refusal(agents__r="{stamp: 192.0.2.3}", pings__router=ping)
+    assert line.startswith(place)
+    assert live.gaps(site(pings__router=ping)) == []  # an ordinary ping has them

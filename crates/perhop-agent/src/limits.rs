@@ -29,7 +29,7 @@ pub struct Limits {
     pub ping_rate: u32,
     /// Time without a message of the controller after which its session ends, in nanoseconds.
     pub silence: u64,
-    /// True if controllers may use servers of iperf3 that belong to others.
+    /// True if controllers may use servers of iperf3 and STAMP reflectors that belong to others.
     pub third_party: bool,
 }
 
@@ -65,7 +65,11 @@ pub const OPTIONS: [Opt; 8] = [
         value: "TIME",
         help: "end a session after this time without a message (5 s)",
     },
-    Opt { name: "--third-party", value: "", help: "let controllers use iperf3 servers of others" },
+    Opt {
+        name: "--third-party",
+        value: "",
+        help: "let controllers use iperf3 servers and STAMP reflectors of others",
+    },
 ];
 
 /// Reads a value that may be `none`.

@@ -5,6 +5,7 @@
 
 mod clocks;
 mod foreign;
+mod reflectors;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use perhop_traffic::{Job, Readings, Traffic};
 
 use self::clocks::Clocks;
 use self::foreign::{Foreign, first_foreign};
+use self::reflectors::Reflectors;
 use crate::frames::{ErrorCode, FrameError, Reply, Request, VERSION};
 use crate::limits::Limits;
 use crate::serve::{Agent, SessionSlot};
@@ -94,7 +96,9 @@ struct Run {
     clocks: Clocks,
     /// Flows between this host and servers of iperf3.
     foreign: Foreign,
-    /// Readings that wait for those of `foreign`.
+    /// Pings from this host to STAMP reflectors.
+    reflectors: Reflectors,
+    /// Readings that wait for those of `foreign` and `reflectors`.
     held: VecDeque<Readings>,
     /// Deadline of the run, by the monotonic clock.
     until: Nanos,
@@ -298,8 +302,9 @@ impl Session {
         let until = monotonic() + PREPARATION_TIMEOUT;
         let clocks = Clocks::new(&job, node);
         let foreign = Foreign::new(&job, node, self.agent.allowance.clone())?;
+        let reflectors = Reflectors::new(&job, node, &self.agent.allowance)?;
         let held = VecDeque::new();
-        Ok(Run { traffic, job, clocks, foreign, held, until, length, _slot: slot })
+        Ok(Run { traffic, job, clocks, foreign, reflectors, held, until, length, _slot: slot })
     }
 }
 
@@ -332,6 +337,7 @@ fn start(run: &mut Run, zero: Nanos) -> Result<(), Refusal> {
     run.clocks.update();
     run.until = zero.saturating_add(run.length).saturating_add(GRACE);
     run.foreign.start(zero);
+    run.reflectors.start(zero)?;
     run.traffic.start(zero).map_err(|error| Refusal::new(ErrorCode::Failed, error.to_string()))
 }
 
@@ -358,10 +364,12 @@ fn readings(run: &mut Run, now: bool) -> Vec<Reply> {
     run.held.extend(run.traffic.take_readings());
     let mut replies = Vec::new();
     while let Some(mut readings) = run.held.pop_front() {
-        if !run.foreign.join(&mut readings, now) {
+        let waits = run.reflectors.is_last(&readings) && !now;
+        if waits || !run.foreign.join(&mut readings, now) {
             run.held.push_front(readings);
             break;
         }
+        run.reflectors.add_to(&mut readings);
         replies.push(Reply::Readings(Box::new(readings)));
     }
     replies
@@ -370,6 +378,7 @@ fn readings(run: &mut Run, now: bool) -> Vec<Reply> {
 /// Ends a run, and returns its last readings. The sockets are then closed and the session's slot
 /// is free.
 fn last_readings(mut run: Run) -> Vec<Reply> {
+    run.reflectors.stop();
     run.foreign.stop();
     run.traffic.stop();
     readings(&mut run, true)

@@ -17,10 +17,10 @@ pub struct Answer {
     pub node: NodeId,
     /// ICMP error; `None` for the reply to an echo request.
     pub error: Option<IcmpError>,
-    /// DSCP and ECN field of the probe where it was answered.
-    pub arrived: TrafficClass,
-    /// DSCP and ECN field of the answer.
-    pub echoed: TrafficClass,
+    /// DSCP and ECN field of the probe where it was answered; `None` if the answer does not tell.
+    pub arrived: Option<TrafficClass>,
+    /// DSCP and ECN field of the answer; `None` if the host does not report it.
+    pub echoed: Option<TrafficClass>,
 }
 
 /// Record of a probe.
@@ -138,8 +138,8 @@ mod tests {
             rtt: Duration::ZERO,
             node: NodeId(0),
             error: None,
-            arrived: TrafficClass::default(),
-            echoed: TrafficClass::default(),
+            arrived: None,
+            echoed: None,
         };
         pinger.on_answer(sequence, Time::from_picos(9), from_destination, answer);
         assert_eq!(pinger.records[sequence as usize].answer.unwrap().rtt.as_picos(), 9);

@@ -403,10 +403,15 @@ impl Pings {
             Some(IcmpError::TooBig { .. }) => "packet too big",
         }));
         self.dscp_sent.push(dscp.get().into());
-        self.dscp_arrived.push(of_answer(&|answer| answer.arrived.dscp().get().into()));
-        self.dscp_echoed.push(of_answer(&|answer| answer.echoed.dscp().get().into()));
-        self.ecn_arrived.push(of_answer(&|answer| answer.arrived.ecn() as i64));
-        self.ecn_echoed.push(of_answer(&|answer| answer.echoed.ecn() as i64));
+        let arrived = answer.and_then(|answer| answer.arrived);
+        let echoed = answer.and_then(|answer| answer.echoed);
+        let dscp =
+            |class: Option<TrafficClass>| class.map_or(-1, |class| class.dscp().get().into());
+        let ecn = |class: Option<TrafficClass>| class.map_or(-1, |class| class.ecn() as i64);
+        self.dscp_arrived.push(dscp(arrived));
+        self.dscp_echoed.push(dscp(echoed));
+        self.ecn_arrived.push(ecn(arrived));
+        self.ecn_echoed.push(ecn(echoed));
     }
 }
 

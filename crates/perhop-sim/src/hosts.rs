@@ -288,8 +288,8 @@ impl Hosts<BodyId> for ModelledHosts {
                     rtt: Duration::ZERO,
                     node: packet.header.source,
                     error: None,
-                    arrived,
-                    echoed: packet.header.traffic_class,
+                    arrived: Some(arrived),
+                    echoed: Some(packet.header.traffic_class),
                 };
                 pinger.on_answer(sequence, now, true, answer);
                 return;
@@ -307,8 +307,8 @@ impl Hosts<BodyId> for ModelledHosts {
                     rtt: Duration::ZERO,
                     node,
                     error: Some(error),
-                    arrived: quoted.traffic_class,
-                    echoed: packet.header.traffic_class,
+                    arrived: Some(quoted.traffic_class),
+                    echoed: Some(packet.header.traffic_class),
                 };
                 let from_destination = node == endpoint.line.header.destination;
                 pinger.on_answer(sequence as u32, now, from_destination, answer);

@@ -319,7 +319,7 @@ impl Collector {
                     (&mut record.answer, ping.arrived.get(&(sequence as u32)))
                     && answer.error.is_none()
                 {
-                    answer.arrived = class;
+                    answer.arrived = Some(class);
                 }
                 pings.push(index, sequence, ping.dscp, &record);
             }

@@ -1,6 +1,6 @@
 //! Jobs: the flows and pings to send and measure, with every unit resolved.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use perhop_core::{Duration, Time};
 use perhop_workload::{CongestionPlan, FlowPlan, PingPlan};
@@ -98,6 +98,13 @@ impl Job {
     /// Returns the server of iperf3 that is an end of a flow.
     pub fn server(&self, flow: usize) -> Option<Iperf3Server> {
         self.live_flow(flow)?.server
+    }
+
+    /// Returns the STAMP reflector that answers a ping.
+    pub fn reflector(&self, ping: usize) -> Option<SocketAddr> {
+        let port = (*self.live.as_ref()?.reflectors.get(ping)?)?;
+        let destination = self.node(&self.pings.get(ping)?.to).ok()?;
+        Some(SocketAddr::new(*destination.addresses.first()?, port))
     }
 
     /// Returns the node with this name.

@@ -41,6 +41,7 @@ pub use error::{ReadingsError, TrafficError};
 pub use job::{Job, NodeJob, Timers, linux_name};
 pub use live::{End, Iperf3Server, Limits, LiveFlow, LiveJob, Token};
 pub use offset::ClockOffset;
+pub use ping::{PingProgress, train_cost};
 pub use readings::{
     ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
     PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, ServerReading,

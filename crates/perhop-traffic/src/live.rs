@@ -17,6 +17,11 @@ pub struct LiveJob {
     pub token: Token,
     /// Entry of each flow, in the order of the job.
     pub flows: Vec<LiveFlow>,
+    /// UDP port of the STAMP reflector (RFC 8762) at the destination of each ping, in the order of
+    /// the job; `None`, or no entry, for a ping by ICMP. `Traffic` opens no sockets for a ping to a
+    /// reflector.
+    #[serde(default)]
+    pub reflectors: Vec<Option<u16>>,
 }
 
 /// Agreement between the ends of a flow.

@@ -190,6 +190,9 @@ impl Host<'_> {
         }
         let (mut asks, mut answers) = (false, false);
         for (number, ping) in self.job.pings.iter().enumerate() {
+            if self.job.reflector(number).is_some() {
+                continue;
+            }
             answers |= ping.to == self.node.name;
             if ping.from == self.node.name {
                 asks = true;

@@ -25,9 +25,6 @@ const IDENTIFICATIONS: u64 = 0xffff;
 const SEQUENCES: u64 = 0x1_0000;
 /// Greatest distance of an arriving request from the highest number so far.
 const AHEAD: usize = 0x8000;
-/// Size of a packet that no link fragments, in bytes (RFC 8200, section 5). A longer request counts
-/// as several packets.
-const PACKET: u64 = 1280;
 
 /// Fields that number a probe and that its answer repeats, modulo 65536 or 65535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +35,38 @@ enum Numbering {
 
 /// Progress of the readings of a ping.
 #[derive(Debug, Default)]
-struct Reported {
+pub struct PingProgress {
     /// Number of requests that readings have reported.
     sent: usize,
     /// Requests that were answered since the last reading.
     answers: Vec<u32>,
     /// Requests that arrived since the last reading, with their DSCPs and ECN fields.
     arrived: Vec<(u32, TrafficClass)>,
+}
+
+impl PingProgress {
+    /// Notes the first answer to a request.
+    pub fn on_answer(&mut self, sequence: u32) {
+        self.answers.push(sequence);
+    }
+
+    /// Returns the reading since the last one of the ping with this number in the job, or `None` if
+    /// nothing has changed.
+    pub fn read(&mut self, ping: u32, pinger: &Pinger) -> Option<PingReading> {
+        let records = pinger.records[self.sent..].iter();
+        let answer = |sequence: u32| Some((sequence, pinger.records[sequence as usize].answer?));
+        let reading = PingReading {
+            ping,
+            first: self.sent as u32,
+            sent: records.map(|record| (record.sent, record.ttl)).collect(),
+            answers: std::mem::take(&mut self.answers).into_iter().filter_map(answer).collect(),
+            arrived: std::mem::take(&mut self.arrived),
+        };
+        self.sent = pinger.records.len();
+        let nothing =
+            reading.sent.is_empty() && reading.answers.is_empty() && reading.arrived.is_empty();
+        (!nothing).then_some(reading)
+    }
 }
 
 /// A ping.
@@ -56,7 +78,7 @@ pub(crate) struct PingState {
     /// Requests that have arrived at the node that answers.
     arrived: Mutex<HashSet<u32>>,
     /// Progress of the readings.
-    reported: Mutex<Reported>,
+    reported: Mutex<PingProgress>,
     /// DSCP and ECN field of requests.
     class: TrafficClass,
     from: IpAddr,
@@ -118,24 +140,7 @@ impl PingState {
 
     /// Returns the reading since the last one, or `None` if nothing has changed.
     pub fn read(&self) -> Option<PingReading> {
-        let mut reported = lock(&self.reported);
-        let pinger = lock(&self.pinger);
-        let sent: Vec<_> = pinger.records[reported.sent..]
-            .iter()
-            .map(|record| (record.sent, record.ttl))
-            .collect();
-        let answer = |sequence: u32| Some((sequence, pinger.records[sequence as usize].answer?));
-        let reading = PingReading {
-            ping: self.number,
-            first: reported.sent as u32,
-            answers: std::mem::take(&mut reported.answers).into_iter().filter_map(answer).collect(),
-            arrived: std::mem::take(&mut reported.arrived),
-            sent,
-        };
-        reported.sent = pinger.records.len();
-        let nothing =
-            reading.sent.is_empty() && reading.answers.is_empty() && reading.arrived.is_empty();
-        (!nothing).then_some(reading)
+        lock(&self.reported).read(self.number, &lock(&self.pinger))
     }
 
     /// Returns the instant at which the next train is due.
@@ -178,11 +183,9 @@ impl PingState {
     /// Takes a train of requests from the budget. Returns whether it may be sent now.
     fn may_send(&self, shared: &Shared, train: u16) -> bool {
         let now = shared.clock.now();
-        let header = if self.to.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
-        let bytes = self.size as u64 + header;
         let known = shared.proved.get().is_some_and(|proved| proved.contains(&self.to));
-        let packets = if known { 0 } else { u64::from(train) * bytes.div_ceil(PACKET) };
-        shared.budget.may_probe(&shared.clock, now, packets, u64::from(train) * bytes)
+        let (packets, bytes) = train_cost(self.to, self.size, train);
+        shared.budget.may_probe(&shared.clock, now, if known { 0 } else { packets }, bytes)
     }
 
     fn set_ttl(&self, socket: &Socket, ttl: u8) {
@@ -294,8 +297,8 @@ impl PingState {
             rtt: Duration::ZERO,
             node: NodeId(node),
             error: answered.error,
-            arrived: answered.quoted.unwrap_or(answered.class),
-            echoed: answered.class,
+            arrived: Some(answered.quoted.unwrap_or(answered.class)),
+            echoed: Some(answered.class),
         };
         // By the kernel's time stamp, which may be slightly earlier than the recorded time of
         // sending.
@@ -305,10 +308,22 @@ impl PingState {
         pinger.on_answer(sequence, now, from_destination, answer);
         drop(pinger);
         if first {
-            lock(&self.reported).answers.push(sequence);
+            lock(&self.reported).on_answer(sequence);
         }
         true
     }
+}
+
+/// Size of a packet that no link fragments, in bytes (RFC 8200, section 5). A longer request counts
+/// as several packets.
+const PACKET: u64 = 1280;
+
+/// Returns the packets and the bytes of a train of requests with a payload of `size` bytes, as
+/// [`Allowance::may_probe`](crate::Allowance::may_probe) counts them.
+pub fn train_cost(to: IpAddr, size: usize, train: u16) -> (u64, u64) {
+    let header = if to.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
+    let bytes = size as u64 + header;
+    (u64::from(train) * bytes.div_ceil(PACKET), u64::from(train) * bytes)
 }
 
 /// Contents of an answer.

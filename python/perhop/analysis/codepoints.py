@@ -18,7 +18,8 @@ def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.
     Returns:
         Columns `name`, `node`, `dscp_sent`, `dscp_arrived`, `packets`, and their `share` of those
         that arrived at the node and were sent so. Requests of a ping arrive where they are
-        answered, and an echo reply is sent with the code point that its request had there.
+        answered, and an echo reply is sent with the code point that its request had there. A STAMP
+        reflector that tells that code point sends its reply with the ping's own (RFC 8972).
     """
     if is_flow(dataset, name):
         if window is None:
@@ -28,7 +29,7 @@ def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.
     answered = sent(dataset, name, window).filter(pl.col("dscp_arrived").is_not_null())
     replies = answered.filter(pl.col("answer") == "echo reply").select(
         pl.lit(dataset.scenario.pings[name].source).alias("node"),
-        pl.col("dscp_arrived").alias("dscp_sent"),
+        pl.col("dscp_sent" if _by_stamp(dataset, name) else "dscp_arrived").alias("dscp_sent"),
         pl.col("dscp_echoed").alias("dscp_arrived"),
     )
     both = pl.concat([answered.select("node", "dscp_sent", "dscp_arrived"), replies])
@@ -44,7 +45,7 @@ def ecn_fields(dataset: Dataset, name: str, window: Window | None = None) -> pl.
         that arrived at the node and were sent so. The fields are 0 for Not-ECT, 1 for ECT(1), 2
         for ECT(0) and 3 for CE (RFC 3168). `ecn_sent` is null for TCP, which sends data with ECT
         and most other packets without. An echo reply is sent with the field of its request on
-        arrival.
+        arrival. That of a STAMP reflector's replies is unknown, so that they are left out.
     """
     scenario = dataset.scenario
     if is_flow(dataset, name):
@@ -61,8 +62,15 @@ def ecn_fields(dataset: Dataset, name: str, window: Window | None = None) -> pl.
         pl.col("ecn_arrived").alias("ecn_sent"),
         pl.col("ecn_echoed").alias("ecn_arrived"),
     )
-    both = pl.concat([requests, replies])
+    both = requests if _by_stamp(dataset, name) else pl.concat([requests, replies])
     return _shares(both.with_columns(flow=pl.lit(name), packets=1, weight=1.0), "ecn")
+
+
+def _by_stamp(dataset: Dataset, ping: str) -> bool:
+    """Return whether a STAMP reflector answered a ping."""
+    scenario = dataset.scenario
+    agent = scenario.agents.get(scenario.pings[ping].destination)
+    return dataset.manifest.engine == "live" and agent is not None and agent.stamp is not None
 
 
 _ECN: Final = {None: 0, "ect1": 1, "ect0": 2}

@@ -49,9 +49,10 @@ class Dataset:
             where the host that counts it did not report, or lacks the rights to look.
         pings: A row per request; the `node` that answered it and how (see `ANSWERS`), null if none
             did; `rtt_s`, null too where a router had no route. `dscp_arrived` is the
-            request's code point where it was answered, which an error quotes; `dscp_echoed` the
-            answer's. `ecn_arrived` and `ecn_echoed` are the same of the ECN field: 0 for Not-ECT,
-            1 for ECT(1), 2 for ECT(0), 3 for CE (RFC 3168).
+            request's code point where it was answered, which an error quotes; null if a STAMP
+            reflector does not tell it. `dscp_echoed` is the answer's. `ecn_arrived` and
+            `ecn_echoed` are the same of the ECN field: 0 for Not-ECT, 1 for ECT(1), 2 for ECT(0),
+            3 for CE (RFC 3168).
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
             a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
             cause), marked with congestion experienced, conforming to and exceeding the policer

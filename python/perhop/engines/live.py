@@ -22,7 +22,7 @@ from perhop.engines.tables import tables
 from perhop.engines.traffic import host_settings, job, transport_gaps, window_counters
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
-from perhop.scenario import AGENT_PORT, IPERF3_PORT, Endpoint
+from perhop.scenario import AGENT_PORT, IPERF3_PORT, STAMP_PORT, Endpoint
 from perhop.scenario.resolve import iperf3_servers
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from perhop.engines import plans
     from perhop.engines.captures import Capture
-    from perhop.scenario import Agent, Flow, Scenario
+    from perhop.scenario import Agent, Flow, Ping, Scenario
 
 __all__ = ["LiveRun", "gaps", "start"]
 
@@ -51,6 +51,13 @@ _OF_IPERF3: Final = {"congestion_control", "mss", "stack"}
 
 _CONSTANT: Final = {"pattern": "constant", "sizes": "equal", "bursts": None, "replay": None}
 """The settings of UDP with which datagrams are equal and at equal intervals."""
+
+_LEAST_STAMP: Final = 56
+"""The shortest payload of a request to a STAMP reflector: with the TLVs Class of Service and Extra
+Padding (RFC 8972)."""
+
+_MOST_STAMP: Final = 30
+"""The greatest number of requests to a reflector that has not answered."""
 
 _UNTOLD: Final = {
     (False, False): "no packets, acknowledgements, marks or DSCPs where data arrives; goodput is "
@@ -230,9 +237,27 @@ def _iperf3_gaps(scenario: Scenario) -> Iterator[Gap]:
 
 
 def _stamp_gaps(scenario: Scenario) -> Iterator[Gap]:
-    for name, agent in scenario.agents.items():
-        if agent.stamp is not None:
-            yield Gap(f"agents.{name}.stamp", "agents cannot ping by STAMP; use `ping: ADDRESS`")
+    """Yield the settings of pings that a session with a STAMP reflector does not have."""
+    for name, ping in scenario.pings.items():
+        if _reflector(scenario, ping) is None:
+            continue
+        for key in ("ttl", "protocol", "port"):
+            if getattr(ping, key) == type(ping).model_fields[key].default:
+                continue
+            yield Gap(
+                f"pings.{name}.{key}", "requests to a STAMP reflector have TTL 255 and its port"
+            )
+        if ping.size < _LEAST_STAMP:
+            yield Gap(f"pings.{name}.size", f"a STAMP packet has {_LEAST_STAMP} B at least")
+        if ping.train > _MOST_STAMP:
+            what = f"a STAMP reflector gets {_MOST_STAMP} requests at once at most"
+            yield Gap(f"pings.{name}.train", what)
+
+
+def _reflector(scenario: Scenario, ping: Ping) -> Endpoint | None:
+    """Return the STAMP reflector that answers a ping, if its destination is one."""
+    agent = scenario.agents.get(ping.destination)
+    return None if agent is None else agent.stamp
 
 
 def _absent(scenario: Scenario) -> Iterator[str]:
@@ -324,6 +349,10 @@ def _job(scenario: Scenario, seed: int, found: Mapping[str, str]) -> plans.Job:
                 "server": _server(scenario, flow, servers.get(name), found),
             }
             for name, flow in scenario.flows.items()
+        ],
+        "reflectors": [
+            None if reflector is None else reflector.port or STAMP_PORT
+            for reflector in (_reflector(scenario, ping) for ping in scenario.pings.values())
         ],
     }
     return whole

@@ -530,6 +530,7 @@ class LiveFlow(TypedDict):
 class LiveJob(TypedDict):
     token: str
     flows: list[LiveFlow]
+    reflectors: list[int | None]
 
 
 class Job(TypedDict):

@@ -10,7 +10,7 @@
 Each imports from those above it only.
 """
 
-from perhop.scenario.model.agents import AGENT_PORT, IPERF3_PORT, Agent, Endpoint
+from perhop.scenario.model.agents import AGENT_PORT, IPERF3_PORT, STAMP_PORT, Agent, Endpoint
 from perhop.scenario.model.changes import Change, PoliceChange
 from perhop.scenario.model.classes import Action, Class, Match, Police, Policy, Shape
 from perhop.scenario.model.dscp import DSCP_NAMES, format_dscp, parse_dscp
@@ -35,6 +35,7 @@ __all__ = [
     "EPHEMERAL_PORTS",
     "IPERF3_PORT",
     "METRICS",
+    "STAMP_PORT",
     "Action",
     "Agent",
     "Bandwidth",

@@ -364,11 +364,17 @@ fn run_test(
     outcome.map(|_| ())
 }
 
-/// Returns a description of the first flow between this node and a server of iperf3.
+/// Returns a description of the first flow or ping between this node and a server of iperf3 or a
+/// STAMP reflector.
 pub fn first_foreign(job: &Job, node: &str) -> Option<String> {
-    job.flows.iter().enumerate().find_map(|(number, flow)| {
+    let mut flows = job.flows.iter().enumerate().filter_map(|(number, flow)| {
         let server = job.server(number)?;
         let agent = if server.end == End::Source { &flow.to } else { &flow.from };
         (agent == node).then(|| format!("flow {}: the iperf3 server {}", flow.name, server.address))
-    })
+    });
+    let mut pings = job.pings.iter().enumerate().filter_map(|(number, ping)| {
+        let address = job.reflector(number).filter(|_| ping.from == node)?;
+        Some(format!("ping {}: the STAMP reflector {address}", ping.name))
+    });
+    flows.next().or_else(|| pings.next())
 }

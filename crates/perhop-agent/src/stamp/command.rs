@@ -260,7 +260,8 @@ fn send(arguments: &[String]) -> Result<(), ExitCode> {
         needs_ssid: arguments.has("--need-ssid"),
         zero_padding: arguments.has("--zero-padding"),
         trusts_clock: arguments.has("--trust-clock"),
-        extended: !arguments.has("--plain"),
+        class_of_service: !arguments.has("--plain"),
+        direct_measurement: !arguments.has("--plain"),
         size: number(&arguments, "--size", 0)? as usize,
         timeout: arguments.value("--wait", duration)?.unwrap_or(Duration::from_secs(2)),
     };

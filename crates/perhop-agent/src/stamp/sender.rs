@@ -39,9 +39,10 @@ pub struct SenderSettings {
     pub zero_padding: bool,
     /// True if the reflector is trusted to state the error of its clock.
     pub trusts_clock: bool,
-    /// True if packets have the TLVs Class of Service and Direct Measurement. Without TLVs they are
-    /// packets of RFC 8762.
-    pub extended: bool,
+    /// True if packets have a Class of Service TLV. Without TLVs they are packets of RFC 8762.
+    pub class_of_service: bool,
+    /// True if packets have a Direct Measurement TLV.
+    pub direct_measurement: bool,
     /// Length of packets in bytes, without UDP and IP; packets with longer contents exceed it.
     pub size: usize,
     /// Time limit of replies, in nanoseconds.
@@ -58,7 +59,8 @@ impl Default for SenderSettings {
             needs_ssid: false,
             zero_padding: false,
             trusts_clock: false,
-            extended: false,
+            class_of_service: false,
+            direct_measurement: false,
             size: 0,
             timeout: Duration::from_secs(2),
         }
@@ -90,6 +92,15 @@ pub struct Answer {
     pub class_backward: Option<TrafficClass>,
     /// Counters of the session, if the reflector keeps them.
     pub counters: Option<DirectMeasurement>,
+}
+
+impl Answer {
+    /// Returns the round-trip time without the time between the reflector's time stamps, in
+    /// nanoseconds; `None` if these are farther apart than this host's own.
+    pub fn round_trip(&self) -> Option<Nanos> {
+        let Exchange { sent, received, replied, returned } = self.exchange;
+        returned.checked_sub(sent)?.checked_sub(replied.checked_sub(received)?)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,17 +205,19 @@ impl Sender {
 
     fn tlvs(&self, sequence: u32) -> Vec<u8> {
         let (mut tlvs, key) = (Vec::new(), self.settings.key.as_ref());
-        if self.settings.extended {
+        if self.settings.class_of_service {
             let received = TrafficClass::from_octet(0);
             let class = ClassOfService { wanted: self.settings.reply_dscp, received, reverse: 0 };
             push_stamp_tlv(&mut tlvs, stamp_tlv::CLASS_OF_SERVICE, &class.emit());
+        }
+        if self.settings.direct_measurement {
             let sent = sequence.wrapping_add(1);
             let counters = DirectMeasurement { sent, ..DirectMeasurement::default() };
             push_stamp_tlv(&mut tlvs, stamp_tlv::DIRECT_MEASUREMENT, &counters.emit());
-            if let Some(key) = key {
-                let tag: [u8; STAMP_HMAC] = key.tag(&[&sequence.to_be_bytes(), &tlvs]);
-                push_stamp_tlv(&mut tlvs, stamp_tlv::HMAC, &tag);
-            }
+        }
+        if let Some(key) = key.filter(|_| !tlvs.is_empty()) {
+            let tag: [u8; STAMP_HMAC] = key.tag(&[&sequence.to_be_bytes(), &tlvs]);
+            push_stamp_tlv(&mut tlvs, stamp_tlv::HMAC, &tag);
         }
         let length = mode(key).length() + tlvs.len();
         if let Some(missing) = self.settings.size.checked_sub(length + STAMP_TLV_HEADER) {

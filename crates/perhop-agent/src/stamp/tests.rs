@@ -272,7 +272,8 @@ fn sessions_over_the_kernel() {
                 key: key.cloned(),
                 class: TrafficClass::from_octet(0xba),
                 reply_dscp: Dscp::AF11,
-                extended,
+                class_of_service: extended,
+                direct_measurement: extended,
                 size,
                 format: if extended { StampFormat::Ptp } else { StampFormat::Ntp },
                 ..SenderSettings::default()
@@ -301,7 +302,11 @@ fn sessions_over_the_kernel() {
 #[test]
 fn a_reflector_keeps_its_limits() {
     let reflector = ReflectorSettings { source_rate: 50, ..Default::default() };
-    let settings = SenderSettings { extended: true, ..SenderSettings::default() };
+    let settings = SenderSettings {
+        class_of_service: true,
+        direct_measurement: true,
+        ..SenderSettings::default()
+    };
     let (summary, counts) = session("127.0.0.1:0", settings, reflector, 100).unwrap();
     assert_eq!(counts.answered + counts.limited, 100);
     // 20 at once, and 50 per second for a fifth of a second, or longer on a busy machine.

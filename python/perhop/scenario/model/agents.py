@@ -20,6 +20,9 @@ AGENT_PORT = 4861
 IPERF3_PORT = 5201
 """The port of iperf3's servers, unless told otherwise."""
 
+STAMP_PORT = 862
+"""The UDP port of STAMP reflectors (RFC 8762, section 4.1), unless told otherwise."""
+
 _KEY = "perhop-ed25519"
 _KEY_BYTES = 32
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -153,7 +156,8 @@ class Agent(Model):
     runs one flow at a time; several on different ports run as many."""
 
     stamp: HostEndpoint | None = None
-    """The STAMP reflector of a node without an agent, which no engine uses yet."""
+    """The STAMP or TWAMP Light reflector of a node without an agent, which answers pings: host, and
+    port unless it is 862."""
 
     ping: HostAddress | None = None
     """The address of a node without an agent, which is only pinged."""
