@@ -401,4 +401,6 @@ def test_the_available_bandwidth_is_what_cross_traffic_leaves(lab_folder: Path) 
     assert found["bps"]["high"] == pytest.approx(12e6, rel=0.1)
     assert found["bps"]["high"] - found["bps"]["low"] < 2e6
     (found,) = limited["available"]
-    assert (found["bps"], found["unknown"], found["at_least_bps"]) == (None, "limit", 5e6)
+    assert (found["bps"], found["unknown"]) == (None, "limit")
+    # Less than the limit if the sender of the cross traffic was late, and then sent a burst.
+    assert 1e6 < found["at_least_bps"] <= 5e6
