@@ -209,17 +209,89 @@ def test_a_page_and_tables_of_a_path(lab_folder: Path, tmp_path: Path) -> None:
     assert "3 routers in parallel" in out
 
 
-@pytest.mark.parametrize(("protocol", "remarks"), [("udp", 1), ("icmp", 0)])
-def test_loss_of_errors_of_the_destination_is_said_to_be_perhaps_a_limit(
-    protocol: str, remarks: int
+RATE_LIMITED = """
+perhop: 1
+name: limited
+nodes: {{a: host, r1: router, b: host}}
+links:
+  - {{ends: [a, r1], rate: 100 Mbps}}
+  - {{ends: [r1, b], rate: 100 Mbps{loss}}}
+"""
+
+LINUX_DEFAULTS = """
+echo 1000 > /proc/sys/net/ipv4/icmp_ratelimit
+echo 6168 > /proc/sys/net/ipv4/icmp_ratemask
+echo 1000 > /proc/sys/net/ipv6/icmp/ratelimit
+echo {silent} > /proc/sys/net/ipv4/icmp_echo_ignore_all
+echo {silent} > /proc/sys/net/ipv6/icmp/echo_ignore_all
+"""
+"""Limits of ICMP errors that labs turn off, and whether echo requests get no answer."""
+
+
+@REAL_HOSTS
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("echo", [True, False])
+@pytest.mark.parametrize("loss", [0, 20])
+def test_linux_limits_of_errors_are_neither_loss_nor_a_black_hole(
+    lab_folder: Path, version: int, echo: bool, loss: int
+) -> None:
+    assert lab_folder.is_dir()
+    with standing(RATE_LIMITED.format(loss=f", loss: {loss}%" if loss else "")) as lab:
+        set_limits = ["sh", "-e", "-c", LINUX_DEFAULTS.format(silent=int(not echo))]
+        with lab.start("b", set_limits) as process:
+            assert process.wait(timeout=30) == 0
+        options = ("--count=30", "--dscp=be", "--dscp=ef", "--rate=500", "--no-multipath")
+        report = probe(lab, f"-{version}", "b", *options)
+    hop = report["hops"][-1]
+    assert hop["answered"] < 0.8 * hop["sent"]
+    assert not hop["mtu"]["black_hole"]
+    if not loss:
+        assert (hop["silence"], hop["loss"], hop["mtu"]["mtu"]) == ("limited", 0, 1500)
+        assert hop["retest"]["method"] == ("echo" if echo else "spaced")
+        [row] = path_tables(report)[0].rows[-1:]
+        assert "limits its ICMP errors" in row[-1]
+        assert "loss of" in row[-1]
+        return
+    assert hop["mtu"]["mtu"] in {1500, None}
+    if echo:
+        # Twice over a link that loses a fifth: 36%.
+        assert hop["silence"] == "limited"
+        assert 0.15 < hop["loss"] < 0.6
+    elif hop["loss"] is None:
+        assert hop["silence"] == "unclear"
+    else:
+        assert 0 <= hop["loss"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("silence", "loss", "retest", "said"),
+    [
+        ("unclear", None, None, "loss, or a limit of its ICMP errors"),
+        (
+            "limited",
+            0.05,
+            {"method": "echo", "sent": 40, "answered": 38},
+            "limits its ICMP errors; loss of 40 echo requests",
+        ),
+        (
+            "loss",
+            0.4,
+            {"method": "spaced", "sent": 10, "answered": 6},
+            "loss of 10 probes 1.1 s apart",
+        ),
+    ],
+)
+def test_what_tells_loss_from_a_limit_is_said(
+    silence: str, loss: float | None, retest: dict[str, Any] | None, said: str
 ) -> None:
     hop = {
         "ttl": 1,
         "addresses": [{"address": "192.0.2.2"}],
         "sent": 15,
         "answered": 3,
-        "silence": "loss",
-        "loss": 0.8,
+        "silence": silence,
+        "loss": loss,
+        "retest": retest,
         "rtt_s": None,
         "per_packet": False,
         "translated": False,
@@ -230,7 +302,7 @@ def test_loss_of_errors_of_the_destination_is_said_to_be_perhaps_a_limit(
     report = {
         "source": "192.0.2.1",
         "destination": "192.0.2.2",
-        "protocol": protocol,
+        "protocol": "udp",
         "reached": True,
         "hops": [hop],
         "links": [],
@@ -239,7 +311,7 @@ def test_loss_of_errors_of_the_destination_is_said_to_be_perhaps_a_limit(
     }
     first, *_ = path_tables(report)
     [row] = first.rows
-    assert row[-1].count("--protocol icmp") == remarks
+    assert row[-1] == said
     assert lead(report) == "192.0.2.2 is 1 hop away."
 
 

@@ -14,22 +14,79 @@ const SIGNIFICANT: f64 = 1e-3;
 pub enum Silence {
     /// Every probe was answered.
     None,
-    /// Probes or answers are lost: hops behind this one lose as many, or it is the last one.
+    /// Probes or answers are lost: hops behind this one lose as many, or the last one when it is
+    /// probed again.
     Loss,
-    /// The router limits its ICMP errors: hops behind it lose fewer probes, all of which pass it.
+    /// The hop limits its ICMP errors: hops behind it lose fewer probes, all of which pass it, or
+    /// the last one does when it is probed again.
     Limited,
     /// The router never answers, and hops behind it do.
     Silent,
+    /// Probes or answers are lost, or the hop limits its ICMP errors: nothing tells which.
+    Unclear,
+}
+
+/// How a hop was probed again, so that a limit of its ICMP errors is told from loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Echo requests as fast as the probes. Linux limits errors, and not echo replies.
+    Echo,
+    /// The same probes with more time between them than limits have between two errors.
+    Spaced,
+}
+
+/// Probes that were sent to the last hop again, and their answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Retest {
+    /// How they were sent.
+    pub method: Method,
+    /// Answers.
+    pub answered: u64,
+    /// Probes.
+    pub sent: u64,
+}
+
+impl Retest {
+    /// Returns the answers and the probes.
+    pub const fn counts(&self) -> (u64, u64) {
+        (self.answered, self.sent)
+    }
+
+    /// Returns the share of probes that were not answered.
+    pub fn loss(&self) -> f64 {
+        (self.sent - self.answered) as f64 / self.sent as f64
+    }
+}
+
+/// Chooses the retest that tells loss from a limit: echo requests, unless none is answered or
+/// spaced probes lose significantly fewer (a limit of echo replies). Of spaced probes, most must
+/// be answered: otherwise there may be a limit that is slower than they are.
+pub fn reference(echo: Option<Retest>, spaced: Option<Retest>) -> Option<Retest> {
+    let lost = |one: Retest| (one.sent - one.answered, one.sent);
+    let spaced = spaced.filter(|one| 2 * one.answered > one.sent);
+    let echo = echo.filter(|one| one.answered > 0);
+    match (echo, spaced) {
+        (Some(echo), Some(spaced)) if fisher(lost(echo), lost(spaced)) < SIGNIFICANT => {
+            Some(spaced)
+        }
+        // Neither tells: a limit of echo replies that is slower than the spaced probes.
+        (Some(echo), None) if 2 * echo.answered <= echo.sent => None,
+        (echo, spaced) => echo.or(spaced),
+    }
 }
 
 /// Judges the missing answers of each hop of a path. `counts` has the answers and the probes of
 /// each hop, in the order of the hops.
 ///
 /// Probes to a hop pass all hops before it. The loss up to a hop is therefore at most that of each
-/// hop behind it, apart from chance, which an exact test tells apart.
-pub fn judge(counts: &[(u64, u64)]) -> Vec<Silence> {
+/// hop behind it, apart from chance, which an exact test tells apart. No hop is behind the last
+/// one; `last` says how it was probed again.
+pub fn judge(counts: &[(u64, u64)], last: Option<Retest>) -> Vec<Silence> {
+    let end = counts.len();
+    let counts: Vec<_> = counts.iter().copied().chain(last.map(|it| it.counts())).collect();
     let lost = |&(answered, sent): &(u64, u64)| (sent - answered, sent);
-    let judged = counts.iter().enumerate().map(|(number, count)| {
+    let judged = counts[..end].iter().enumerate().map(|(number, count)| {
         let behind = &counts[number + 1..];
         let limited = || {
             behind
@@ -39,8 +96,11 @@ pub fn judge(counts: &[(u64, u64)]) -> Vec<Silence> {
         };
         match *count {
             (answered, sent) if answered == sent => Silence::None,
-            (0, _) if behind.iter().any(|other| other.0 > 0) => Silence::Silent,
+            (0, _) if number + 1 < end && behind.iter().any(|other| other.0 > 0) => Silence::Silent,
             _ if limited() => Silence::Limited,
+            _ if number + 1 == end && last.is_none_or(|it| it.answered == it.sent) => {
+                Silence::Unclear
+            }
             _ => Silence::Loss,
         }
     });
@@ -103,12 +163,47 @@ mod tests {
     #[test]
     fn silence_is_told_from_loss() {
         use Silence::{Limited, Loss, None, Silent};
-        let found = judge(&[(20, 20), (3, 20), (0, 20), (20, 20), (20, 20)]);
+        let found = judge(&[(20, 20), (3, 20), (0, 20), (20, 20), (20, 20)], Option::None);
         assert_eq!(found, [None, Limited, Silent, None, None]);
         // Loss that goes on.
-        assert_eq!(judge(&[(20, 20), (12, 20), (13, 20), (11, 20)]), [None, Loss, Loss, Loss]);
+        let lossy = [(20, 20), (12, 20), (13, 20), (11, 20)];
+        let again = retest(Method::Echo, 12, 20);
+        assert_eq!(judge(&lossy, again), [None, Loss, Loss, Loss]);
         // One answer of 20 is missing by chance; nothing answers behind the second hop.
-        assert_eq!(judge(&[(19, 20), (20, 20), (0, 20)]), [Loss, None, Loss]);
+        assert_eq!(judge(&[(19, 20), (20, 20), (0, 20)], again), [Loss, None, Limited]);
+    }
+
+    fn retest(method: Method, answered: u64, sent: u64) -> Option<Retest> {
+        Some(Retest { method, answered, sent })
+    }
+
+    #[test]
+    fn limits_of_the_last_hop_are_told_from_loss() {
+        use Silence::{Limited, Loss, None, Unclear};
+        let judged = |counts: &[(u64, u64)], last| judge(counts, last).last().copied().unwrap();
+        // Linux sends six errors, and then one a second.
+        assert_eq!(judged(&[(6, 40)], retest(Method::Echo, 40, 40)), Limited);
+        assert_eq!(judged(&[(6, 40)], retest(Method::Echo, 26, 40)), Limited);
+        assert_eq!(judged(&[(6, 40)], retest(Method::Spaced, 10, 10)), Limited);
+        assert_eq!(judged(&[(26, 40)], retest(Method::Echo, 28, 40)), Loss);
+        assert_eq!(judged(&[(40, 40)], Option::None), None);
+        // Nothing tells, or too few probes do.
+        assert_eq!(judged(&[(6, 40)], Option::None), Unclear);
+        assert_eq!(judged(&[(3, 5)], retest(Method::Echo, 5, 5)), Unclear);
+        // A router before the last hop, of which the same is known.
+        let both = judge(&[(7, 40), (6, 40)], retest(Method::Echo, 40, 40));
+        assert_eq!(both, [Limited, Limited]);
+    }
+
+    #[test]
+    fn the_retest_that_has_no_limit_is_chosen() {
+        let (echo, spaced) = (retest(Method::Echo, 30, 40), retest(Method::Spaced, 8, 10));
+        assert_eq!(reference(echo, spaced), echo);
+        assert_eq!(reference(echo, None), echo);
+        assert_eq!(reference(retest(Method::Echo, 0, 40), spaced), spaced);
+        assert_eq!(reference(retest(Method::Echo, 5, 40), spaced), spaced, "limited replies");
+        assert_eq!(reference(None, retest(Method::Spaced, 3, 10)), None, "a slower limit");
+        assert_eq!(reference(retest(Method::Echo, 2, 40), retest(Method::Spaced, 3, 10)), None);
     }
 
     /// Of a path with random loss, hardly any hop is said to limit its errors; a hop that answers a
@@ -126,7 +221,7 @@ mod tests {
                     (if hop == limited { answered / 10 } else { answered }, 60)
                 })
                 .collect();
-            let found = judge(&counts);
+            let found = judge(&counts, None);
             let answers = counts[limited].0 > 0;
             let expected = if answers { Silence::Limited } else { Silence::Silent };
             let judged = found.iter().filter(|&&it| it == Silence::Limited).count();

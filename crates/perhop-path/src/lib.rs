@@ -31,8 +31,10 @@ pub use capacity::{
     Capacity, HopSeries, Method, capacities, is_of_answers, lower_slope, narrow_rate,
 };
 pub use end_to_end::{EndToEnd, EndToEndBucket, measure_end_to_end};
-pub use hops::{Mark, Rewrite, Silence, judge, rewrites};
-pub use mtu::{HopMtu, MtuSearch, Outcome};
+pub use hops::{
+    Mark, Method as RetestMethod, Retest, Rewrite, Silence, judge, reference, rewrites,
+};
+pub use mtu::{HopMtu, MtuHop, MtuSearch, Outcome};
 pub use multipath::{HopFlow, Multipath, Node, flows_needed};
 pub use probe::{Probe, ProbeProtocol, Target};
 pub use prober::{Ends, GoOn, Observation, ProbeError, Prober};

@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::statistics::fisher;
+
 /// Answer to a probe of some size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -14,10 +16,21 @@ pub enum Outcome {
     Silent,
 }
 
+/// Hop whose path MTU is to be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuHop {
+    /// Time to live with which probes end there.
+    pub ttl: u8,
+    /// True if it has answered every probe so far. Otherwise packets count as too long only if
+    /// short ones that are sent in turn with them are answered significantly more often.
+    pub reliable: bool,
+}
+
 /// Path MTU to a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HopMtu {
-    /// The longest packet that reaches the hop, in bytes; `None` if the hop does not answer.
+    /// The longest packet that reaches the hop, in bytes; `None` if the hop answers too rarely to
+    /// tell.
     pub mtu: Option<u32>,
     /// True if longer packets vanish without an error: a black hole (RFC 2923).
     pub black_hole: bool,
@@ -27,12 +40,20 @@ pub struct HopMtu {
 const TRIES: u32 = 3;
 /// Probes to a hop at most, whatever is answered: a search by halves of 65535 takes 16 sizes.
 const MOST_PROBES: u32 = 50;
+/// The same to a hop that does not answer every probe.
+const MOST_PAIRS: u32 = 200;
+/// Pairs of a long and a short probe after which a hop answers too rarely, and after which it does
+/// if no short one was answered.
+const PAIRS: u64 = 12;
+const SILENT_PAIRS: u64 = 4;
+/// Probability below which it is not chance that no long probe of the pairs was answered.
+const SIGNIFICANT: f64 = 0.01;
 
 /// Search for the path MTU to each hop in turn.
 #[derive(Clone, Debug)]
 pub struct MtuSearch {
     /// Hops to be searched yet, in reverse order.
-    hops: Vec<u8>,
+    hops: Vec<MtuHop>,
     /// The shortest packet that every link takes, and the longest that may pass.
     least: u32,
     longest: u32,
@@ -42,6 +63,10 @@ pub struct MtuSearch {
     /// The shortest that vanished.
     vanished: Option<u32>,
     tries: u32,
+    /// True if the next probe is a short one, to tell whether the hop answers now, and the
+    /// short probes of this size that were lost, and all of them.
+    short: bool,
+    shorts: (u64, u64),
     /// Probes to this hop so far.
     probes: u32,
     found: Vec<(u8, HopMtu)>,
@@ -51,7 +76,7 @@ impl MtuSearch {
     /// Returns a search at these hops, in order. `least` is the length that every link must take
     /// (68 B for IPv4, RFC 791; 1280 B for IPv6, RFC 8200, section 5) or the shortest probe;
     /// `longest` is the MTU of this host's device.
-    pub fn new(hops: &[u8], least: u32, longest: u32) -> Self {
+    pub fn new(hops: &[MtuHop], least: u32, longest: u32) -> Self {
         Self {
             hops: hops.iter().rev().copied().collect(),
             least: least.min(longest),
@@ -60,47 +85,80 @@ impl MtuSearch {
             size: longest,
             vanished: None,
             tries: 0,
+            short: false,
+            shorts: (0, 0),
             probes: 0,
             found: Vec::new(),
         }
     }
 
     /// Returns the hop and the size of the next probe; `None` at the end.
-    pub fn next_probe(&self) -> Option<(u8, u32)> {
-        Some((*self.hops.last()?, self.size))
+    pub fn next_probe(&self) -> Option<(MtuHop, u32)> {
+        let size = if self.short { self.passed.unwrap_or(self.least) } else { self.size };
+        Some((*self.hops.last()?, size))
     }
 
     /// Records the answer to the probe that [`MtuSearch::next_probe`] named.
     pub fn take(&mut self, outcome: Outcome) {
         self.probes += 1;
-        if self.probes == MOST_PROBES {
+        let reliable = self.hops.last().is_none_or(|hop| hop.reliable);
+        if reliable && self.probes == MOST_PROBES {
             return self.end(self.passed, true);
+        }
+        if self.probes == MOST_PAIRS {
+            return self.end(None, false);
+        }
+        if self.short {
+            return self.take_short(outcome);
         }
         let passed = self.passed.unwrap_or(0);
         match outcome {
             Outcome::Passed => {
                 self.passed = Some(self.size);
-                self.tries = 0;
             }
             Outcome::TooBig(mtu) if (self.least.max(passed + 1)..self.size).contains(&mtu) => {
-                (self.size, self.longest, self.tries) = (mtu, mtu, 0);
+                (self.size, self.longest) = (mtu, mtu);
+                self.next_size();
                 self.vanished = None;
                 return;
             }
             // A router that reports no MTU, or an impossible one.
-            Outcome::TooBig(_) => {
-                self.vanished = Some(self.size);
-                self.tries = 0;
-            }
+            Outcome::TooBig(_) => self.vanished = Some(self.size),
             Outcome::Silent => {
                 self.tries += 1;
-                if self.tries < TRIES {
+                self.short = !reliable;
+                if self.short || self.tries < TRIES {
                     return;
                 }
                 self.vanished = Some(self.size);
-                self.tries = 0;
             }
         }
+        self.narrow();
+    }
+
+    /// Records the answer to a short probe after a long one that was not answered.
+    fn take_short(&mut self, outcome: Outcome) {
+        self.short = false;
+        let (lost, sent) = &mut self.shorts;
+        *sent += 1;
+        *lost += u64::from(outcome != Outcome::Passed);
+        if fisher((*sent, *sent), self.shorts) < SIGNIFICANT {
+            self.vanished = Some(self.size);
+            return self.narrow();
+        }
+        let (lost, sent) = self.shorts;
+        if sent >= PAIRS || (sent >= SILENT_PAIRS && lost == sent) {
+            self.end(None, false);
+        }
+    }
+
+    fn next_size(&mut self) {
+        (self.tries, self.short, self.shorts) = (0, false, (0, 0));
+    }
+
+    /// Chooses the next size, or ends the search at this hop.
+    fn narrow(&mut self) {
+        self.next_size();
         match (self.passed, self.vanished) {
             (Some(passed), None) => self.end(Some(passed), false),
             (Some(passed), Some(vanished)) if vanished <= passed + 1 => {
@@ -115,12 +173,13 @@ impl MtuSearch {
 
     fn end(&mut self, mtu: Option<u32>, black_hole: bool) {
         if let Some(hop) = self.hops.pop() {
-            self.found.push((hop, HopMtu { mtu, black_hole }));
+            self.found.push((hop.ttl, HopMtu { mtu, black_hole }));
         }
         // Nothing longer reaches a hop behind.
         self.longest = mtu.unwrap_or(self.longest);
         (self.size, self.passed, self.vanished) = (self.longest, None, None);
-        (self.tries, self.probes) = (0, 0);
+        self.probes = 0;
+        self.next_size();
     }
 
     /// Returns the path MTU to each hop that was searched.
@@ -131,6 +190,7 @@ impl MtuSearch {
 
 #[cfg(test)]
 mod tests {
+    use perhop_core::Stream;
     use proptest::prelude::*;
 
     use super::*;
@@ -138,14 +198,15 @@ mod tests {
     /// Searches a path: the MTU of each link, whether the router before it sends errors, and
     /// whether the hop behind it answers.
     fn search(links: &[(u32, bool, bool)], least: u32, longest: u32) -> Vec<(u8, HopMtu)> {
-        let hops: Vec<u8> = (1..=links.len() as u8).collect();
+        let hops: Vec<MtuHop> =
+            (1..=links.len() as u8).map(|ttl| MtuHop { ttl, reliable: true }).collect();
         let mut search = MtuSearch::new(&hops, least, longest);
         let mut probes = 0;
         while let Some((hop, size)) = search.next_probe() {
             probes += 1;
             assert!(probes < 60 * links.len(), "no end");
             assert!((least.min(longest)..=longest).contains(&size));
-            let way = &links[..usize::from(hop)];
+            let way = &links[..usize::from(hop.ttl)];
             search.take(match way.iter().find(|link| link.0 < size) {
                 Some(&(mtu, true, _)) => Outcome::TooBig(mtu),
                 Some(_) => Outcome::Silent,
@@ -179,7 +240,8 @@ mod tests {
         /// For any answers, the search ends, and never tries a size above the maximum.
         #[test]
         fn lies_do_not_mislead(lies in prop::collection::vec(any::<(u8, u32)>(), 400)) {
-            let mut search = MtuSearch::new(&[1, 2, 3], 68, 1500); // at most 150 probes
+            let hops = [1, 2].map(|ttl| MtuHop { ttl, reliable: ttl == 1 });
+            let mut search = MtuSearch::new(&hops, 68, 1500); // at most 250 probes
             for (kind, mtu) in lies {
                 let Some((_, size)) = search.next_probe() else { break };
                 prop_assert!((68..=1500).contains(&size));
@@ -191,5 +253,40 @@ mod tests {
             }
             prop_assert!(search.next_probe().is_none());
         }
+    }
+
+    /// Searches a hop behind a link that loses a share of all packets, or that sends an error only
+    /// after every few probes.
+    fn search_unreliable(mtu: u32, loss: u64, every: u64, seed: u64) -> HopMtu {
+        let mut random = Stream::new(seed, "loss");
+        let mut search = MtuSearch::new(&[MtuHop { ttl: 1, reliable: false }], 68, 1500);
+        let mut turn = 0;
+        while let Some((_, size)) = search.next_probe() {
+            turn += 1;
+            let answers = size <= mtu && random.up_to(99) >= loss && turn % every == 0;
+            search.take(if answers { Outcome::Passed } else { Outcome::Silent });
+        }
+        search.found()[0].1
+    }
+
+    #[test]
+    fn neither_loss_nor_a_limit_is_a_black_hole() {
+        let (mut wrong, mut known) = (0, 0);
+        for seed in 0..200 {
+            for (mtu, loss) in [(1500, 0), (1500, 36), (1400, 0), (1400, 36)] {
+                let found = search_unreliable(mtu, loss, 1, seed);
+                known += u32::from(found.mtu.is_some());
+                let right = (Some(mtu), mtu < 1500) == (found.mtu, found.black_hole);
+                wrong += u32::from(found.mtu.is_some() && !right);
+            }
+        }
+        assert!(wrong <= 16 && known > 600, "{wrong} wrong, {known} known of 800");
+        // An error for every fifth probe, and so on.
+        for every in 2..9 {
+            let found = search_unreliable(1500, 0, every, 1);
+            assert!(!found.black_hole, "{every}: {found:?}");
+        }
+        let found = search_unreliable(1500, 100, 1, 1);
+        assert_eq!(found, HopMtu { mtu: None, black_hole: false });
     }
 }

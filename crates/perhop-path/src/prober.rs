@@ -5,7 +5,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
-use perhop_socket::{Batch, Epoll, Event, Interest, Nanos, Socket, monotonic, realtime};
+use perhop_socket::{
+    Batch, Epoll, Event, Interest, Nanos, Socket, monotonic, realtime, sleep_until,
+};
 use perhop_wire::{icmpv4, icmpv6};
 use thiserror::Error;
 
@@ -222,6 +224,26 @@ impl Prober {
     /// Returns the fields that all probes share.
     pub const fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// Sets the protocol of the next probes; their flows keep their ports or identifiers.
+    pub const fn set_protocol(&mut self, protocol: ProbeProtocol) {
+        self.target.protocol = protocol;
+    }
+
+    /// Waits until a time of the monotonic clock.
+    ///
+    /// # Errors
+    /// [`ProbeError`] if the time is over, or the caller wants to end.
+    pub fn wait(&mut self, until: Nanos) -> Result<(), ProbeError> {
+        loop {
+            let now = monotonic();
+            self.check(now)?;
+            if now >= until {
+                return Ok(());
+            }
+            sleep_until(until.min(now + CHECK_INTERVAL));
+        }
     }
 
     /// Returns the next identity, from 1 to 65534.

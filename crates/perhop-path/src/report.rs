@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 
 use crate::capacity::Capacity;
-use crate::hops::{Mark, Rewrite, Silence};
+use crate::hops::{Mark, Retest, Rewrite, Silence};
 use crate::mtu::HopMtu;
 use crate::probe::ProbeProtocol;
 use crate::statistics::Spread;
@@ -60,8 +60,11 @@ pub struct Hop {
     /// Judgement of the missing answers.
     pub silence: Silence,
     /// Share of probes that are lost up to here, answers' losses included; `None` if the missing
-    /// answers do not show it.
+    /// answers do not show it. Of `retest`, if there is one.
     pub loss: Option<f64>,
+    /// How the last hop was probed again because it did not answer every probe; `None` also if
+    /// that says nothing.
+    pub retest: Option<Retest>,
     /// Round-trip times; `None` without answers.
     pub rtt_s: Option<Spread>,
     /// True if one flow comes to several nodes: a balancer before this hop takes turns.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use perhop_core::{Stream, TrafficClass};
-use perhop_socket::Nanos;
+use perhop_socket::{Nanos, monotonic};
 use serde::Deserialize;
 
 use crate::answer::{Answer, Kind};
-use crate::hops::{Mark, Silence, judge, rewrites};
-use crate::mtu::{HopMtu, MtuSearch, Outcome};
+use crate::hops::{Mark, Method, Retest, Silence, judge, reference, rewrites};
+use crate::mtu::{HopMtu, MtuHop, MtuSearch, Outcome};
 use crate::multipath::{HopFlow, Multipath, Node};
 use crate::probe::{Probe, ProbeProtocol};
 use crate::prober::{Ends, GoOn, Observation, ProbeError, Prober, random};
@@ -86,6 +86,14 @@ const AT_ONCE: usize = 10_000;
 const WINDOW: u8 = 8;
 /// Time between probes to routers that limit their errors: Cisco's default allows one in 500 ms.
 const SLOW: Nanos = 600 * MILLISECOND;
+/// Time between probes to a hop that may limit its errors to one in a second, as Linux does
+/// (icmp_ratelimit), and the number of such probes that tell loss from a limit.
+const SPACED: Nanos = 1_100 * MILLISECOND;
+const SPACED_PROBES: usize = 10;
+/// Echo requests that tell loss from a limit, at least.
+const ECHO_REQUESTS: usize = 30;
+/// Time to live of echo requests.
+const ECHO_TTL: u8 = 64;
 /// Passes of such probes.
 const SLOW_PASSES: usize = 4;
 /// Hops beyond the destination's distance, for flows that take longer paths.
@@ -103,8 +111,9 @@ pub fn trace(settings: &Settings, go_on: GoOn) -> Result<Report, ProbeError> {
     let mut paths = tracer.multipath(&found)?;
     let answering: BTreeSet<u8> = (1..=found.hops).filter(|&ttl| paths.answers(ttl)).collect();
     let series = tracer.rounds(found.hops, &answering)?;
-    let mtus = if settings.mtu { tracer.mtu(found.hops, &series)? } else { BTreeMap::new() };
-    let mut report = tracer.report(&found, &mut paths, &series, &mtus);
+    let judged = tracer.judge(&found, &series)?;
+    let mtus = if settings.mtu { tracer.mtu(&judged)? } else { BTreeMap::new() };
+    let mut report = tracer.report(&found, &mut paths, &series, &judged, &mtus);
     if settings.capacity {
         tracer.capacity(&mut report)?;
     }
@@ -118,6 +127,13 @@ struct Found {
     reached: bool,
     /// True if each hop answered, by time to live.
     answers: BTreeMap<u8, (IpAddr, bool)>,
+}
+
+/// Answers and probes of each hop, what the missing answers mean, and how the last hop was probed
+/// again.
+struct Judged {
+    hops: Vec<((u64, u64), Silence)>,
+    retest: Option<Retest>,
 }
 
 /// Observations by hop and mark, with the traffic class that they were sent with.
@@ -275,25 +291,77 @@ impl Tracer<'_> {
         Ok(())
     }
 
+    /// Tells loss from limits of ICMP errors. Where the last hop does not answer every probe, it
+    /// is probed again, as no hop behind it tells.
+    fn judge(&mut self, found: &Found, series: &Series) -> Result<Judged, ProbeError> {
+        let counts: Vec<(u64, u64)> =
+            (1..=found.hops).map(|ttl| count(&observations(series, ttl))).collect();
+        let retest = match counts.last() {
+            Some(&(answered, sent)) if answered < sent => self.retest(found)?,
+            _ => None,
+        };
+        let judged = judge(&counts, retest);
+        Ok(Judged { hops: counts.into_iter().zip(judged).collect(), retest })
+    }
+
+    /// Probes the last hop in ways that limits of errors do not touch.
+    fn retest(&mut self, found: &Found) -> Result<Option<Retest>, ProbeError> {
+        let protocol = self.prober.target().protocol;
+        let marks = &self.settings.marks;
+        let mut echo = None;
+        if protocol == ProbeProtocol::Udp && found.reached {
+            let number = (self.settings.count as usize * marks.len()).max(ECHO_REQUESTS);
+            let probes: Vec<Probe> = (0..number.min(AT_ONCE))
+                .map(|number| self.probe(0, ECHO_TTL, marks[number % marks.len()]))
+                .collect();
+            self.prober.set_protocol(ProbeProtocol::Icmp);
+            let seen = self.prober.probe(&probes, self.gap, self.timeout);
+            self.prober.set_protocol(protocol);
+            let seen = seen?;
+            let replied =
+                |one: &&Observation| one.answer.is_some_and(|(_, it)| it.kind == Kind::Reply);
+            echo = Some(Retest {
+                method: Method::Echo,
+                answered: seen.iter().filter(replied).count() as u64,
+                sent: seen.len() as u64,
+            });
+        }
+        if echo.is_some_and(|one| one.answered == one.sent) {
+            return Ok(echo);
+        }
+        let probes: Vec<Probe> = (0..SPACED_PROBES)
+            .map(|number| self.probe(0, found.hops, marks[number % marks.len()]))
+            .collect();
+        self.prober.wait(monotonic() + SPACED)?;
+        let (answered, sent) =
+            count(&self.prober.probe(&probes, SPACED.max(self.gap), self.timeout)?);
+        Ok(reference(echo, Some(Retest { method: Method::Spaced, answered, sent })))
+    }
+
     /// Measures the path MTU to each hop that answers.
-    fn mtu(&mut self, hops: u8, series: &Series) -> Result<BTreeMap<u8, HopMtu>, ProbeError> {
-        let answering: Vec<u8> = (1..=hops)
-            .filter(|ttl| {
-                series
-                    .iter()
-                    .any(|((hop, _), all)| hop == ttl && all.iter().any(|one| one.answer.is_some()))
-            })
+    fn mtu(&mut self, judged: &Judged) -> Result<BTreeMap<u8, HopMtu>, ProbeError> {
+        let answering: Vec<MtuHop> = (1..)
+            .zip(&judged.hops)
+            .filter(|(_, ((answered, _), _))| *answered > 0)
+            .map(|(ttl, (_, silence))| MtuHop { ttl, reliable: *silence == Silence::None })
             .collect();
         let least = match self.settings.destination {
             IpAddr::V4(_) => 68,
             IpAddr::V6(_) => 1280,
         };
         let Some(&first) = answering.first() else { return Ok(BTreeMap::new()) };
-        let longest = self.device_mtu(first, least)?;
+        let longest = self.device_mtu(first.ttl, least)?;
         let mut search = MtuSearch::new(&answering, least, longest);
-        while let Some((ttl, size)) = search.next_probe() {
-            let mut probe = self.probe(0, ttl, self.first_mark());
+        let mut due = monotonic() + SPACED;
+        while let Some((hop, size)) = search.next_probe() {
+            let mut probe = self.probe(0, hop.ttl, self.first_mark());
             probe.size = u16::try_from(size).unwrap_or(u16::MAX);
+            // Loss does not depend on the time between probes.
+            let silence = judged.hops[usize::from(hop.ttl) - 1].1;
+            if !hop.reliable && silence != Silence::Loss {
+                self.prober.wait(due)?;
+                due = monotonic() + SPACED;
+            }
             let seen = self.prober.probe(&[probe], self.gap, self.timeout)?;
             search.take(match seen[0].answer {
                 Some((_, Answer { kind: Kind::TooBig(mtu), .. })) => Outcome::TooBig(mtu),
@@ -355,20 +423,22 @@ impl Tracer<'_> {
         found: &Found,
         paths: &mut Multipath,
         series: &Series,
+        judged: &Judged,
         mtus: &BTreeMap<u8, HopMtu>,
     ) -> Report {
         let target = self.prober.target();
-        let counts: Vec<(u64, u64)> =
-            (1..=found.hops).map(|ttl| count(&observations(series, ttl))).collect();
-        let judged = judge(&counts);
-        let hops: Vec<Hop> = (1..=found.hops)
-            .zip(counts.iter().zip(judged))
-            .map(|(ttl, (&counts, silence))| {
+        let mut hops: Vec<Hop> = (1..=found.hops)
+            .zip(&judged.hops)
+            .map(|(ttl, &(counts, silence))| {
                 let mut hop = self.hop(ttl, counts, silence, series, paths);
                 hop.mtu = mtus.get(&ttl).copied();
                 hop
             })
             .collect();
+        if let Some((last, retest)) = hops.last_mut().zip(judged.retest) {
+            last.retest = Some(retest);
+            last.loss = (last.silence != Silence::Unclear).then(|| retest.loss());
+        }
         let mut changes = Vec::new();
         for &octet in &self.settings.marks {
             let sent = Mark::from(TrafficClass::from_octet(octet));
@@ -452,6 +522,7 @@ impl Tracer<'_> {
                 }
                 _ => None,
             },
+            retest: None,
             rtt_s: Spread::of(&times(&all)),
             per_packet,
             translated: all.iter().any(|one| one.answer.is_some_and(|(_, it)| it.translated)),

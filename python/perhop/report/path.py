@@ -20,6 +20,7 @@ _SILENCE = {
     "loss": "",
     "limited": "limits its ICMP errors",
     "silent": "does not answer",
+    "unclear": "loss, or a limit of its ICMP errors",
 }
 
 
@@ -118,7 +119,7 @@ def _hops(report: dict[str, Any], names: Mapping[str, str]) -> Table:
                 text.share(hop["loss"]),
                 *(text.duration(rtt.get(key)) for key in ("min", "median", "p95", "max")),
                 text.ABSENT if mtu is None else f"{mtu} B",
-                "; ".join((*_remarks(hop), *_of_destination(hop, report))),
+                "; ".join(_remarks(hop)),
             )
         )
     columns = (
@@ -142,13 +143,9 @@ def _remarks(hop: dict[str, Any]) -> Iterator[str]:
         yield "behind network address translation"
     if hop["mtu"] and hop["mtu"]["black_hole"]:
         yield "longer packets vanish without an error"
-
-
-def _of_destination(hop: dict[str, Any], report: dict[str, Any]) -> Iterator[str]:
-    """Yield a remark on a loss that no later hop can tell from a limit of errors."""
-    last = report["reached"] and hop is report["hops"][-1]
-    if last and report["protocol"] == "udp" and hop["silence"] == "loss":
-        yield "loss, or a limit of its ICMP errors: --protocol icmp tells"
+    if (again := hop["retest"]) and hop["loss"] is not None:
+        probes = {"echo": "echo requests", "spaced": "probes 1.1 s apart"}[again["method"]]
+        yield f"loss of {again['sent']} {probes}"
 
 
 _UNKNOWN = {
