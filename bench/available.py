@@ -2,7 +2,9 @@
 
     python bench/available.py [FILE [FIRST [LAST]]]
 
-Cross traffic is iperf3's; its true rate is what its receiver's counters say meanwhile.
+Cross traffic is iperf3's. Its true rate is what its receiver's counters, read every 2 ms, say of
+the times of the probes' streams, in the median stream: a busy host may send less of it during them
+than on average.
 What is found of each case goes into FILE as a line of JSON, if given; the table is of all lines of
 FILE, so that the cases from FIRST to LAST can be measured in several slices.
 """
@@ -15,9 +17,12 @@ import subprocess
 import sys
 import sysconfig
 import time
+from bisect import bisect
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from perhop.lab import Lab, up
@@ -69,12 +74,45 @@ CASES = [
 ]
 
 
-def received(lab: Lab, node: str) -> int:
-    """Bytes of IP packets that a host has received."""
-    with lab.start(node, ["cat", "/proc/net/dev"], stdout=subprocess.PIPE, text=True) as process:
-        lines = process.communicate(timeout=30)[0].splitlines()[2:]
-    counters = dict(line.split(":", 1) for line in lines)
-    return sum(int(text.split()[0]) for name, text in counters.items() if name.strip() != "lo")
+COUNTER = """
+import sys, time
+with open("/proc/net/dev") as counters, open(sys.argv[1], "w", buffering=1 << 16) as out:
+    while True:
+        counters.seek(0)
+        total = 0
+        for line in counters.read().splitlines()[2:]:
+            name, numbers = line.split(":", 1)
+            if name.strip() != "lo":
+                total += int(numbers.split()[0])
+        out.write(f"{time.time()} {total}\\n")
+        time.sleep(0.002)
+"""
+"""Writes the time and the bytes of IP packets that its host has received, every 2 ms."""
+
+
+@dataclass
+class Counter:
+    """Bytes that a host has received at some times, in seconds since 1970."""
+
+    times: list[float]
+    totals: list[int]
+
+    @classmethod
+    def read(cls, file: Path) -> Counter:
+        """Read what `COUNTER` has written."""
+        lines = [line.split() for line in file.read_text("utf-8").splitlines()]
+        whole = [line for line in lines if len(line) == 2][:-1]
+        return cls([float(time) for time, _ in whole], [int(total) for _, total in whole])
+
+    def at(self, time: float) -> float:
+        """The bytes until a time, between readings in proportion."""
+        after = min(max(bisect(self.times, time), 1), len(self.times) - 1)
+        (t0, t1), (n0, n1) = self.times[after - 1 : after + 1], self.totals[after - 1 : after + 1]
+        return n0 + (n1 - n0) * (time - t0) / (t1 - t0)
+
+    def mbps(self, begin: float, end: float) -> float:
+        """The rate between two times."""
+        return 8e-6 * (self.at(end) - self.at(begin)) / (end - begin)
 
 
 def load(lab: Lab, case: Case, stack: ExitStack) -> None:
@@ -106,35 +144,54 @@ def measure(case: Case) -> dict[str, Any]:
     with ExitStack() as stack:
         stack.callback(lab.down)
         load(lab, case, stack)
-        responder = lab.start("b", [str(PERHOP), "path", "--respond", "--listen", "0.0.0.0"])
+        responder = lab.start(
+            "b", [str(PERHOP), "path", "--respond", "--listen", "0.0.0.0", "--max-rate=2Gbps"]
+        )
         stack.enter_context(responder)
         stack.callback(responder.terminate)
         dscp = "ef" if egress else "be"
         options = ["--available", "--no-multipath", "--count=1", "--max-rate=2Gbps", "--json"]
         command = [str(PERHOP), "path", "b", "-4", f"--dscp={dscp}", *options]
-        begun, before = time.monotonic(), received(lab, "d")
+        readings = Path(stack.enter_context(TemporaryDirectory()), "readings")
+        count = ["chrt", "--fifo", "60", sys.executable, "-c", COUNTER, str(readings)]
+        counting = stack.enter_context(lab.start("d", count))
+        stack.callback(counting.terminate)
+        begun = time.time()
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with lab.start("a", command, **streams) as process:
             out, err = process.communicate(timeout=300)
-        seconds, after = time.monotonic() - begun, received(lab, "d")
+        ended = time.time()
+        counting.terminate()
+        counting.wait(timeout=30)
+        counter = Counter.read(readings)
         if process.returncode:
             raise SystemExit(err.decode())
     (found,) = json.loads(out)["available"]
-    cross = 8 * (after - before) / seconds / 1e6
+    streams = found["each"]
+    for stream in streams:
+        # Packets of both arrive at the counter 3 ms after they are sent, see SCENARIO.
+        begin = stream["at_s"] + 0.003
+        stream["cross"] = counter.mbps(begin, begin + stream["duration_s"])
+    # As the verdicts, not by few streams.
+    cross = median(stream["cross"] for stream in streams)
+    average = counter.mbps(begun, ended)
     true = case.rate * 0.3 if egress else case.rate - cross
-    return {**vars(case), "cross": cross, "true": true, "found": found, "seconds": seconds}
+    result = {"cross": cross, "average": average, "true": true, "found": found}
+    return {**vars(case), **result, "seconds": ended - begun}
 
 
 def table(results: list[dict[str, Any]]) -> None:
     """Print what was found beside what is true, in Mb/s."""
-    print(f"{'link':>6} {'cross traffic':>14} {'true':>7} {'found':>7} {'interval':>17}  error")
+    heads = f"{'link':>6} {'cross traffic':>14} {'on average':>10} {'true':>7} {'found':>7}"
+    print(f"{heads} {'interval':>17}  error")
     errors, inside, known = [], 0, 0
     for one in results:
         found, bps = one["found"], one["found"]["bps"]
         name = f"{one['kind']} {one['cross']:.1f}"
         if bps is None:
             said = f"{found['unknown']}, {found['at_least_bps'] / 1e6:.1f} at least"
-            print(f"{one['rate']:6} {name:>14} {one['true']:7.1f} unknown ({said})")
+            rates = f"{one['rate']:6} {name:>14} {one['average']:10.1f} {one['true']:7.1f}"
+            print(f"{rates} unknown ({said})")
             continue
         value, low, high = (bps[key] / 1e6 for key in ("value", "low", "high"))
         error = (value - one["true"]) / one["rate"]
@@ -142,7 +199,7 @@ def table(results: list[dict[str, Any]]) -> None:
         known += 1
         inside += low - 0.01 * one["rate"] <= one["true"] <= high + 0.01 * one["rate"]
         interval = f"{low:.1f} to {high:.1f}"
-        rates = f"{one['rate']:6} {name:>14} {one['true']:7.1f} {value:7.1f}"
+        rates = f"{one['rate']:6} {name:>14} {one['average']:10.1f} {one['true']:7.1f} {value:7.1f}"
         print(f"{rates} {interval:>17}  {error:+.1%}")
     errors.sort()
     if errors:

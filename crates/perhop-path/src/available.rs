@@ -9,7 +9,8 @@ use crate::bucket::Sent;
 use crate::statistics::quantile;
 
 /// Change of the delays during a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Trend {
     /// They grow, or packets are lost: a queue fills.
     Rising,

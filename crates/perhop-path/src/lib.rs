@@ -43,7 +43,7 @@ pub use respond::{Limits, Responder};
 pub use sender::EndToEndSettings;
 pub use sizes::{Round, Sizes, rate_between};
 pub use statistics::{Estimate, Spread, fisher, quantile};
-pub use streams::{AvailableBandwidth, measure_available_bandwidth};
+pub use streams::{AvailableBandwidth, StreamResult, measure_available_bandwidth};
 pub use trace::{Settings, trace};
 
 /// Gives the calling thread real-time priority, if its user may have it, and exact timers, so that

@@ -66,6 +66,8 @@ pub(crate) struct Sender {
     pub volume: f64,
     /// Length of long packets in bytes.
     pub long: f64,
+    /// Time at which the last train began, by the real-time clock.
+    pub begun: Nanos,
     socket: Socket,
     responder: SocketAddr,
     epoll: Epoll,
@@ -98,6 +100,7 @@ impl Sender {
             max_bps: settings.max_bps as f64,
             volume: settings.volume as f64,
             train: 0,
+            begun: 0,
             long: LONG.min(settings.mtu.into()),
             go_on,
             end: monotonic().saturating_add(settings.limit_s.saturating_mul(1_000_000_000)),
@@ -195,6 +198,7 @@ impl Sender {
         let arrivals = self.record(packets)?;
         let (zero, first) = (sent.first().copied(), arrivals.values().min().copied());
         let (zero, first) = (zero.unwrap_or(0), first.unwrap_or(0));
+        self.begun = zero;
         Ok(sent
             .iter()
             .enumerate()

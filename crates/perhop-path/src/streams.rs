@@ -1,21 +1,23 @@
 //! Streams to a responder, for the available bandwidth.
 
 use perhop_core::TrafficClass;
+use perhop_socket::Nanos;
 use serde::Serialize;
 
-use crate::available::{Fleet, Search, Unknown, Verdict, trend};
+use crate::available::{Fleet, Search, Trend, Unknown, Verdict, trend};
+use crate::bucket::Sent;
 use crate::end_to_end::narrowest;
 use crate::hops::Mark;
 use crate::prober::{GoOn, ProbeError};
 use crate::sender::{EndToEndSettings, Sender, Train};
 use crate::statistics::Estimate;
 
-/// AvailableBandwidth bandwidth of one mark, in bit/s of IP packets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// Available bandwidth of one mark, in bit/s of IP packets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AvailableBandwidth {
     /// Mark of the streams.
     pub sent: Mark,
-    /// AvailableBandwidth bandwidth; `None` if it is unknown.
+    /// Available bandwidth; `None` if it is unknown.
     pub bps: Option<Estimate>,
     /// Reason why it is unknown.
     pub unknown: Option<Unknown>,
@@ -25,6 +27,44 @@ pub struct AvailableBandwidth {
     pub at_most_bps: Option<f64>,
     /// Streams.
     pub streams: u32,
+    /// The same one by one, in their order.
+    pub each: Vec<StreamResult>,
+}
+
+/// Result of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StreamResult {
+    /// Time of its first packet by this host's clock, in seconds since 1970.
+    pub at_s: f64,
+    /// Time from its first to its last packet, in seconds.
+    pub duration_s: f64,
+    /// Rate at which it was sent, in bit/s.
+    pub sent_bps: f64,
+    /// Rate at which it arrived; `None` if fewer than two packets did.
+    pub arrived_bps: Option<f64>,
+    /// Trend of its delays; `None` if this host did not send it evenly.
+    pub trend: Option<Trend>,
+}
+
+impl StreamResult {
+    fn new(begun: Nanos, stream: &[Sent], bytes: f64, trend: Option<Trend>) -> Self {
+        let rate = |times: &[f64]| {
+            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = times.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let bits = 8.0 * bytes * times.len().saturating_sub(1) as f64;
+            (most > least).then(|| (most - least, bits / (most - least)))
+        };
+        let sent: Vec<f64> = stream.iter().map(|one| one.sent).collect();
+        let arrived: Vec<f64> = stream.iter().filter_map(|one| one.arrived).collect();
+        let (duration_s, sent_bps) = rate(&sent).unwrap_or_default();
+        Self {
+            at_s: begun as f64 / 1e9,
+            duration_s,
+            sent_bps,
+            arrived_bps: rate(&arrived).map(|(_, bps)| bps),
+            trend,
+        }
+    }
 }
 
 /// Packets of the train that tells the greatest rate, and how much more that may be.
@@ -57,6 +97,7 @@ fn measure(sender: &mut Sender, octet: u8) -> Result<AvailableBandwidth, ProbeEr
         at_least_bps: 0.0,
         at_most_bps: None,
         streams: 0,
+        each: Vec::new(),
     };
     let (bytes, bps) = (sender.long, sender.max_bps);
     if sender.volume < bytes * f64::from(FIRST) {
@@ -77,7 +118,7 @@ fn measure(sender: &mut Sender, octet: u8) -> Result<AvailableBandwidth, ProbeEr
     // Whether the greatest rate that is allowed is too much must be seen first.
     let mut next = if limited { Some(bps) } else { search.next() };
     while let Some(rate) = next {
-        let Some(verdict) = fleet(sender, octet, rate, &mut found.streams)? else {
+        let Some(verdict) = fleet(sender, octet, rate, &mut found.each)? else {
             found.unknown = Some(Unknown::Volume);
             break;
         };
@@ -101,6 +142,7 @@ fn measure(sender: &mut Sender, octet: u8) -> Result<AvailableBandwidth, ProbeEr
         () if search.low <= 0.0 && search.high > 0.5 * most => Some(Unknown::Lossy),
         () => None,
     });
+    found.streams = found.each.len() as u32;
     if found.unknown.is_none() {
         let (low, high) = (search.low, search.high);
         found.bps = Some(Estimate { value: f64::midpoint(low, high), low, high });
@@ -114,7 +156,7 @@ fn fleet(
     sender: &mut Sender,
     octet: u8,
     bps: f64,
-    streams: &mut u32,
+    each: &mut Vec<StreamResult>,
 ) -> Result<Option<Verdict>, ProbeError> {
     let mut fleet = Fleet::default();
     loop {
@@ -124,10 +166,31 @@ fn fleet(
             return Ok(None);
         }
         let stream = sender.train(octet, Train { packets, bytes, bps, lead_bps: None })?;
-        *streams += 1;
-        fleet.add(trend(&stream, bps / 8.0 / bytes));
+        let trend = trend(&stream, bps / 8.0 / bytes);
+        each.push(StreamResult::new(sender.begun, &stream, bytes, trend));
+        fleet.add(trend);
         if let Some(verdict) = fleet.verdict() {
             return Ok(Some(verdict));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_a_stream_are_those_of_its_packets() {
+        let at = |number: f64| Sent {
+            sent: number * 1e-3,
+            arrived: (number != 3.0).then_some(5.0 + number * 2e-3),
+        };
+        let stream: Vec<Sent> = (0..11).map(|number| at(f64::from(number))).collect();
+        let found = StreamResult::new(1_500_000_000, &stream, 1000.0, Some(Trend::Rising));
+        assert!((found.at_s - 1.5).abs() < 1e-9 && (found.duration_s - 0.01).abs() < 1e-9);
+        assert!((found.sent_bps - 8e6).abs() < 1.0);
+        assert!((found.arrived_bps.unwrap() - 3.6e6).abs() < 1.0);
+        let found = StreamResult::new(0, &[], 1000.0, None);
+        assert_eq!((found.sent_bps, found.arrived_bps), (0.0, None));
     }
 }
