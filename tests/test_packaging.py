@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,59 @@ def test_the_service_has_few_rights() -> None:
     exposure = re.search(r"exposure level for perhop-agent.service: ([0-9.]+) ", said)
     assert exposure, said
     assert float(exposure[1]) < 3  # of 10
+
+
+def settings() -> dict[str, str]:
+    """The settings of the unit's service that have one value."""
+    section = UNIT.read_text("utf-8").split("\n[Service]\n")[1].split("\n[Install]\n")[0]
+    return dict(re.findall(r"^(\w+)=(.*)$", section, re.MULTILINE))
+
+
+@pytest.fixture
+def service_folder() -> Iterator[Path]:
+    """A folder that other users reach; those of pytest are its user's."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@SLOW
+@REAL_HOSTS
+def test_the_agent_measures_everything_with_the_rights_of_the_unit(
+    lab_folder: Path, service_folder: Path
+) -> None:
+    need("setpriv", os.environ.get("CARGO", "cargo"))
+    if os.getuid():
+        unable("another user, without being root")
+    unit = settings()
+    assert (unit["DynamicUser"], unit["NoNewPrivileges"]) == ("yes", "yes")
+    right = unit["AmbientCapabilities"]
+    assert right == unit["CapabilityBoundingSet"] == "CAP_NET_RAW"
+    only = f"-all,+{right.removeprefix('CAP_').lower()}"
+    user = 61184  # the first of systemd's dynamic users
+    os.chown(service_folder, user, user)
+    program = service_folder / "perhop-agent"
+    shutil.copy(static_agent(), program)
+    inside = (
+        *("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"),
+        *(f"--bounding-set={only}", f"--inh-caps={only}", f"--ambient-caps={only}"),
+        *("sh", "-c", f'umask {unit["UMask"]} && cd "$0" && exec "$@"', str(service_folder)),
+    )
+    (lab_folder / "pair.yaml").write_text(f"{PAIR}pings: {{probe: {{from: b, to: a, dscp: ef}}}}\n")
+    with site(parse(PAIR), lab_folder, ["a"]) as found:
+        shutil.copy(lab_folder / "controller.pub", service_folder)
+        found.serve("b", inside=inside, program=(str(program),))
+        status = Path("/proc", str(found.agents["b"].pid), "status").read_text()
+        sets = dict(re.findall(r"^(Cap\w+|NoNewPrivs|Uid):\s+(\w+)", status, re.MULTILINE))
+        assert {int(sets[f"Cap{kind}"], 16) for kind in ("Prm", "Eff", "Bnd", "Amb")} == {1 << 13}
+        assert (sets["NoNewPrivs"], sets["Uid"]) == ("1", str(user))
+        outcome = found.run("a", "pair.yaml", "--json")
+        assert (outcome.code, outcome.err) == (0, ""), outcome
+        tables = found.dataset()
+    flows = analysis.summary(tables)["flows"]
+    assert flows["bulk"]["bytes"] == 500_000
+    # Raw sockets show those of TCP.
+    assert "b" in {each["node"] for each in flows["bulk"]["codepoints"]}
+    assert json.loads(outcome.out)["pings"]["probe"]["received"] > 0
 
 
 class Buildah:
