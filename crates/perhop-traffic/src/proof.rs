@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | hello | the receiver, if it opens the stream | the stream |
 //! | challenge | the sender | the stream, a nonce for this address |
-//! | proof | the receiver | the stream, the same nonce |
+//! | proof | the receiver, again and again for datagrams | the stream, the same nonce |
 //! | confirmation | the sender of datagrams | the stream, the same nonce |
 //!
 //! All frames carry the token of the run, which identifies streams even if address translators
@@ -21,7 +21,8 @@
 //! bytes that arrive at a server of another protocol (as in RFC 6455, section 10.3).
 //!
 //! A host that echoes datagrams proves nothing, because a proof is another kind of frame. Neither
-//! does a forged source address, because the nonce goes to that address.
+//! does a forged source address, because the nonce goes to that address. While data is sent, the
+//! receiver of datagrams repeats its proof ([`consent`]).
 
 use std::collections::HashSet;
 use std::io;
@@ -32,9 +33,11 @@ use crate::live::Token;
 use perhop_socket::{Nanos, random_bytes};
 
 mod connections;
+mod consent;
 mod datagrams;
 
 pub(crate) use connections::Connections;
+pub(crate) use consent::{Consent, Renewal, Renewals, TIMEOUT as CONSENT_TIMEOUT, proof_buffers};
 pub(crate) use datagrams::{DatagramReceivers, DatagramSenders};
 
 /// Size of a frame in bytes.

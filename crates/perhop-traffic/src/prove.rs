@@ -12,7 +12,7 @@ use crate::error::TrafficError;
 use crate::job::Job;
 use crate::live::{End, Token};
 use crate::open::{Opened, StreamAddresses, clamp_window};
-use crate::proof::{Connections, Contacts, DatagramReceivers, DatagramSenders};
+use crate::proof::{Connections, Consent, Contacts, DatagramReceivers, DatagramSenders, Renewals};
 use crate::receive::EventSource;
 use crate::shared::{Shared, StreamId};
 use perhop_socket::{Nanos, Socket, TcpInfo, monotonic, sleep_until};
@@ -30,6 +30,17 @@ pub(crate) struct Proof {
     proved: HashSet<IpAddr>,
     done: bool,
     names: Vec<String>,
+}
+
+/// State that moves to the threads of a run after the proof.
+#[derive(Debug)]
+pub(crate) struct Proved {
+    /// Event sources of the receiving thread.
+    pub sources: Vec<EventSource>,
+    /// Consent of the destination of each stream of datagrams that is sent from here.
+    pub consents: HashMap<StreamId, Consent>,
+    /// Proofs of the streams of datagrams that arrive here.
+    pub renewals: Renewals,
 }
 
 impl Proof {
@@ -158,9 +169,8 @@ impl Proof {
         found
     }
 
-    /// Hands the proved sockets to the threads of a run. Returns the event sources of the receiving
-    /// thread.
-    pub fn finish(self, shared: &Shared) -> Vec<EventSource> {
+    /// Hands the proved sockets to the threads of a run.
+    pub fn finish(self, shared: &Shared) -> Proved {
         let unknown = self.connections.unknown + self.senders.unknown + self.receivers.unknown;
         shared.counters.unknown_senders.fetch_add(unknown, Ordering::Relaxed);
         let mut by_address = [HashMap::new(), HashMap::new()];
@@ -191,21 +201,21 @@ impl Proof {
                 }
             }
         }
-        for ((flow, stream), socket, to) in self.senders.into_sockets() {
+        let mut consents = HashMap::new();
+        for ((flow, stream), socket, consent) in self.senders.into_sockets() {
             let id = StreamId { flow: flow.into(), stream: stream.into() };
+            let to = consent.to;
+            consents.insert(id, consent);
             if let Err(error) = socket.connect(to) {
                 shared.warn(format!("{}: cannot connect to {to}: {error}", shared.at(id).0.name));
             }
             let _ = shared.at(id).1.sender.set(socket);
         }
-        let (streams, sockets) = self.receivers.into_sockets();
-        for ((flow, stream), from, at) in streams {
-            let id = StreamId { flow: flow.into(), stream: stream.into() };
-            by_address[1].insert((from, at), id);
-        }
+        let (renewals, sockets) = self.receivers.into_sockets();
+        by_address[1].extend(renewals.iter().map(|each| (each.addresses(), each.id)));
         sources.extend(sockets.into_iter().map(|(at, socket)| EventSource::Datagrams(at, socket)));
         let _ = shared.by_address.set(by_address);
         let _ = shared.proved.set(self.proved);
-        sources
+        Proved { sources, consents, renewals: Renewals::new(renewals) }
     }
 }

@@ -13,11 +13,11 @@ use crate::icmp::{self, Message};
 use crate::open::clamp_window;
 use crate::payload::Payload;
 use crate::ping::Answered;
-use crate::proof::Frame;
+use crate::proof::{Frame, Renewals};
 use crate::shared::{Shared, StreamId};
 use crate::stream::{FlowReceived, lock};
 use crate::tap;
-use perhop_socket::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Socket, realtime};
+use perhop_socket::{Batch, Control, Datagram, Epoll, Event, Interest, Socket, realtime};
 
 /// Bytes of a stream that are read at once.
 const CHUNK: usize = 4 << 20;
@@ -59,7 +59,11 @@ struct Receiver<'a> {
 }
 
 /// Receives until the end of the run.
-pub(crate) fn receive(shared: &Shared, sources: Vec<EventSource>) -> io::Result<()> {
+pub(crate) fn receive(
+    shared: &Shared,
+    sources: Vec<EventSource>,
+    mut renewals: Renewals,
+) -> io::Result<()> {
     let epoll = Epoll::new()?;
     for (number, source) in sources.iter().enumerate() {
         let socket = match source {
@@ -86,10 +90,12 @@ pub(crate) fn receive(shared: &Shared, sources: Vec<EventSource>) -> io::Result<
     let mut receiver = Receiver { shared, epoll, sources, large, small, room, last: None };
     let mut ready = vec![Event { events: 0, u64: 0 }; 256];
     while !shared.clock.is_over() {
-        let count = receiver.epoll.wait(&mut ready, shared.clock.wake(Nanos::MAX))?;
+        let next = renewals.deadline();
+        let count = receiver.epoll.wait(&mut ready, shared.clock.wake(next))?;
         for event in &ready[..count] {
             receiver.serve(event.u64 as usize)?;
         }
+        renewals.run(shared, &receiver.sources);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::ping::PingState;
 use crate::stream::{FlowState, StreamState, lock};
 
 /// A stream: the indices of its flow, and of the stream in the flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StreamId {
     pub flow: usize,
     pub stream: usize,

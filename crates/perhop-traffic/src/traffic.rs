@@ -16,7 +16,7 @@ use crate::job::Job;
 use crate::live::Limits;
 use crate::offset::ClockOffset;
 use crate::open;
-use crate::proof::nonce;
+use crate::proof::{Renewals, nonce};
 use crate::prove::Proof;
 use crate::reader::{self, Reader};
 use crate::readings::Readings;
@@ -186,13 +186,17 @@ impl Traffic {
         if !unproved.is_empty() {
             return Err(TrafficError::Unproved(unproved));
         }
-        let Some((senders, mut sources)) = self.waiting.take() else { return Ok(()) };
+        let Some((mut senders, mut sources)) = self.waiting.take() else { return Ok(()) };
+        let mut renewals = Renewals::default();
         if let Some(proof) = self.proof.take() {
-            sources.extend(proof.finish(&self.shared));
+            let mut proved = proof.finish(&self.shared);
+            sources.extend(proved.sources);
+            senders.iter_mut().for_each(|sender| sender.take_consent(&mut proved.consents));
+            renewals = proved.renewals;
         }
         self.shared.clock.start(zero);
         let shared = Arc::clone(&self.shared);
-        self.spawn("receive", move || receive(&shared, sources))?;
+        self.spawn("receive", move || receive(&shared, sources, renewals))?;
         if self.shared.udp.contains(&false) {
             let shared = Arc::clone(&self.shared);
             self.spawn("tcp", move || tcp::send(&shared))?;

@@ -5,7 +5,7 @@
 //! A late datagram does not delay the next ones.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::Ordering;
 
 use perhop_core::{Duration, Time};
@@ -14,9 +14,10 @@ use perhop_workload::Pattern;
 use crate::allowance::Grant;
 use crate::clock::{nanos, time};
 use crate::payload::{self, Payload};
+use crate::proof::{CONSENT_TIMEOUT, Consent, proof_buffers};
 use crate::shared::{Shared, StreamId};
 use crate::stream::FlowState;
-use perhop_socket::{Nanos, Train, realtime};
+use perhop_socket::{Batch, Nanos, Train, realtime};
 
 /// Time that a stream waits if its socket is full.
 const PAUSE: Nanos = 50_000;
@@ -46,6 +47,8 @@ pub(crate) struct Datagrams {
     blocked: bool,
     /// True if the send budget covers the train.
     allowed: bool,
+    /// Consent of the destination, in a live job.
+    consent: Option<Consent>,
 }
 
 impl Datagrams {
@@ -63,6 +66,37 @@ impl Datagrams {
             segmented: true,
             blocked: false,
             allowed: false,
+            consent: None,
+        }
+    }
+
+    /// Takes the consent of its destination from those of all streams.
+    pub fn take_consent(&mut self, consents: &mut HashMap<StreamId, Consent>) {
+        self.consent = consents.remove(&self.id);
+    }
+
+    /// Returns whether the destination still consents to datagrams.
+    fn has_consent(&mut self, shared: &Shared, now: Nanos, proofs: &mut Batch) -> bool {
+        let (flow, stream) = shared.at(self.id);
+        let (Some(consent), Some(socket)) = (&mut self.consent, stream.sender.get()) else {
+            return true;
+        };
+        if !consent.is_due(now) {
+            return true;
+        }
+        match consent.renew(socket, proofs, now, self.sequence) {
+            Ok(false) => {
+                let (name, to) = (&flow.name, consent.to);
+                let seconds = CONSENT_TIMEOUT / 1_000_000_000;
+                shared.warn(format!(
+                    "{name}: {to} has not repeated for {seconds} s that it wants datagrams; it \
+                     gets no more of them"
+                ));
+                false
+            }
+            // The port is closed.
+            Err(_) => false,
+            Ok(true) => true,
         }
     }
 
@@ -103,8 +137,12 @@ impl Datagrams {
     }
 
     /// Sends the datagrams that are due. Returns the instant of the next call.
-    fn run(&mut self, shared: &Shared, now: Nanos) -> Nanos {
+    fn run(&mut self, shared: &Shared, now: Nanos, proofs: &mut Batch) -> Nanos {
         if self.train.is_empty() {
+            if !self.has_consent(shared, now, proofs) {
+                self.left = 0;
+                return Nanos::MAX;
+            }
             self.load(shared, now);
         }
         let Some(socket) = shared.at(self.id).1.sender.get() else { return Nanos::MAX };
@@ -179,6 +217,7 @@ pub(crate) fn send(shared: &Shared, mut senders: Vec<Datagrams>) {
     let mut due: BinaryHeap<Reverse<(Nanos, usize)>> = BinaryHeap::new();
     due.extend(senders.iter().enumerate().map(|(number, each)| Reverse((each.deadline(), number))));
     let first = senders.len();
+    let mut proofs = proof_buffers();
     due.extend(pings.enumerate().map(|(number, at)| Reverse((at, first + number))));
     shared.clock.await_zero();
     while !shared.clock.is_over() {
@@ -190,7 +229,7 @@ pub(crate) fn send(shared: &Shared, mut senders: Vec<Datagrams>) {
         }
         let Some(Reverse((_, number))) = due.pop() else { continue };
         let again = match senders.get_mut(number) {
-            Some(sender) => sender.run(shared, now),
+            Some(sender) => sender.run(shared, now, &mut proofs),
             None => shared.pings[number - first].run(shared),
         };
         due.push(Reverse((again, number)));

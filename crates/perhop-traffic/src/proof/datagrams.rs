@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Contacts, Frame, Kind, Nonce, nonce, secrets_equal};
+use super::{Consent, Contacts, Frame, Kind, Nonce, Renewal, nonce, secrets_equal};
 use crate::live::Token;
 use perhop_socket::{Batch, Nanos, Socket};
 
@@ -120,9 +120,14 @@ impl DatagramSenders {
         open.map(|each| (each.id.0, each.to))
     }
 
-    /// Returns the proved streams, and their destinations.
-    pub fn into_sockets(self) -> impl Iterator<Item = ((u16, u16), Socket, SocketAddr)> {
-        self.senders.into_iter().filter_map(|each| Some((each.id, each.socket, each.proved?)))
+    /// Returns the sockets of the proved streams, and the consent of their destinations.
+    pub fn into_sockets(self) -> impl Iterator<Item = ((u16, u16), Socket, Consent)> {
+        let token = self.token;
+        self.senders.into_iter().filter_map(move |each| {
+            let to = each.proved?;
+            let (_, nonce) = each.challenges.into_iter().find(|(address, _)| *address == to)?;
+            Some((each.id, each.socket, Consent::new(each.id, token, nonce, to)))
+        })
     }
 
     /// Makes progress without blocking. Returns whether all streams are proved.
@@ -151,6 +156,16 @@ impl DatagramSenders {
     }
 }
 
+/// A sender that has sent a challenge.
+#[derive(Clone, Copy, Debug)]
+struct Challenger {
+    address: SocketAddr,
+    /// Time of its first challenge.
+    since: Nanos,
+    /// Nonce of its last challenge, or of its confirmation.
+    nonce: Nonce,
+}
+
 /// A stream at its receiver.
 #[derive(Debug)]
 struct Receiver {
@@ -161,15 +176,15 @@ struct Receiver {
     to: Option<SocketAddr>,
     hellos: u8,
     again: Nanos,
-    /// The sender, once it has sent a challenge, and the time of the first one.
-    from: Option<(SocketAddr, Nanos)>,
+    /// The sender, once it has sent a challenge.
+    from: Option<Challenger>,
     confirmed: bool,
 }
 
 impl Receiver {
     fn is_proved(&self, now: Nanos) -> bool {
         // The sender has sent a challenge and was sent the proof; the confirmation may be lost.
-        let answered = self.from.is_some_and(|(_, at)| now >= at + CONFIRMATION_TIMEOUT);
+        let answered = self.from.is_some_and(|from| now >= from.since + CONFIRMATION_TIMEOUT);
         self.confirmed || answered
     }
 }
@@ -209,7 +224,7 @@ impl DatagramReceivers {
 
     /// Returns whether a sender at this address has sent a challenge.
     pub fn know(&self, address: IpAddr) -> bool {
-        self.receivers.iter().any(|each| each.from.is_some_and(|(from, _)| from.ip() == address))
+        self.receivers.iter().any(|each| each.from.is_some_and(|from| from.address.ip() == address))
     }
 
     /// Returns the unproved flows, and their senders.
@@ -218,13 +233,14 @@ impl DatagramReceivers {
         open.map(|each| (each.id.0, each.to))
     }
 
-    /// Returns the streams by source and destination address, and the sockets.
-    #[allow(clippy::type_complexity, reason = "both are taken apart where they are used")]
-    pub fn into_sockets(
-        self,
-    ) -> (Vec<((u16, u16), SocketAddr, SocketAddr)>, Vec<(SocketAddr, Socket)>) {
-        let from = |each: &Receiver| Some((each.id, each.from?.0, self.sockets[each.socket].0));
-        (self.receivers.iter().filter_map(from).collect(), self.sockets)
+    /// Returns the proofs to repeat, and the sockets.
+    pub fn into_sockets(self) -> (Vec<Renewal>, Vec<(SocketAddr, Socket)>) {
+        let proof = |each: &Receiver| {
+            let Challenger { address, nonce, .. } = each.from?;
+            let ends = (self.sockets[each.socket].0, address);
+            Some(Renewal::new(each.id, self.token, nonce, ends))
+        };
+        (self.receivers.iter().filter_map(proof).collect(), self.sockets)
     }
 
     /// Makes progress without blocking. Returns whether all streams are proved.
@@ -258,14 +274,22 @@ impl DatagramReceivers {
                         let receiver = self.receivers.iter_mut().find(ours)?;
                         match frame.kind {
                             Kind::Challenge => {
-                                let at = receiver.from.map_or(now, |(_, at)| at);
-                                receiver.from = Some((from, at));
+                                let since = receiver.from.map_or(now, |from| from.since);
+                                let nonce = match receiver.from {
+                                    Some(known) if receiver.confirmed => known.nonce,
+                                    _ => frame.nonce,
+                                };
+                                receiver.from = Some(Challenger { address: from, since, nonce });
                                 let proof = Frame { kind: Kind::Proof, ..frame };
                                 let _ = socket.send_to(&proof.write(self.token), from);
                             }
                             Kind::Confirmation => {
-                                receiver.confirmed |=
-                                    receiver.from.is_some_and(|(known, _)| known == from);
+                                if let Some(known) = &mut receiver.from
+                                    && known.address == from
+                                {
+                                    known.nonce = frame.nonce;
+                                    receiver.confirmed = true;
+                                }
                             }
                             _ => return None,
                         }

@@ -1,6 +1,7 @@
 //! Traffic between two addresses of the loopback device.
 
 mod connections;
+mod consent;
 mod datagrams;
 mod lab;
 mod limits;
