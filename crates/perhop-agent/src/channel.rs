@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -16,8 +18,11 @@ use crate::frames::{self, Decoder, FrameError};
 
 /// Number of bytes that are read at once.
 const CHUNK: usize = 32 << 10;
-/// Maximum number of unsent bytes.
+/// Maximum number of unsent bytes of a connection.
 const MOST_WAITING: usize = 64 << 20;
+/// Maximum number of unsent bytes of all connections of an agent, a quarter of the memory that
+/// packaging/perhop-agent.service allows.
+const MOST_WAITING_IN_ALL: usize = 256 << 20;
 /// Maximum time from the first byte of a frame to its last, in nanoseconds.
 pub const FRAME_TIMEOUT: Nanos = 60_000_000_000;
 
@@ -38,8 +43,8 @@ pub enum ChannelError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The other side does not read.
-    #[error("the other side does not read: {} MiB are unsent", MOST_WAITING >> 20)]
-    Unread,
+    #[error("the other side does not read, and {0} B of messages to it are unsent")]
+    Unread(usize),
     /// A frame is not completed in time.
     #[error("a frame is incomplete after {:.1} s", .0.as_secs_f64())]
     SlowFrame(Duration),
@@ -67,15 +72,60 @@ pub struct Received {
     pub at: Nanos,
 }
 
+/// Memory for unsent messages, which the clones of this value share.
+///
+/// A connection may have as much as is left for all others (dynamic thresholds: Choudhury and
+/// Hahne, 1998). If several do not read, each thus has an equal part, and some memory is left for
+/// those that do.
+#[derive(Clone, Debug)]
+pub struct SendMemory {
+    used: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Default for SendMemory {
+    fn default() -> Self {
+        Self::new(MOST_WAITING_IN_ALL)
+    }
+}
+
+impl SendMemory {
+    /// Returns a memory of `most` bytes.
+    pub fn new(most: usize) -> Self {
+        Self { used: Arc::default(), most }
+    }
+
+    /// Takes memory for a message of a connection that has `own` bytes already. Returns whether
+    /// there is enough.
+    fn take(&self, own: usize, bytes: usize) -> bool {
+        let wanted = own.saturating_add(bytes);
+        let more = |used: usize| {
+            let left = self.most.saturating_sub(used).min(MOST_WAITING);
+            (wanted <= left).then_some(used + bytes)
+        };
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// A control connection.
 #[derive(Debug)]
 pub struct Channel {
     socket: TcpStream,
     tls: Connection,
     decoder: Decoder,
-    /// Frames that TLS has not accepted yet, and their total size in bytes.
+    /// Frames that TLS has not accepted yet.
     outgoing: VecDeque<Vec<u8>>,
+    /// Size of the frame that TLS is sending in bytes, and of this and all outgoing ones.
+    sending: usize,
     waiting: usize,
+    /// Memory from which `waiting` is taken.
+    memory: SendMemory,
+    /// True if a message was not queued because its memory was used up.
+    overflowed: bool,
     /// Time of the last received data.
     heard: Nanos,
     /// Time of the first byte of an incomplete frame, or of the TLS records that have it.
@@ -100,7 +150,10 @@ impl Channel {
             tls,
             decoder: Decoder::new(longest),
             outgoing: VecDeque::new(),
+            sending: 0,
             waiting: 0,
+            memory: SendMemory::default(),
+            overflowed: false,
             heard: monotonic(),
             frame_since: None,
             frame_timeout: FRAME_TIMEOUT,
@@ -116,6 +169,13 @@ impl Channel {
     /// Ends the connection if a frame takes longer than this, in nanoseconds; a minute by default.
     pub fn set_frame_timeout(&mut self, timeout: Nanos) {
         self.frame_timeout = timeout;
+    }
+
+    /// Takes the memory of unsent messages from this, which other connections share. Call it before
+    /// anything is sent.
+    pub fn set_send_memory(&mut self, memory: SendMemory) {
+        debug_assert_eq!(self.waiting, 0, "nothing was sent");
+        self.memory = memory;
     }
 
     /// Returns whether the handshake, and thus the check of the other side's key, is incomplete.
@@ -136,11 +196,23 @@ impl Channel {
         }
     }
 
-    /// Queues a message for sending.
+    /// Queues a message for sending. If its memory is used up, the connection ends with the next
+    /// [`progress`](Self::progress).
     pub fn send(&mut self, message: &impl Serialize) {
         let frame = frames::write(message);
+        if self.overflowed || !self.memory.take(self.waiting, frame.len()) {
+            self.overflowed = true;
+            return;
+        }
         self.waiting += frame.len();
         self.outgoing.push_back(frame);
+    }
+
+    /// Gives back the memory of the frame that TLS has sent.
+    fn release_sent(&mut self) {
+        self.memory.give_back(self.sending);
+        self.waiting -= self.sending;
+        self.sending = 0;
     }
 
     /// Returns whether data is waiting to be sent.
@@ -171,8 +243,8 @@ impl Channel {
     /// still be received.
     pub fn progress(&mut self) -> Result<(), ChannelError> {
         self.flush()?;
-        if self.waiting > MOST_WAITING {
-            return Err(ChannelError::Unread);
+        if self.overflowed {
+            return Err(ChannelError::Unread(self.waiting));
         }
         let read = match self.tls.read_tls(&mut self.socket) {
             Ok(0) => {
@@ -233,11 +305,12 @@ impl Channel {
                     Err(error) => return Err(error.into()),
                 }
             }
+            self.release_sent();
             if self.tls.is_handshaking() {
                 return Ok(());
             }
             let Some(frame) = self.outgoing.pop_front() else { return Ok(()) };
-            self.waiting -= frame.len();
+            self.sending = frame.len();
             self.tls.writer().write_all(&frame)?;
         }
     }
@@ -270,6 +343,12 @@ impl Channel {
     }
 }
 
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.memory.give_back(self.waiting);
+    }
+}
+
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
@@ -289,4 +368,92 @@ pub fn wait(channels: &[&Channel], until: Nanos) -> Vec<bool> {
     // An interrupted wait ends early, which all callers handle.
     let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
     fds.iter().map(|fd| fd.any().unwrap_or(true)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+    use crate::key::Identity;
+    use crate::tls;
+
+    const MIB: usize = 1 << 20;
+
+    /// A connection whose memory is taken from `memory`, and its other side, after the handshake.
+    fn pair(memory: &SendMemory) -> [Channel; 2] {
+        let [agent, controller] = [(); 2].map(|()| Identity::generate());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let accepted = tls::accept(&tls::agent(&agent, &[controller.public()]).unwrap()).unwrap();
+        let connected = tls::connect(&tls::controller(&controller, agent.public()).unwrap());
+        let mut channels = [
+            Channel::new(far, accepted, 16 * MIB).unwrap(),
+            Channel::new(near, connected.unwrap(), 16 * MIB).unwrap(),
+        ];
+        channels[0].set_send_memory(memory.clone());
+        while channels.iter().any(Channel::is_handshaking) {
+            channels.iter_mut().for_each(|channel| channel.progress().unwrap());
+        }
+        channels
+    }
+
+    #[test]
+    fn those_who_do_not_read_use_bounded_memory_in_all() {
+        let memory = SendMemory::new(8 * MIB);
+        let used = || memory.used.load(Ordering::Relaxed);
+        let message = "x".repeat(100_000);
+        let mut deaf: Vec<_> = (0..7).map(|_| pair(&memory)).collect();
+        let [mut agent, mut reader] = pair(&memory);
+        let mut ended = 0;
+        let mut most = 0;
+        for _ in 0..2_000 {
+            for [channel, _] in &mut deaf {
+                channel.send(&message);
+                most = most.max(used());
+            }
+            // One that reads gets all its messages.
+            agent.send(&message);
+            let mut received = None;
+            while received.is_none() {
+                agent.progress().unwrap();
+                reader.progress().unwrap();
+                received = reader.receive().unwrap();
+            }
+            let before = deaf.len();
+            deaf.retain_mut(|[channel, _]| match channel.progress() {
+                Ok(()) => true,
+                Err(ChannelError::Unread(unsent)) => {
+                    assert!((MIB / 2..5 * MIB).contains(&unsent), "{unsent}");
+                    false
+                }
+                Err(error) => panic!("{error}"),
+            });
+            ended += before - deaf.len();
+            if deaf.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(ended, 7, "all that do not read");
+        assert!((4 * MIB..=8 * MIB).contains(&most), "{most}");
+        assert_eq!(used(), 0, "closed connections have given all back");
+    }
+
+    #[test]
+    fn a_connection_alone_has_its_maximum() {
+        let memory = SendMemory::default();
+        assert!(memory.take(0, MOST_WAITING));
+        assert!(!memory.take(MOST_WAITING, 1));
+        // Each of many has less, and they never have more than there is.
+        let mut all = vec![0; 100];
+        for _ in 0..1_000 {
+            for own in &mut all {
+                *own += if memory.take(*own, MIB / 4) { MIB / 4 } else { 0 };
+            }
+        }
+        let sum = MOST_WAITING + all.iter().sum::<usize>();
+        assert_eq!(sum, memory.used.load(Ordering::Relaxed));
+        assert!(sum <= MOST_WAITING_IN_ALL && sum > MOST_WAITING_IN_ALL / 10 * 9, "{sum}");
+    }
 }

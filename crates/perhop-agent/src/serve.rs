@@ -1,8 +1,7 @@
 //! Serving: connections of controllers, each in a thread.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +14,8 @@ use perhop_traffic::Allowance;
 use rustls::ServerConfig;
 use thiserror::Error;
 
-use crate::channel::{Channel, ChannelError, FRAME_TIMEOUT, wait};
+use self::waiting::{MOST_WAITING, Waiting};
+use crate::channel::{Channel, ChannelError, FRAME_TIMEOUT, SendMemory, wait};
 use crate::frames::{self, ErrorCode, HostFacts, LONGEST_GREETING, LONGEST_REQUEST, Reply, Status};
 use crate::iperf3;
 use crate::key::{self, Identity, PublicKey};
@@ -26,9 +26,8 @@ use crate::session::{Refusal, Session, program_name};
 use crate::stamp::{self, CLOCK_DRIFT, CLOCK_OFFSET, CLOCK_STATED, Reflector, clock_options};
 use crate::tls;
 
-/// Most connections that have not sent `hello`. A new one closes the oldest, so that silent
-/// connections keep no controller out.
-const MOST_WAITING: usize = 64;
+mod waiting;
+
 /// Time within which a connection must send `hello`.
 const GREETING: Nanos = 5_000_000_000;
 /// Most connections of allowed controllers, besides one for each session.
@@ -90,8 +89,10 @@ pub struct Agent {
     connections: AtomicU64,
     /// Number of connections that have sent `hello`.
     greeted: AtomicU64,
-    /// Connections that have not sent `hello`, oldest first.
-    waiting: Mutex<BTreeMap<u64, TcpStream>>,
+    /// Connections that have not sent `hello`.
+    waiting: Mutex<Waiting<TcpStream>>,
+    /// Memory of the unsent messages of all connections.
+    send_memory: SendMemory,
 }
 
 /// A session's slot among those that the agent's owner allows; dropping it frees the slot.
@@ -121,16 +122,13 @@ impl Agent {
         taken.ok().map(|_| SessionSlot(Arc::clone(self)))
     }
 
-    /// Adds a connection that has not sent `hello`; closes the oldest if there are too many.
-    fn add_pending(&self, number: u64, socket: &TcpStream) -> io::Result<()> {
+    /// Adds a connection that has not sent `hello`; closes another if there are too many.
+    fn add_pending(&self, number: u64, from: IpAddr, socket: &TcpStream) -> io::Result<()> {
         let socket = socket.try_clone()?;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= MOST_WAITING
-            && let Some((_, oldest)) = waiting.pop_first()
-        {
-            let _ = oldest.shutdown(Shutdown::Both);
+        if let Some(closed) = waiting.add(number, from, socket) {
+            let _ = closed.shutdown(Shutdown::Both);
         }
-        waiting.insert(number, socket);
         Ok(())
     }
 
@@ -146,7 +144,7 @@ impl Agent {
     }
 
     fn remove_pending(&self, number: u64) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(number);
     }
 }
 
@@ -183,6 +181,7 @@ impl Server {
             connections: AtomicU64::new(0),
             greeted: AtomicU64::new(0),
             waiting: Mutex::default(),
+            send_memory: SendMemory::default(),
         };
         Ok(Self { agent: Arc::new(agent), listener, public: identity.public() })
     }
@@ -203,11 +202,11 @@ impl Server {
     /// Serves until the process ends.
     pub fn run(&self) -> ! {
         for number in 0.. {
-            let Ok((socket, _)) = self.listener.accept() else {
+            let Ok((socket, from)) = self.listener.accept() else {
                 thread::sleep(ACCEPT_PAUSE);
                 continue;
             };
-            if self.agent.add_pending(number, &socket).is_err() {
+            if self.agent.add_pending(number, from.ip(), &socket).is_err() {
                 continue;
             }
             let mut connection = Connection::new(&self.agent, number);
@@ -270,6 +269,7 @@ fn serve_connection(connection: &mut Connection, socket: TcpStream) -> Result<()
     let begun = monotonic();
     let mut channel = Channel::new(socket, tls::accept(&agent.tls)?, LONGEST_GREETING)?;
     channel.set_frame_timeout(agent.frame_timeout);
+    channel.set_send_memory(agent.send_memory.clone());
     let mut session = Session::new(Arc::clone(agent));
     loop {
         let until = if session.has_greeted() { session.due() } else { begun + GREETING };

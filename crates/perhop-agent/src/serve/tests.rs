@@ -268,6 +268,45 @@ fn far_away(to: SocketAddr) -> SocketAddr {
     address
 }
 
+/// Opens a connection from another address of this host, without waiting.
+fn open_from(from: Ipv4Addr, to: SocketAddr) -> perhop_socket::Socket {
+    let from = SocketAddr::new(from.into(), 0);
+    let socket = perhop_socket::Socket::like(from, libc::SOCK_STREAM, 0).unwrap();
+    socket.bind(from).unwrap();
+    socket.connect(to).unwrap();
+    socket
+}
+
+#[test]
+fn a_source_that_floods_keeps_no_other_out() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits::default());
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let opened = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut sockets = std::collections::VecDeque::new();
+            while !over.load(Ordering::Relaxed) {
+                for _ in 0..8 {
+                    sockets.push_back(open_from(Ipv4Addr::new(127, 0, 0, 9), host.address));
+                    opened.fetch_add(1, Ordering::Relaxed);
+                }
+                sockets.drain(..sockets.len().saturating_sub(200));
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        thread::sleep(Duration::from_millis(200));
+        // The handshake takes 80 ms, in which more than 64 others connect.
+        let before = opened.load(Ordering::Relaxed);
+        let peer = Peer::connect("a", far_away(host.address), host.key, &identity);
+        let during = opened.load(Ordering::Relaxed) - before;
+        over.store(true, Ordering::Relaxed);
+        peer.unwrap().close();
+        assert!(during > 2 * MOST_WAITING as u64, "{during} connections are no flood");
+    });
+    assert!(host.is_quiet());
+}
+
 #[test]
 fn hosts_far_away_start_within_a_millisecond() {
     let identity = Identity::generate();
