@@ -60,6 +60,16 @@ def test_stalls_are_told_from_a_hundredth_of_the_run_on() -> None:
     assert list(late(scenario, {}, 0.0)) == []
 
 
+def test_stalls_of_agents_name_their_hosts() -> None:
+    stalled = {"a": 29_000, "b": 270_000, "c": 31_000}
+    # The counter is the sum of all: two hosts were late.
+    counters = {"traffic_stalled_us": sum(stalled.values())}
+    b, c = late(parse(TEXT), counters, 3.0, stalled)
+    assert b.message.startswith("the host of agent b was late for 270 ms in all (9.0% of the run)")
+    assert c.message.startswith("the host of agent c was late for 31 ms")
+    assert list(late(parse(TEXT), counters, 3.0, {"a": 29_000})) == []
+
+
 @MEASURES
 def test_a_run_that_was_held_up_says_so(place: Path, start: Start) -> None:
     (place / "x.yaml").write_text(TEXT)

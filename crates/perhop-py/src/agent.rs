@@ -108,6 +108,11 @@ impl Live {
         self.0.counters().into_iter().collect()
     }
 
+    /// Return the total duration of the stalls of each agent in microseconds, by node.
+    fn stalled_us(&self) -> HashMap<String, u64> {
+        self.0.stalled_us().into_iter().collect()
+    }
+
     /// Return the warnings since the last call.
     fn take_warnings(&self) -> Vec<String> {
         self.0.take_warnings()

@@ -388,6 +388,16 @@ impl Collector {
         ProcessReading::sum(self.processes.values()).by_name()
     }
 
+    /// Returns the total duration of the stalls of each node's process, in microseconds.
+    pub fn stalled_us(&self) -> Vec<(&str, u64)> {
+        let named = self.processes.iter();
+        named
+            .filter_map(|(&node, process)| {
+                Some((&self.labels.nodes.get(usize::from(node))?[..], process.stalled_us))
+            })
+            .collect()
+    }
+
     /// Returns the warnings of readings since the last call; the first twenty.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)

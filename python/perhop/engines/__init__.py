@@ -65,6 +65,10 @@ class Run(Protocol):
         """The agents and their clocks so far; None where there are none."""
 
     @property
+    def stalled_us(self) -> Mapping[str, int] | None:
+        """Total stall on the host of each agent in microseconds; None where there are none."""
+
+    @property
     def missing(self) -> Iterable[str]:
         """Return the measurements that were not possible so far, with the reasons."""
 
@@ -186,7 +190,7 @@ def run(
     def dataset() -> Dataset:
         counters, now_s = dict(under_way.counters), under_way.now_s
         lacking = (Finding((), message) for message in under_way.missing)
-        found = chain(findings, late(scenario, counters, now_s), lacking)
+        found = chain(findings, late(scenario, counters, now_s, under_way.stalled_us), lacking)
         manifest = Manifest(
             perhop=version("perhop"),
             engine=engine,

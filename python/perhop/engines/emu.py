@@ -60,6 +60,7 @@ class EmuRun:
     """An emulation in progress. Its time begins with the first slice."""
 
     live: Final = None
+    stalled_us: Final = None
     missing: Final = ()
 
     def __init__(self, scenario: Scenario, seed: int) -> None:

@@ -71,15 +71,34 @@ def is_light(scenario: Scenario) -> bool:
     return sum(scenario.directions[name][0].rate for name in slowest) <= _LIGHT
 
 
-def late(scenario: Scenario, counters: Mapping[str, int], now_s: float) -> Iterator[Finding]:
-    """Yield a warning for each counter of a run of `now_s` seconds that makes results doubtful."""
-    stalled_s = max(counters.get(f"{who}stalled_us", 0) for who in ("", "traffic_")) / 1e6
-    if stalled_s > _SHARE * now_s:
+def late(
+    scenario: Scenario,
+    counters: Mapping[str, int],
+    now_s: float,
+    agents: Mapping[str, int] | None = None,
+) -> Iterator[Finding]:
+    """Yield a warning for each counter of a run that makes results doubtful.
+
+    Args:
+        scenario: The scenario of the run.
+        counters: The counters of the run.
+        now_s: The duration of the run in seconds.
+        agents: Of a live run, the total stall on the host of each agent in microseconds.
+    """
+    if agents is None:
+        stalled_us = max(counters.get(f"{who}stalled_us", 0) for who in ("", "traffic_"))
+        hosts = {"this machine": stalled_us}
+    else:
+        hosts = {f"the host of agent {node}": stalled for node, stalled in agents.items()}
+    for host, stalled_us in hosts.items():
+        stalled_s = stalled_us / 1e6
+        if stalled_s <= _SHARE * now_s:
+            continue
         stalled = format_duration(round(stalled_s * 1000) * MILLISECOND)
         threshold = format_duration(stall_threshold(scenario) // MILLISECOND * MILLISECOND)
         yield Finding(
             (),
-            f"this machine was late for {stalled} in all ({stalled_s / now_s:.1%} of the run), by "
+            f"{host} was late for {stalled} in all ({stalled_s / now_s:.1%} of the run), by "
             f"more than {threshold} each time: goodput may be too low by this share, and "
             "delays may be too long; run it again on a less busy machine",
         )

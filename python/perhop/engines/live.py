@@ -138,6 +138,11 @@ class LiveRun:
         )
 
     @property
+    def stalled_us(self) -> dict[str, int]:
+        """Total stall on the host of each agent so far, in microseconds."""
+        return self._core.stalled_us()
+
+    @property
     def missing(self) -> list[str]:
         """Return the measurements that were not possible so far, with the reasons."""
         return [*self._core.missing(), *_absent(self._scenario)]

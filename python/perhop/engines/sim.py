@@ -43,6 +43,7 @@ class SimRun:
     """A simulation in progress."""
 
     live: Final = None
+    stalled_us: Final = None
     missing: Final = ()
 
     def __init__(self, scenario: Scenario, seed: int) -> None:

@@ -1,6 +1,6 @@
 //! Errors of a controller and its agents.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
 use perhop_traffic::TrafficError;
@@ -37,9 +37,7 @@ pub enum LiveError {
         error: io::Error,
     },
     /// The agent cannot be reached.
-    #[error(
-        "agent {node} ({address}): {error}; does `perhop-agent serve --listen {address}` run there?"
-    )]
+    #[error("agent {node} ({address}): {error}; {}", connecting(error, *address))]
     Connect {
         /// Its node.
         node: String,
@@ -107,6 +105,24 @@ pub enum LiveError {
     Thread(io::Error),
 }
 
+/// Returns what to check after a failed attempt to connect.
+fn connecting(error: &io::Error, address: SocketAddr) -> String {
+    match error.kind() {
+        ErrorKind::NetworkUnreachable => {
+            format!("check the address, and this host's routes (`ip route get {}`)", address.ip())
+        }
+        ErrorKind::HostUnreachable => {
+            "check the address, and whether the host is up and its firewall admits you".into()
+        }
+        ErrorKind::TimedOut => format!(
+            "check the address, and whether firewalls admit TCP to port {}; `perhop-agent serve` \
+             listens on loopback without --listen",
+            address.port()
+        ),
+        _ => format!("does `perhop-agent serve --listen {address}` run there?"),
+    }
+}
+
 /// Returns whether the other side's key is not the expected one.
 pub(super) fn is_wrong_key(error: &TlsError) -> bool {
     matches!(error, TlsError::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
@@ -119,4 +135,25 @@ pub(super) fn is_not_allowed(error: &TlsError) -> bool {
         AlertDescription::AccessDenied | AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_connecting_say_what_to_check() {
+        let text = |number| {
+            let address = "192.0.2.1:4861".parse().unwrap();
+            let error = io::Error::from_raw_os_error(number);
+            LiveError::Connect { node: "a".into(), address, error }.to_string()
+        };
+        let refused = text(libc::ECONNREFUSED);
+        assert!(refused.contains("`perhop-agent serve --listen 192.0.2.1:4861`"), "{refused}");
+        let no_route = text(libc::ENETUNREACH);
+        assert!(no_route.contains("ip route get 192.0.2.1"), "{no_route}");
+        assert!(!no_route.contains("run there?"), "{no_route}");
+        assert!(text(libc::EHOSTUNREACH).contains("host is up"));
+        assert!(text(libc::ETIMEDOUT).contains("port 4861"));
+    }
 }

@@ -191,6 +191,13 @@ impl Live {
         counters
     }
 
+    /// Returns the total duration of the stalls of each agent, in microseconds.
+    pub fn stalled_us(&self) -> Vec<(String, u64)> {
+        let progress = lock(&self.progress);
+        let stalled = progress.collector.stalled_us();
+        stalled.into_iter().map(|(node, stalled)| (node.to_owned(), stalled)).collect()
+    }
+
     /// Returns the warnings since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
         let mut progress = lock(&self.progress);

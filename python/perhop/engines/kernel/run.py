@@ -46,6 +46,7 @@ class KernelRun:
     """A run in progress, in real time."""
 
     live: Final = None
+    stalled_us: Final = None
     missing: Final = ()
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
