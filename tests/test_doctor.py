@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from conftest import PERHOP, REAL_HOSTS, SLOW, Outcome
 from perhop import doctor
 from perhop.linux.clock import system_clock
+from perhop.scenario import dump
 from tools import need, unable
 
 Perhop = Callable[..., Outcome]
@@ -96,6 +98,46 @@ def test_missing_programs_are_named(tmp_path: Path) -> None:
     found = checks("kernel", before=f"PATH={tmp_path}")
     assert (found["code"], found["programs"]["state"]) == (3, "missing")
     assert found["programs"]["found"].endswith("apt install iproute2 nftables")
+
+
+def path_without(folder: Path, missing: str) -> str:
+    """A shell command after which one of the kernel engine's programs is not found."""
+    for program in {"ip", "tc", "nft"} - {missing}:
+        found = shutil.which(program)
+        if found is None:
+            need(program)
+        else:
+            (folder / program).symlink_to(found)
+    return f"PATH={folder}"
+
+
+@SLOW
+@REAL_HOSTS
+@pytest.mark.parametrize("engine", ["emu", "kernel"])
+@pytest.mark.parametrize("lacking", ["nothing", "ip", "tc", "nft", "rights"])
+def test_the_verdict_is_that_of_a_run(engine: str, lacking: str, tmp_path: Path) -> None:
+    before = ":"
+    prefix: tuple[str, ...] = ()
+    if lacking == "rights":
+        need("setpriv")
+        # A further user namespace would give them back.
+        limited = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+        drop = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+        prefix = (*elsewhere(), "sh", "-c", limited, "sh", *drop)
+    elif lacking != "nothing":
+        before = path_without(tmp_path, lacking)
+    verdict = checks(engine, before=before, prefix=prefix)
+    file = tmp_path / "small.yaml"
+    file.write_text(dump(doctor._small("1 ms")))
+    run = f'{before} && exec "$0" run "$1" --engine {engine} --out "$2"'
+    out = str(tmp_path / "run")
+    command = [*prefix, "sh", "-c", run, str(PERHOP), str(file), out]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if lacking == "nothing" and done.returncode == 3:
+        unable(done.stderr)
+    assert (verdict["code"], verdict["runs"]) == (done.returncode, {engine: done.returncode == 0})
+    prevents = lacking == "rights" or (engine == "kernel" and lacking != "nothing")
+    assert verdict["runs"][engine] != prevents
 
 
 @SLOW
