@@ -69,7 +69,8 @@ fn either_end_opens_connections_in_both_families() {
         let flows = [udp("voice", 26_071, 1_000_000), bulk];
         let live = run(&job_between(addresses, end, 5, &flows, &[]), &a, &b, &key);
         let [voice, bulk] = live.delivered()[..] else { panic!() };
-        assert!((60_000..=63_000).contains(&voice), "{addresses:?} {end}: {voice} B");
+        // 62.5 kB, and some more if an end is stopped late.
+        assert!((60_000..=66_000).contains(&voice), "{addresses:?} {end}: {voice} B");
         assert_eq!(bulk, 100_000, "{addresses:?} {end}");
     }
 }
