@@ -23,7 +23,7 @@ hypothesis.settings.register_profile("perhop", deadline=None)
 hypothesis.settings.load_profile("perhop")
 
 MEASURES: Final = pytest.mark.measures
-"""For tests that measure real hosts in real time. They run two at a time and first in line
+"""For tests that measure real hosts in real time. They run one after the other and first in line
 for the processor, and are tried again, because any process can take it at the wrong moment. Such a
 test, with its hosts, takes less than half of a processor: 16% on average, 40% at most."""
 

@@ -1,7 +1,7 @@
 """`make test` and `make test-fast`: which tests run when, and beside which others.
 
 What measures real hosts waits for most of its time, but must have a processor at once when it wants
-one. It runs two tests at a time, while everything else runs on all processors at the lowest
+one. It runs one test after the other, while everything else runs on all processors at the lowest
 priority: tests in Rust, and those in Python, of which the longest begin first.
 
 Tests in Rust that open sockets have deadlines, which this load can exceed. Those that fail run
@@ -26,7 +26,7 @@ LOW = ["nice", "-n", "19"]
 TEST = [os.environ.get("CARGO", "cargo"), "test", "--quiet"]
 CARGO = [*TEST, "--workspace", "--no-fail-fast"]
 STATIC = [sys.executable, "tests/static_agent.py"]
-LANES = [*PARALLEL, "2", "-m", "measures"]
+MEASURED = [*PYTEST, "-m", "measures"]
 
 
 def fast() -> int:
@@ -90,7 +90,7 @@ def everything() -> int:
     with tempfile.TemporaryDirectory() as folder:
         skipped = Path(folder, "skipped")
         environment = {**os.environ, "PERHOP_SKIPPED": str(skipped)}
-        with beside("What measures real hosts", LANES, environment) as real:
+        with beside("What measures real hosts", MEASURED, environment) as real:
             # A compiler would take the processors from tests that have deadlines.
             compiled = subprocess.run([*LOW, *CARGO, "--no-run"], env=environment)
             if linked := subprocess.run(STATIC, stdout=subprocess.PIPE, text=True).stdout.strip():
