@@ -34,6 +34,7 @@ LAYERS = [
     "lab",
     "path",
     "analysis",
+    "routers",
     "workers",
     "sweep",
     "crosscheck",
@@ -48,6 +49,7 @@ NEVER = {
     "linux": {"gallery", "dataset", "rights", "interruption"},
     "path": {"engines", "gallery", "lab", "dataset", "linux"},
     "analysis": {"engines", "gallery", "lab", "path"},
+    "routers": {"lab", "path"},
     "report": {"engines", "gallery", "lab", "workers", "sweep", "crosscheck"},
     "sweep": {"lab"},
     "crosscheck": {"lab"},
@@ -65,9 +67,14 @@ JUDGES = {
     "engines/__init__.py": {"rules"},
     "engines/lateness.py": {"rules"},
     "lab/present.py": {"rules", "reading"},
+    "routers/scenario.py": {"reading"},
     "gallery/__init__.py": {"reading"},
 }
 """Those that read or judge scenarios themselves: warnings of a run, changes of a lab."""
+
+READERS = "perhop.routers.reading"
+"""What reads the configurations of routers, which scenarios may refer to. It imports nothing but
+the model of scenarios and the parts below them."""
 
 CRATES: dict[str, set[str]] = {
     "core": set(),
@@ -148,7 +155,20 @@ def test_imports_run_downwards(path: Path) -> None:
     inside = path.relative_to(PACKAGE)
     if calls or inside.parts[1:2] == ("resolve",) or str(inside) in {"rights.py", "cli/agent.py"}:
         allowed.add("_core")
-    assert {name.split(".")[1] for name in imported(path)} <= allowed - NEVER.get(own, set())
+    names = imported(path)
+    if room(dotted(path)) == "reading" and own == "scenario":
+        names = {name for name in names if not f"{name}.".startswith(f"{READERS}.")}
+    assert {name.split(".")[1] for name in names} <= allowed - NEVER.get(own, set())
+
+
+def test_readers_of_configurations_import_the_model_alone() -> None:
+    below = {"routers", *LAYERS[: LAYERS.index("scenario")]}
+    for path in modules():
+        if f"{dotted(path)}.".startswith(f"{READERS}."):
+            for name in imported(path):
+                inside = name.startswith("perhop.routers") and not f"{name}.".startswith(READERS)
+                assert not inside, f"{path}: {name}"
+                assert name.split(".")[1] in below or room(name) == "model", f"{path}: {name}"
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

@@ -1,0 +1,6 @@
+"""Configurations of real routers: read, run, checked, compared and written.
+
+================  ============================================================================
+`reading`         text of a configuration as policies of scenarios, with the fate of every line
+================  ============================================================================
+"""

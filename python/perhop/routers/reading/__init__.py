@@ -1,0 +1,35 @@
+"""Configurations of routers as policies of scenarios, a package for each family.
+
+A reader accounts for every line about quality of service: it is modelled, approximated, or not
+modelled. Readers do not fail on what they do not know.
+"""
+
+from perhop.routers.reading.configuration import (
+    MAX_SIZE,
+    Attachment,
+    Configuration,
+    Default,
+    Direction,
+    Line,
+    Loc,
+    Place,
+    Source,
+    Treatment,
+    scenario_name,
+    source,
+)
+
+__all__ = [
+    "MAX_SIZE",
+    "Attachment",
+    "Configuration",
+    "Default",
+    "Direction",
+    "Line",
+    "Loc",
+    "Place",
+    "Source",
+    "Treatment",
+    "scenario_name",
+    "source",
+]

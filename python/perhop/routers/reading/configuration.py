@@ -1,0 +1,197 @@
+"""The common result of all readers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from perhop.errors import UsageError
+from perhop.files import too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+MAX_SIZE: Final = 2**24
+"""The largest configuration, in bytes."""
+
+Direction = Literal["in", "out"]
+"""The packets that an interface receives, or those that it sends."""
+
+Loc = tuple[str | int, ...]
+"""Keys to a value in a policy, such as ``("classes", "voice", "police")``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of a configuration.
+
+    Attributes:
+        file: The name in messages.
+        text: The content; lines end with a line feed.
+    """
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A line of a file, from 1; line 0 is the whole file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Return ``FILE:LINE``."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Treatment(StrEnum):
+    """What became of a line of a configuration."""
+
+    MODELLED = "modelled"
+    """The policy does what the line says."""
+
+    APPROXIMATED = "approximated"
+    """The policy does something similar; the note says how they differ."""
+
+    NOT_MODELLED = "not modelled"
+    """The policy ignores the line; the note says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line about quality of service, and what became of it.
+
+    Attributes:
+        place: The line.
+        text: Its text, without indentation.
+        treatment: What became of it.
+        note: How it was approximated, or why it is not modelled; "" for a modelled line.
+    """
+
+    place: Place
+    text: str
+    treatment: Treatment
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A value that the configuration leaves to its platform.
+
+    Attributes:
+        place: The line to which the default belongs, such as that of a class.
+        setting: The setting in the words of the platform, such as ``queue-limit``.
+        value: The value with its unit, such as ``64 packets``.
+        source: The document or release that states the default.
+    """
+
+    place: Place
+    setting: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A policy at an interface, in one direction.
+
+    Attributes:
+        interface: The interface as the configuration spells it; "" for a policy that no interface
+            uses.
+        direction: The packets that the policy applies to.
+        name: The policy's name in the configuration.
+        policy: The policy as a scenario states it below `policies`: mappings, lists and texts with
+            units; the last class matches ``any``. With direction `in`, classes only match, police
+            and mark.
+        places: The line of each value of `policy`, by its keys; a value without a line of its own
+            has that of the nearest key above it. ``()`` is the line of the policy.
+        rate: The rate of the interface in bit/s; None if the configuration does not tell.
+        rate_place: The line that tells the rate.
+        shape: A shaper of everything that the interface sends, as ``{rate: …, burst: …}`` with
+            units; the policy divides its rate.
+    """
+
+    interface: str
+    direction: Direction
+    name: str
+    policy: dict[str, Any]
+    places: Mapping[Loc, Place]
+    rate: int | None = None
+    rate_place: Place | None = None
+    shape: dict[str, str] | None = None
+
+    def place(self, loc: Loc) -> Place:
+        """Return the line of the value at `loc`, or of the nearest key above it."""
+        while loc not in self.places and loc:
+            loc = loc[:-1]
+        return self.places[loc]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a configuration says about quality of service.
+
+    Attributes:
+        family: The family and syntax, such as ``ios``, ``junos``, ``altq``, ``pf``, ``tc``,
+            ``vyos``.
+        lines: Every line about quality of service, once, in the order of the files.
+        defaults: The defaults that the policies contain.
+        attachments: Policies at interfaces, then policies that no interface uses.
+        balance: How the router shares load among paths of equal cost, as a scenario's `balance`
+            spells it; None if the configuration does not tell.
+    """
+
+    family: str
+    lines: tuple[Line, ...]
+    defaults: tuple[Default, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    balance: Literal["per-flow", "per-destination", "per-packet"] | None = None
+    counts: Counter[Treatment] = field(init=False)
+    """The number of lines with each treatment."""
+
+    def __post_init__(self) -> None:
+        """Count the lines."""
+        object.__setattr__(self, "counts", Counter(line.treatment for line in self.lines))
+
+
+def source(content: bytes | str, file: str) -> Source:
+    """Return a configuration as text: UTF-8, or else Latin-1, with any kind of line ends.
+
+    Raises:
+        UsageError: If it is longer than `MAX_SIZE`, or contains a null byte.
+    """
+    if len(content) > MAX_SIZE:
+        raise UsageError(f"{file}: {too_large(f'{len(content):,} bytes', MAX_SIZE)}")
+    if isinstance(content, bytes):
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            text = content.decode("latin-1")
+    else:
+        text = content
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise UsageError(f"{file}:{line}: contains a null byte; expected a text file")
+    return Source(file, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def scenario_name(text: str, taken: Collection[str] = ()) -> str:
+    """Return the name of a scenario's class or policy that is nearest to `text`.
+
+    Args:
+        text: A name in a configuration.
+        taken: Names that other classes have; a number after the name avoids them.
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("-")[:60] or "_"
+    if not re.match(r"[A-Za-z_]", name) or name.lower() in ("null", "true", "false"):
+        name = f"_{name}"
+    unique, number = name, 1
+    while unique in taken:
+        number += 1
+        unique = f"{name}_{number}"
+    return unique
