@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (order.get(item.path.stem, len(order)), item.path not in long))
     for item in items:
         if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS)):
-            item.add_marker(pytest.mark.flaky(reruns=2))
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,10 +4,11 @@ What measures real hosts waits for most of its time, but must have a processor a
 one. It runs one test after the other, while everything else runs on all processors at the lowest
 priority: tests in Rust, and those in Python, of which the longest begin first.
 
-Tests in Rust that open sockets have deadlines, which this load can exceed. Those that fail run
-again once, alone, at the end.
+Tests with real hosts or sockets have deadlines, which this load can exceed. Those that fail run
+again at the end, alone.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -16,6 +17,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 from tools import left_out
 
@@ -27,6 +31,8 @@ TEST = [os.environ.get("CARGO", "cargo"), "test", "--quiet"]
 CARGO = [*TEST, "--workspace", "--no-fail-fast"]
 STATIC = [sys.executable, "tests/static_agent.py"]
 MEASURED = [*PYTEST, "-m", "measures"]
+RUST_TRIES: Final = 2
+"""How often a target in Rust may run again, alone."""
 
 
 def fast() -> int:
@@ -72,38 +78,64 @@ def opens_sockets(package: str) -> bool:
     )
 
 
-def again(rust: Output) -> int:
-    """Run targets in Rust that failed and open sockets once more, alone; return the exit code."""
+def rust_again(rust: Output) -> int:
+    """Run targets in Rust that failed and open sockets again, alone; return the exit code."""
     failed = dict.fromkeys(re.findall(r"to rerun pass `([^`]+)`", rust.text))
     packages = [re.match(r"-p (\S+)", each) for each in failed]
     if not failed or not all(each and opens_sockets(each[1]) for each in packages):
         return rust.code
-    code = 0
     for each in failed:
         # With one package alone, its dependencies have other features and are compiled again.
         target = re.sub(r"^-p \S+ (?=--test )", "--workspace ", each)
-        print(f"\nFailed under load, runs again alone: cargo test {target}", flush=True)
-        code |= subprocess.run([*TEST, *target.split(), "--", "--test-threads=1"]).returncode
-    return code
+        command = [*TEST, *target.split(), "--", "--test-threads=1"]
+        for _ in range(RUST_TRIES):
+            print(f"\nFailed under load, runs again alone: cargo test {target}", flush=True)
+            if not (code := subprocess.run(command).returncode):
+                break
+        else:
+            return code
+    return 0
+
+
+def keeping(command: list[str], cache: Path) -> list[str]:
+    """Return a command of pytest that keeps the names of failed tests in the folder `cache`."""
+    return [*command, "-o", f"cache_dir={cache}"]
+
+
+def python_again(code: int, cache: Path, environment: dict[str, str]) -> int:
+    """Run tests in Python that failed and have real hosts again, alone; return the exit code."""
+    failed = cache / "v" / "cache" / "lastfailed"
+    if code != pytest.ExitCode.TESTS_FAILED or not failed.exists():
+        return code
+    print("\nFailed under load, run again alone:", flush=True)
+    real = ["-m", "measures or real_hosts", "--last-failed", "--last-failed-no-failures", "none"]
+    subprocess.run(keeping([*PYTEST, *real], cache), env=environment)
+    # Tests without real hosts were not run again, and are still among those that failed.
+    return int(bool(json.loads(failed.read_text("utf-8"))))
 
 
 def everything() -> int:
     """Run all tests and tell what was left out; return 1 if one failed."""
     with tempfile.TemporaryDirectory() as folder:
-        skipped = Path(folder, "skipped")
+        skipped, first, second = (Path(folder, name) for name in ("skipped", "first", "second"))
         environment = {**os.environ, "PERHOP_SKIPPED": str(skipped)}
-        with beside("What measures real hosts", MEASURED, environment) as real:
+        with beside("What measures real hosts", keeping(MEASURED, first), environment) as real:
             # A compiler would take the processors from tests that have deadlines.
             compiled = subprocess.run([*LOW, *CARGO, "--no-run"], env=environment)
             if linked := subprocess.run(STATIC, stdout=subprocess.PIPE, text=True).stdout.strip():
                 environment["PERHOP_STATIC_AGENT"] = linked
             with beside("Tests in Rust", [*LOW, *CARGO], environment) as rust:
                 parallel = [*LOW, *PARALLEL, "auto", "-m", "not measures"]
-                code = subprocess.run(parallel, env=environment).returncode
-        in_rust = again(rust)
+                code = subprocess.run(keeping(parallel, second), env=environment).returncode
+        codes = [
+            compiled.returncode,
+            rust_again(rust),
+            python_again(real.code, first, environment),
+            python_again(code, second, environment),
+        ]
         if skipped.exists():
             print("\n".join(left_out(skipped.read_text("utf-8").splitlines())))
-    return int(any((compiled.returncode, in_rust, code, real.code)))
+    return int(any(codes))
 
 
 if __name__ == "__main__":
