@@ -18,17 +18,29 @@ from perhop.routers.reading.configuration import (
     scenario_name,
     source,
 )
+from perhop.routers.reading.matching import (
+    MAX_RULES,
+    Conditions,
+    Packet,
+    Rules,
+    TooManyRulesError,
+)
 
 __all__ = [
+    "MAX_RULES",
     "MAX_SIZE",
     "Attachment",
+    "Conditions",
     "Configuration",
     "Default",
     "Direction",
     "Line",
     "Loc",
+    "Packet",
     "Place",
+    "Rules",
     "Source",
+    "TooManyRulesError",
     "Treatment",
     "scenario_name",
     "source",
