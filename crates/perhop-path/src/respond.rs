@@ -47,11 +47,13 @@ struct Session {
 }
 
 impl Session {
-    /// Counts a packet; returns whether the session is within the limits.
-    fn count(&mut self, limits: &Limits, now: Nanos, bytes: u64) -> bool {
-        self.last = now;
+    /// Counts a packet; returns whether the session is within the limits. The rate is that of
+    /// arrivals: this process may read packets late, many at once.
+    fn count(&mut self, limits: &Limits, arrived: Arrived) -> bool {
+        let bytes = arrived.bytes + headers(arrived.from);
+        self.last = arrived.now;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.bytes <= limits.max_bytes && self.bucket.take_at(now, Bytes::new(bytes))
+        self.bytes <= limits.max_bytes && self.bucket.take_at(arrived.stamp, Bytes::new(bytes))
     }
 }
 
@@ -155,7 +157,7 @@ fn take(
     arrived: Arrived,
     message: Message,
 ) -> Option<Message> {
-    let Arrived { from, now, stamp, bytes } = arrived;
+    let Arrived { from, now, stamp, .. } = arrived;
     if let Message::Hello { nonce } = message {
         if sessions.len() >= limits.max_sessions && !sessions.contains_key(&from) {
             // Hellos with forged source addresses keep no sender out.
@@ -190,7 +192,7 @@ fn take(
     };
     let session = sessions.get_mut(&from).filter(|session| session.token == token)?;
     session.proved = true;
-    if !session.count(limits, now, bytes + headers(from)) {
+    if !session.count(limits, arrived) {
         sessions.remove(&from);
         return None;
     }
@@ -246,6 +248,31 @@ mod tests {
         let record = take(&mut sessions, &limits, arrived(ONE, 60, 1200), request(token)).unwrap();
         let arrivals = vec![(4, 50)];
         assert_eq!(record, Message::Record { token, train: 1, first: 0, total: 1, arrivals });
+    }
+
+    #[test]
+    fn the_rate_is_that_of_arrivals_however_late_they_are_read() {
+        const GAP: Nanos = 1_000_000;
+        let limits = Limits { max_bps: 8_000_000, max_bytes: 10_000_000, max_sessions: 1 };
+        // 8 Mb/s for two seconds, read together at their end.
+        let answers = |gap: Nanos| {
+            let mut sessions = HashMap::new();
+            let hello = Message::Hello { nonce: [1; 16] };
+            let welcome = take(&mut sessions, &limits, arrived(ONE, 1, 64), hello);
+            let Some(Message::Welcome { token, .. }) = welcome else { panic!("{welcome:?}") };
+            for index in 0..2000 {
+                let at = Arrived {
+                    from: ONE,
+                    now: 2000 * GAP,
+                    stamp: gap * u64::from(index),
+                    bytes: 972,
+                };
+                take(&mut sessions, &limits, at, Message::Data { token, train: 1, index });
+            }
+            sessions.len()
+        };
+        assert_eq!(answers(GAP), 1);
+        assert_eq!(answers(GAP / 2), 0);
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Sender {
         let packets = lead + packets;
         let size = ((bytes - headers(self.responder) as f64) as usize).max(DATA);
         let data = |index| Message::Data { token: self.token, train: self.train, index };
-        let begun = monotonic();
+        let mut begun = monotonic();
         let mut sent = Vec::with_capacity(packets as usize);
         for index in 0..packets {
             let slowly = lead_gap * f64::from(index.min(lead));
@@ -185,10 +185,15 @@ impl Sender {
                     sleep_until(due);
                 }
             }
+            // After a long pause, packets that are due at once would exceed the rate.
+            let late = monotonic().saturating_sub(due);
+            if late > 100 * MILLISECOND {
+                begun += late;
+            }
             let packet = data(index).write(size);
-            let late = monotonic() + 100 * MILLISECOND;
+            let until = monotonic() + 100 * MILLISECOND;
             let mut at = realtime();
-            while self.socket.send_to(&packet, self.responder).is_err() && monotonic() < late {
+            while self.socket.send_to(&packet, self.responder).is_err() && monotonic() < until {
                 std::thread::yield_now();
                 at = realtime();
             }
