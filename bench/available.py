@@ -25,6 +25,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from slices import measured
+
 from perhop.lab import Lab, up
 from perhop.scenario import parse
 
@@ -208,23 +210,9 @@ def table(results: list[dict[str, Any]]) -> None:
         print(f"the truth is within the interval, or 1% of the rate from it: {inside} of {known}")
 
 
-def main(file: Path | None, first: int, last: int) -> None:
-    """Measure some cases, and print the table."""
-    results = []
-    for case in CASES[first - 1 : last]:
-        results.append(measure(case))
-        if file is not None:
-            with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(results[-1]) + "\n")
-    if file is not None:
-        results = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    table(results)
-
-
 if __name__ == "__main__":
     given = sys.argv[1:]
-    main(
-        Path(given[0]) if given else None,
-        int(given[1]) if len(given) > 1 else 1,
-        int(given[2]) if len(given) > 2 else len(CASES),
-    )
+    file = Path(given[0]) if given else None
+    first = int(given[1]) if len(given) > 1 else 1
+    last = int(given[2]) if len(given) > 2 else len(CASES)
+    table(measured(CASES[first - 1 : last], measure, file))

@@ -18,9 +18,12 @@ import sys
 import sysconfig
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from slices import measured
 
 from perhop.lab import Lab, up
 from perhop.scenario import parse
@@ -328,25 +331,9 @@ def is_policer(one: dict[str, Any]) -> bool:
     return bool(one["found"]["kind"] == "policer")
 
 
-def main(first: int, last: int, file: Path | None, *, only_policers: bool) -> None:
-    """Measure some paths, and print the table."""
-    results = []
-    for seed in range(first, last + 1):
-        found = measure(seed, only_policers=only_policers)
-        results.append(found)
-        if file is not None:
-            with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(found) + "\n")
-    if file is not None:
-        results = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    table(results)
-
-
 if __name__ == "__main__":
     given = sys.argv[1:]
-    main(
-        int(given[0]) if given else 1,
-        int(given[1]) if len(given) > 1 else 100,
-        Path(given[2]) if len(given) > 2 else None,
-        only_policers="policers" in given[3:],
-    )
+    first = int(given[0]) if given else 1
+    last = int(given[1]) if len(given) > 1 else 100
+    found = partial(measure, only_policers="policers" in given[3:])
+    table(measured(range(first, last + 1), found, Path(given[2]) if len(given) > 2 else None))

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from path import DSCPS, PERHOP, Truth, draw, judge
+from slices import measured
 
 from perhop.lab import Lab, up
 from perhop.scenario import parse
@@ -150,19 +151,7 @@ def table(results: list[dict[str, Any]]) -> None:
         )
 
 
-def main(file: Path | None, seeds: tuple[int, ...]) -> None:
-    """Measure some paths, and print the table."""
-    results = []
-    for seed in seeds:
-        results.append(measure(seed))
-        if file is not None:
-            with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(results[-1]) + "\n")
-    if file is not None:
-        results = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    table(results)
-
-
 if __name__ == "__main__":
     given = sys.argv[1:]
-    main(Path(given[0]) if given else None, tuple(map(int, given[1:])) or SEEDS)
+    seeds = tuple(map(int, given[1:])) or SEEDS
+    table(measured(seeds, measure, Path(given[0]) if given else None))

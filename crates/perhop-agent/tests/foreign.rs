@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Agent, agents, finish, job, tcp, udp};
+use common::{Agent, finish, job, run_alone, start_alone, tcp, udp};
 use perhop_agent::iperf3::{Limits, Parameters, Server, Settings, drive};
 use perhop_agent::{ErrorCode, Identity, Live, LiveError};
 use perhop_measure::Column;
@@ -82,19 +82,6 @@ fn during(mut flow: Value, end: End, from: u64, to: u64) -> (Value, End) {
     (flow, end)
 }
 
-fn start(job: &Job, a: &Agent, key: &Identity) -> Result<Live, LiveError> {
-    let mut live = Live::new(job, &agents(&[("a", a)]), key)?;
-    live.start()?;
-    Ok(live)
-}
-
-fn run(job: &Job, a: &Agent, key: &Identity) -> Live {
-    let live = start(job, a, key).unwrap();
-    finish(&live, 20 * SECOND);
-    assert_eq!(live.failure(), None);
-    live
-}
-
 /// The values of a column in the rows of a flow; -1 for null.
 fn column(live: &Live, flow: &str, wanted: &str) -> Vec<f64> {
     let tables = live.tables();
@@ -135,7 +122,7 @@ fn flows_to_and_from_a_server_are_measured_one_after_another() {
         during(tcp("down", 1), End::Source, 31, 36),
         during(volume, End::Destination, 38, 42),
     ];
-    let live = run(&to_server(address, 44, &flows), &a, &key);
+    let live = run_alone(&to_server(address, 44, &flows), &a, &key);
     assert_eq!(live.take_warnings(), Vec::<String>::new());
     let bytes = |flow| total(&live, flow, "bytes");
     // What only the server knows is one row of the whole test.
@@ -177,7 +164,7 @@ fn the_owner_of_an_agent_decides_on_hosts_of_others() {
     let (_server, address) = serve();
     let flow = during(tcp("up", 1), End::Destination, 0, 5);
     let Err(LiveError::Refused { code, message, .. }) =
-        start(&to_server(address, 5, &[flow]), &a, &key)
+        start_alone(&to_server(address, 5, &[flow]), &a, &key)
     else {
         panic!("it was not refused")
     };
@@ -213,7 +200,7 @@ fn a_host_that_is_no_server_gets_a_cookie_and_no_more() {
         });
         let flow = during(udp("flood", 1, 100_000_000), End::Destination, 0, 5);
         let Err(LiveError::Refused { code, message, .. }) =
-            start(&to_server(address, 5, &[flow]), &a, &key)
+            start_alone(&to_server(address, 5, &[flow]), &a, &key)
         else {
             panic!("it was not refused")
         };
@@ -236,7 +223,7 @@ fn a_test_ends_with_its_session() {
         (udp("heard", 1, 5_000_000), End::Source),
     ] {
         let job = to_server(address, 100, &[during(flow.clone(), end, 0, 100)]);
-        let mut live = start(&job, &a, &key).unwrap();
+        let mut live = start_alone(&job, &a, &key).unwrap();
         thread::sleep(SECOND);
         let begun = Instant::now();
         live.stop();
@@ -255,7 +242,7 @@ fn a_server_that_goes_away_ends_the_run_and_what_was_measured_is_kept() {
         let (server, address) = serve();
         let name = flow["name"].as_str().unwrap().to_owned();
         let job = to_server(address, 100, &[during(flow, end, 0, 100)]);
-        let live = start(&job, &a, &key).unwrap();
+        let live = start_alone(&job, &a, &key).unwrap();
         thread::sleep(2 * SECOND);
         drop(server);
         finish(&live, 3 * SECOND);
@@ -284,7 +271,7 @@ fn a_busy_server_is_named() {
     thread::sleep(SECOND);
     let job = to_server(address, 5, &[during(tcp("up", 1), End::Destination, 0, 5)]);
     let begun = Instant::now();
-    let Err(LiveError::Refused { code, message, .. }) = start(&job, &a, &key) else {
+    let Err(LiveError::Refused { code, message, .. }) = start_alone(&job, &a, &key) else {
         panic!("it was not refused")
     };
     assert_eq!(code, ErrorCode::Unproved);
@@ -292,7 +279,7 @@ fn a_busy_server_is_named() {
     assert!(message.starts_with(&expected), "{message}");
     assert!(begun.elapsed() < 9 * SECOND);
     other.join().unwrap().unwrap();
-    run(&job, &a, &key);
+    run_alone(&job, &a, &key);
 }
 
 #[test]
@@ -305,7 +292,7 @@ fn two_flows_at_one_time_do_not_fit_one_server() {
         during(tcp("second", 2), End::Source, 4, 8),
     ];
     let Err(LiveError::Refused { code, message, .. }) =
-        start(&to_server(address, 10, &flows), &a, &key)
+        start_alone(&to_server(address, 10, &flows), &a, &key)
     else {
         panic!("it was not refused")
     };
@@ -320,11 +307,11 @@ fn the_limits_of_an_agent_hold_for_its_tests() {
     let (_server, address) = serve();
     for flow in [udp("fast", 1, 20_000_000), tcp("bulk", 1)] {
         let job = to_server(address, 22, &[during(flow.clone(), End::Destination, 0, 20)]);
-        let delivered = run(&job, &slow, &key).delivered()[0];
+        let delivered = run_alone(&job, &slow, &key).delivered()[0];
         // 2 s at the rate, and what may be sent at once.
         assert!((300_000..=640_000).contains(&delivered), "{flow}: {delivered} B in 2 s at 2 Mb/s");
         let little = Agent::start(&key.public(), &["--third-party", "--max-volume", "100 kB"]);
-        let delivered = run(&job, &little, &key).delivered()[0];
+        let delivered = run_alone(&job, &little, &key).delivered()[0];
         assert!((50_000..=100_000).contains(&delivered), "{flow}: {delivered} B of 100 kB");
     }
 }

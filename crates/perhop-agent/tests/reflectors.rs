@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{Agent, agents, finish, integers, job, rows};
+use common::{Agent, integers, job, rows, run_alone, start_alone};
 use perhop_agent::stamp::{Reflector, ReflectorSettings};
 use perhop_agent::{ErrorCode, Identity, Live, LiveError};
 use perhop_measure::Column;
@@ -29,19 +29,6 @@ fn to_reflector(address: SocketAddr, tenths: u64, pings: &[Value]) -> Job {
     let mut job = job(tenths, &[], pings);
     job.live.as_mut().unwrap().reflectors = vec![Some(address.port()); pings.len()];
     job
-}
-
-fn start(job: &Job, a: &Agent, key: &Identity) -> Result<Live, LiveError> {
-    let mut live = Live::new(job, &agents(&[("a", a)]), key)?;
-    live.start()?;
-    Ok(live)
-}
-
-fn run(job: &Job, a: &Agent, key: &Identity) -> Live {
-    let live = start(job, a, key).unwrap();
-    finish(&live, 20 * SECOND);
-    assert_eq!(live.failure(), None);
-    live
 }
 
 /// The round-trip times in seconds; NaN if there is none.
@@ -118,7 +105,8 @@ fn a_reflector_tells_round_trips_and_both_directions_of_marks() {
     let key = Identity::generate();
     let a = Agent::start(&key.public(), FOREIGN);
     let reflector = reflector();
-    let live = run(&to_reflector(reflector.address(), 12, &[ping("probe", 50, 1_000)]), &a, &key);
+    let live =
+        run_alone(&to_reflector(reflector.address(), 12, &[ping("probe", 50, 1_000)]), &a, &key);
     assert_eq!(live.take_warnings(), Vec::<String>::new());
     assert_eq!(live.missing(), Vec::<String>::new());
     let trips = round_trips(&live);
@@ -143,7 +131,7 @@ fn what_a_reflector_does_not_tell_is_null_and_its_own_time_is_left_out() {
         thread::sleep(Duration::from_millis(40));
         (number % 4 != 3).then(|| twamp_light(request, 40_000_000))
     });
-    let live = run(&to_reflector(host.address, 16, &[ping("probe", 100, 1_000)]), &a, &key);
+    let live = run_alone(&to_reflector(host.address, 16, &[ping("probe", 100, 1_000)]), &a, &key);
     let (answered, lost): (Vec<_>, Vec<_>) =
         round_trips(&live).into_iter().partition(|trip| !trip.is_nan());
     assert_eq!((answered.len(), lost.len()), (8, 2));
@@ -166,7 +154,7 @@ fn a_host_that_does_not_answer_gets_thirty_requests() {
         let host = Host::start(|_, _| None);
         let mut ping = ping("probe", 50, 6_000);
         ping["train"] = json!(train);
-        let live = run(&to_reflector(host.address, 60, &[ping]), &a, &key);
+        let live = run_alone(&to_reflector(host.address, 60, &[ping]), &a, &key);
         assert_eq!(host.heard(), most);
         assert_eq!(rows(&live, "pings"), most);
         assert!(round_trips(&live).iter().all(|trip| trip.is_nan()));
@@ -181,7 +169,7 @@ fn a_reflector_that_falls_silent_is_left_alone() {
     let key = Identity::generate();
     let a = Agent::start(&key.public(), FOREIGN);
     let host = Host::start(|number, request| (number < 10).then(|| twamp_light(request, 0)));
-    let live = run(&to_reflector(host.address, 60, &[ping("probe", 50, 6_000)]), &a, &key);
+    let live = run_alone(&to_reflector(host.address, 60, &[ping("probe", 50, 6_000)]), &a, &key);
     // 10 replies, and then 30 requests, the last of which has 2 s for its reply.
     assert!((60..=85).contains(&host.heard()), "{}", host.heard());
     assert_eq!(rows(&live, "pings"), host.heard());
@@ -195,7 +183,7 @@ fn pings_end_with_their_session() {
     for dies in [false, true] {
         let host = Host::start(|_, request| Some(twamp_light(request, 0)));
         let mut live =
-            start(&to_reflector(host.address, 300, &[ping("probe", 20, 30_000)]), &a, &key)
+            start_alone(&to_reflector(host.address, 300, &[ping("probe", 20, 30_000)]), &a, &key)
                 .unwrap();
         let begun = Instant::now();
         while host.heard() < 20 && begun.elapsed() < 10 * SECOND {
@@ -220,7 +208,7 @@ fn requests_keep_within_the_probes_that_the_owner_allows() {
     let key = Identity::generate();
     let slow = Agent::start(&key.public(), &["--third-party", "--max-ping-rate", "10"]);
     let host = Host::start(|_, request| Some(twamp_light(request, 0)));
-    let live = run(&to_reflector(host.address, 32, &[ping("probe", 10, 3_000)]), &slow, &key);
+    let live = run_alone(&to_reflector(host.address, 32, &[ping("probe", 10, 3_000)]), &slow, &key);
     // Ten at once, and ten in a second.
     assert!((20..=42).contains(&host.heard()), "{}", host.heard());
     assert!(live.take_warnings().iter().any(|text| text.contains("are limited")));
@@ -232,7 +220,7 @@ fn the_owner_of_an_agent_decides_on_reflectors_of_others() {
     let a = Agent::start(&key.public(), &[]);
     let host = Host::start(|_, _| None);
     let job = to_reflector(host.address, 5, &[ping("probe", 50, 500)]);
-    let Err(LiveError::Refused { code, message, .. }) = start(&job, &a, &key) else {
+    let Err(LiveError::Refused { code, message, .. }) = start_alone(&job, &a, &key) else {
         panic!("it was not refused")
     };
     assert_eq!(code, ErrorCode::Limit);
@@ -256,7 +244,7 @@ fn pings_that_stamp_cannot_measure_are_refused() {
         let mut ping = ping("probe", 50, 500);
         ping[field] = value;
         let job = to_reflector(reflector.address(), 5, &[ping]);
-        let Err(LiveError::Refused { code, message, .. }) = start(&job, &a, &key) else {
+        let Err(LiveError::Refused { code, message, .. }) = start_alone(&job, &a, &key) else {
             panic!("{field} was not refused")
         };
         assert_eq!(code, ErrorCode::Job);

@@ -190,6 +190,21 @@ pub fn prepare(job: &Job, a: &Agent, b: &Agent, key: &Identity) -> Result<Live, 
     Live::new(job, &agents(&[("a", a), ("b", b)]), key)
 }
 
+/// Begins a job of which node a alone has an agent.
+pub fn start_alone(job: &Job, a: &Agent, key: &Identity) -> Result<Live, LiveError> {
+    let mut live = Live::new(job, &agents(&[("a", a)]), key)?;
+    live.start()?;
+    Ok(live)
+}
+
+/// Runs a job of which node a alone has an agent.
+pub fn run_alone(job: &Job, a: &Agent, key: &Identity) -> Live {
+    let live = start_alone(job, a, key).unwrap();
+    finish(&live, Duration::from_secs(20));
+    assert_eq!(live.failure(), None);
+    live
+}
+
 /// Waits until a run is over.
 pub fn finish(live: &Live, within: Duration) {
     let begun = Instant::now();
