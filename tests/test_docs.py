@@ -1,9 +1,10 @@
 """The examples of the documentation work.
 
 In each page the `perhop` commands of ``sh`` blocks run, in order and in one folder, beside the
-page's whole scenarios as NAME.yaml; ``python`` blocks are executed beside them; ``yaml`` blocks
-that begin a scenario are loaded. A block after ``<!-- not run: REASON -->`` is left alone. What
-this machine cannot do (exit code 3) ends a page's commands.
+page's whole scenarios as NAME.yaml and blocks after ``<!-- file: NAME -->`` as files of this name;
+``python`` blocks are executed beside them; ``yaml`` blocks that begin a scenario are loaded. A
+block after ``<!-- not run: REASON -->`` is left alone. What this machine cannot do (exit code 3)
+ends a page's commands.
 """
 
 import os
@@ -62,8 +63,13 @@ def commands(block: Block) -> list[str]:
     return [line for line in lines if block.language == "sh" and line.startswith("perhop ")]
 
 
-def save_scenarios(page: Path, folder: Path) -> None:
-    """Write the whole scenarios of a page into a folder."""
+def save_files(page: Path, folder: Path) -> None:
+    """Write the whole scenarios and the other files of a page into a folder."""
+    text = page.read_text("utf-8")
+    for file in re.finditer(
+        r"^<!-- file: ([\w.-]+) -->\n+```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+    ):
+        (folder / file[1]).write_text(file[2], "utf-8")
     for block in blocks(page):
         if block.begins_a_scenario:
             scenario = perhop.parse(block.text)
@@ -78,7 +84,7 @@ ALL = [block for page in PAGES for block in blocks(page)]
 @pytest.mark.parametrize("page", [p for p in PAGES if any(map(commands, blocks(p)))], ids=name)
 def test_commands_run(page: Path, lab_folder: Path) -> None:
     path = f"{PERHOP.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    save_scenarios(page, lab_folder)
+    save_files(page, lab_folder)
     words = {word for block in blocks(page) for line in commands(block) for word in line.split()}
     need(*sorted(words & PACKAGES.keys()))
     for block in blocks(page):
@@ -99,7 +105,7 @@ def test_commands_run(page: Path, lab_folder: Path) -> None:
 @pytest.mark.parametrize("block", [b for b in ALL if b.language == "python"], ids=name)
 def test_python_runs(block: Block, lab_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(lab_folder)
-    save_scenarios(block.page, lab_folder)
+    save_files(block.page, lab_folder)
     code = "\n" * block.line + block.text
     try:
         exec(compile(code, block.page, "exec"), {"__name__": "__main__"})

@@ -21,6 +21,7 @@ from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
 from perhop.cli.doctor import doctor
+from perhop.cli.import_ import import_
 from perhop.cli.lab import lab
 from perhop.cli.path import path
 from perhop.cli.plugins import PLUGINS
@@ -66,6 +67,7 @@ for command in (
     crosscheck,
     reproduce,
     sweep,
+    import_,
     lab,
     path,
     list_,

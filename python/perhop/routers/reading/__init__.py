@@ -25,6 +25,7 @@ from perhop.routers.reading.matching import (
     Rules,
     TooManyRulesError,
 )
+from perhop.routers.reading.selection import described, select
 
 __all__ = [
     "MAX_RULES",
@@ -42,6 +43,8 @@ __all__ = [
     "Source",
     "TooManyRulesError",
     "Treatment",
+    "described",
     "scenario_name",
+    "select",
     "source",
 ]

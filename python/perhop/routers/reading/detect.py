@@ -1,0 +1,197 @@
+"""The family of a configuration, and reading by that family's reader."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perhop.errors import UsageError
+from perhop.files import read_file
+from perhop.hints import did_you_mean
+from perhop.routers.reading.configuration import MAX_SIZE, Source, source
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Configuration
+
+FAMILIES: Final = {
+    "ios": "Cisco IOS and IOS-XE",
+    "junos": "Junos, in braces or as set commands",
+    "altq": "altq.conf, and pf.conf with altq or queues",
+    "linux": "commands and JSON of tc and nft",
+    "vyos": "VyOS, in braces or as set commands",
+}
+"""The families, each a package beside this module, and their configurations."""
+
+ALIASES: Final = {"ios-xe": "ios", "iosxe": "ios", "pf": "altq", "tc": "linux", "nft": "linux"}
+"""Other names of families."""
+
+_LEAD: Final = 2
+"""How many times the second family's evidence the first family's must be."""
+
+
+class _Signs(NamedTuple):
+    """Beginnings of lines by which a family is recognised, as regular expressions.
+
+    Attributes:
+        qos: Statements about quality of service that no other family has.
+        general: Other statements of the family.
+    """
+
+    qos: str
+    general: str
+
+
+_SIGNS: Final = {
+    "ios": _Signs(
+        r"class-map (?:match-|type )?[\w-]+|policy-map [\w-]+|service-policy (?:in|out)put "
+        r"|match (?:ip )?(?:dscp|precedence) |match (?:access-group|protocol|not|qos-group) "
+        r"|priority (?:level|percent|\d+$)|bandwidth (?:percent|remaining) |random-detect"
+        r"|queue-limit \d|police (?:cir |rate )?(?:percent )?\d+|shape (?:average|peak) "
+        r"|set (?:ip )?(?:dscp|precedence) |(?:ip )?access-list (?:extended |standard )?[\w-]+",
+        r"interface (?:\w*Ethernet|Serial|Tunnel|Loopback|Vlan|Port-channel|POS|ATM|Multilink"
+        r"|Dialer|Cellular|FastE|Gi|Te|Fa)[\w/.: -]*$|hostname \S+$|version \d+\.\d+\s*$"
+        r"|ip address (?:\d+\.){3}\d+ (?:\d+\.){3}\d+|no (?:ip|service|shutdown|aaa)\b"
+        r"|router (?:bgp|ospf|eigrp|rip)\b|line (?:vty|con|aux) |service timestamps |!\s*$"
+        r"|ip (?:route|cef|classless|http)\b|spanning-tree |Current configuration",
+    ),
+    "junos": _Signs(
+        r"class-of-service \{|(?:schedulers|scheduler-maps|forwarding-classes|drop-profiles"
+        r"|rewrite-rules|traffic-control-profiles|code-point-aliases) \{|if-exceeding \{"
+        r"|forwarding-class \S+ (?:\{|scheduler )|loss-priority \S+( code-points)?"
+        r"|(?:transmit-rate|buffer-size) .*;|bandwidth-limit .*;|burst-size-limit .*;"
+        r"|then \{|then (?:policer|discard|accept|forwarding-class)\b|from \{"
+        r"|(?:set|deactivate|activate) (?:logical-systems \S+ )?(?:class-of-service|firewall) ",
+        r"host-name \S+;|version \S+;|unit \d+ \{|family (?:inet6?|iso|mpls|ccc|any)\b.*\{"
+        r"|(?:system|protocols|routing-options|chassis|policy-options|groups|snmp) \{"
+        r"|## Last |[gx]e-\d+/\d+/\d+ \{|set (?:routing-options|chassis|groups|version"
+        r"|policy-options) |set interfaces (?:ge|xe|et|fe|so|t1|t3|e1|ae|lo0|irb|st0|fxp|em)\b",
+    ),
+    "altq": _Signs(
+        r"interface \S+ (?:bandwidth|tbrsize|cbq|priq|hfsc|wfq|rio|red|blue)\b"
+        r"|class (?:cbq|priq|hfsc) \S+ |filter \S+ \S+ |altq on |conditioner \S+ "
+        r"|queue (?:\w+|<[^>]+>) (?:on |bandwidth |priority |parent |qlimit |cbq|priq|hfsc|flows )"
+        r"|(?:match|pass|block) .*(?:\bqueue\b|set queue|set prio)",
+        r"(?:pass|block|match) (?:in|out|on|all|quick|log|return|drop|proto|from|inet6?)\b"
+        r"|set (?:skip|block-policy|optimization|limit|loginterface|timeout) |scrub (?:in|on|all)"
+        r"|(?:nat|rdr|antispoof|anchor|table <)[ \w]*|\w+ ?= ?[\"{]",
+    ),
+    "linux": _Signs(
+        r"(?:sudo |\S*/)*(?:\$\{?TC\}?|tc) (?:-\S+ )*(?:qdisc|class|filter|actions?) "
+        r"|(?:qdisc|class|filter) (?:add|replace|change|del) |add (?:table|chain|rule) "
+        r"|(?:sudo |\S*/)*nft (?:-\S+ )*(?:add|create|insert|-f|flush|'|\")"
+        r"|table (?:ip6?|inet|netdev|bridge|arp) \S+ ?\{|type (?:filter|nat|route) hook "
+        r"|[\[{,\s]*\"(?:nftables|kind|qdisc|parent)\" ?:",
+        r"#! ?/.*sh\b|(?:sudo |\S*/)*(?:ip6?tables|ip) (?:-\S+ )*(?:link|addr|route|rule|-A)\b"
+        r"|modprobe |ethtool |flush ruleset|chain \S+ \{|(?:meta|ct|ip6?|tcp|udp) .*(?:accept|drop)"
+        r"|ifconfig ",
+    ),
+    "vyos": _Signs(
+        r"(?:set |delete )?(?:qos (?:policy|interface|traffic-match-group)|traffic-policy)\b"
+        r"|qos \{|(?:shaper|limiter|fair-queue|rate-control|priority-queue|random-detect"
+        r"|drop-tail|round-robin|network-emulator|fq-codel|cake|shaper-hfsc) [\w-]+ \{"
+        r"|class \d+ \{$|queue-type \S+$",
+        r"(?:ethernet|bonding|wireguard|tunnel|dummy|loopback|openvpn|pppoe) \w+ \{$"
+        r"|set interfaces (?:ethernet|bonding|wireguard|tunnel|dummy|loopback|openvpn|pppoe) "
+        r"|/\* === vyatta-config|// vyos-config-version|// Release version|config-management \{"
+        r"|set (?:service|system (?:config-management|console|conntrack|option)|nat|vpn) "
+        r"|hw-id |host-name \S+$",
+    ),
+}
+"""Signs of each family."""
+
+_PATTERNS: Final = {
+    family: re.compile(rf"^[ \t]*(?:({signs.qos})|(?:{signs.general}))", re.M)
+    for family, signs in _SIGNS.items()
+}
+
+_QOS_WEIGHT: Final = 5
+"""The weight of a statement about quality of service, in general ones."""
+
+
+def read(
+    files: Sequence[str | os.PathLike[str] | Source],
+    family: str | None = None,
+    *,
+    option: str = "--family",
+) -> Configuration:
+    """Return what a configuration says about quality of service.
+
+    Args:
+        files: The configuration's files, or their texts; several for families whose
+            configurations are several files, such as commands of tc and of nft.
+        family: A key of `FAMILIES` or of `ALIASES`; by default the family is detected.
+        option: The setting for `family` in messages.
+
+    Raises:
+        UsageError: A file cannot be read or is no text, or the family is unknown.
+    """
+    if not files:
+        raise UsageError("expected a file with the configuration of a router")
+    texts = [each if isinstance(each, Source) else _source(os.fspath(each)) for each in files]
+    found = detect(texts, option=option) if family is None else _known(family, option)
+    try:
+        module = import_module(f"perhop.routers.reading.{found}")
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"{texts[0].file}: configurations of {FAMILIES[found]} cannot be read yet"
+        ) from None
+    configuration: Configuration = module.read(texts)
+    return configuration
+
+
+def detect(texts: Sequence[Source], *, option: str = "--family") -> str:
+    """Return the family of a configuration: the one whose statements it has.
+
+    Raises:
+        UsageError: No family, or more than one, has statements like these.
+    """
+    ranked = sorted(_evidence(texts).items(), key=lambda item: -item[1])
+    (first, most), (second, less) = ranked[:2]
+    if most and most >= _LEAD * less:
+        return first
+    said = (
+        f"could be of the family {first} or {second}"
+        if most
+        else "has no statement by which its family can be recognised"
+    )
+    raise UsageError(f"{texts[0].file}: {said}; give {option}: {_families()}")
+
+
+def _evidence(texts: Sequence[Source]) -> dict[str, int]:
+    """Return the weight of the statements of each family."""
+    return {
+        family: sum(
+            _QOS_WEIGHT if match[1] is not None else 1
+            for text in texts
+            for match in pattern.finditer(text.text)
+        )
+        for family, pattern in _PATTERNS.items()
+    }
+
+
+def _source(path: str) -> Source:
+    try:
+        return source(read_file(path, MAX_SIZE), path)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _known(family: str, option: str) -> str:
+    found = ALIASES.get(family, family)
+    if found not in FAMILIES:
+        hint = did_you_mean(family, [*FAMILIES, *ALIASES])
+        raise UsageError(
+            f"{option}: {quote(family)} is not a family of configurations; "
+            f"expected {_families()}{f'; {hint}' if hint else ''}"
+        )
+    return found
+
+
+def _families() -> str:
+    *others, last = (f"{name} ({what})" for name, what in FAMILIES.items())
+    return f"{', '.join(others)}, or {last}"
