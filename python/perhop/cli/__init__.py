@@ -21,6 +21,7 @@ from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
 from perhop.cli.doctor import doctor
+from perhop.cli.export import export, tc
 from perhop.cli.import_ import import_
 from perhop.cli.lab import lab
 from perhop.cli.path import path
@@ -30,7 +31,6 @@ from perhop.cli.reproduce import reproduce
 from perhop.cli.run import run
 from perhop.cli.schema import schema
 from perhop.cli.sweep import sweep
-from perhop.cli.tc import tc
 from perhop.errors import PerhopError, ScenarioError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ for command in (
     reproduce,
     sweep,
     import_,
+    export,
     lab,
     path,
     list_,

@@ -17,6 +17,8 @@ from perhop.scenario.reading import loader
 from perhop.units import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perhop.scenario import Overrides, Scenario
 
 
@@ -58,6 +60,21 @@ def load(
         message = f"{quote(source)} is neither a file nor in the gallery ({', '.join(names())})"
         raise ScenarioError([Problem("", 0, 0, "", message, did_you_mean(source, names()))])
     return loader.load(source, overrides=overrides, agents=agents)
+
+
+def locate(
+    source: str | os.PathLike[str], paths: Iterable[str], *, overrides: Overrides = ()
+) -> dict[str, str]:
+    """The place of each value of a scenario that `load` read; see `loader.locate`.
+
+    Args:
+        source: A path or name, as for `load`.
+        paths: Dotted paths of values.
+        overrides: The changes with which the scenario was read.
+    """
+    if isinstance(source, str) and source in names():
+        return loader.locate(text(source), f"{source}.yaml", paths, overrides=overrides)
+    return loader.locate(loader.read(source), os.fspath(source), paths, overrides=overrides)
 
 
 _BARE_NAME = re.compile(r"[A-Za-z0-9_-]+")

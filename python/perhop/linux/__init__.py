@@ -22,7 +22,7 @@ Only `commands` and `probe` run anything; the rest are functions.
 
 from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import Interface, Mapping, Step, device_names, mapping
-from perhop.linux.script import script
+from perhop.linux.script import one_line, script
 from perhop.linux.tree import Htb, HtbClass
 from perhop.scenario.resolve import next_hops
 
@@ -36,6 +36,7 @@ __all__ = [
     "device_names",
     "mapping",
     "next_hops",
+    "one_line",
     "refuse",
     "script",
 ]

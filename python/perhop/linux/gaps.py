@@ -1,4 +1,4 @@
-"""The parts of a scenario that Linux cannot express."""
+"""The parts of a scenario that its target, such as Linux or a router, cannot express."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ __all__ = ["Gap", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A part of a scenario that has no counterpart in Linux.
+    """A part of a scenario that has no counterpart in its target.
 
     Attributes:
         path: Its place in the scenario, such as ``policies.wan.classes.voice.police``.
-        reason: Feature that Linux lacks, and the effect.
+        reason: Feature that the target lacks, and the effect.
+        place: Its place in a file, such as ``wan.yaml:12:7``; "" if it is not known.
     """
 
     path: str
     reason: str
+    place: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        said = f"{self.path}: {self.reason}"
+        return f"{self.place}: {said}" if self.place else said
 
 
 def refuse(gaps: Iterable[Gap], name: str, who: str = "Linux cannot express") -> None:

@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perhop.linux.routes import per_packet_groups
 from perhop.units import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from perhop.linux.mapping import Interface, Mapping
     from perhop.scenario import Scenario
 
-__all__ = ["script"]
+__all__ = ["one_line", "script"]
+
+MOST_COMMENT: Final = 500
+"""The greatest length of a text of a scenario in a comment."""
 
 
-def script(scenario: Scenario, found: Mapping) -> str:
+def one_line(text: str) -> str:
+    """Return text for a comment of any language: a short line of printable ASCII without ``*/``."""
+    plain = ascii(" ".join(text.split()))[1:-1].replace("*/", "* /")
+    return plain if len(plain) <= MOST_COMMENT else f"{plain[: MOST_COMMENT - 3]}..."
+
+
+def script(scenario: Scenario, found: Mapping, *, links: Collection[str] = ()) -> str:
     """Shell commands for each node, with what they stand for as comments.
 
     Hosts without a policy or mark have comments only. Routes come only where a node has several
     ways. Interfaces hand over packets one by one: HTB charges layer 2 once for segments that the
     kernel carries as one packet, and a policer lets all pass or drops all.
+
+    Args:
+        scenario: The scenario.
+        found: Its commands.
+        links: The directed links whose interfaces to write; all by default.
     """
     lines = [
-        f"# {scenario.title or scenario.name}",
+        f"# {one_line(scenario.title or scenario.name)}",
         "# Each part is for one machine. Interfaces are called as below; give yours by --device.",
     ]
     interfaces: dict[str, list[Interface]] = {node: [] for node in scenario.nodes}
     for each in found.interfaces.values():
-        interfaces[each.node].append(each)
+        if not links or each.direction in links:
+            interfaces[each.node].append(each)
     for name, node in scenario.nodes.items():
         own = interfaces[name]
+        if not own and links:
+            continue
         policies = [each for each in own if scenario.directions[each.direction][0].egress.get(name)]
         if node.kind == "host" and not (policies or found.nft[name]):
             lines += [

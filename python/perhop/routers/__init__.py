@@ -2,5 +2,6 @@
 
 ================  ============================================================================
 `reading`         text of a configuration as policies of scenarios, with the fate of every line
+`writing`         policies of scenarios as the text of a configuration
 ================  ============================================================================
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -13,6 +13,9 @@ from perhop.files import read_file, too_large
 from perhop.scenario.reading.document import Document, line_and_column, read_yaml
 from perhop.scenario.reading.overrides import Overrides, override
 from perhop.scenario.rules.scenario import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_FILE = 2**20
 """The largest scenario file, in bytes."""
@@ -35,7 +38,7 @@ def load(
     Raises:
         ScenarioError: If the file cannot be read, or is not a scenario after the changes.
     """
-    return parse(_read(os.fspath(source)), os.fspath(source), overrides=overrides, agents=agents)
+    return parse(read(source), os.fspath(source), overrides=overrides, agents=agents)
 
 
 def parse(
@@ -56,11 +59,7 @@ def parse(
     Raises:
         ScenarioError: If `text` is not a scenario after the changes.
     """
-    document = read_yaml(_decode(text, filename), filename)
-    if agents is not None and isinstance(document.data, dict):
-        path = os.fspath(agents)
-        document.include("agents", read_yaml(_decode(_read(path), path), path))
-    override(document, overrides, Scenario)
+    document = _document(text, filename, overrides, agents)
     found = list(document.problems)
     told = {(problem.file, problem.line, problem.column) for problem in found if problem.line}
     try:
@@ -74,6 +73,27 @@ def parse(
     if found:
         raise ScenarioError(found)
     return scenario
+
+
+def locate(
+    text: str | bytes, filename: str, paths: Iterable[str], *, overrides: Overrides = ()
+) -> dict[str, str]:
+    """Return the place of each value in a valid scenario, such as ``wan.yaml:12:7``.
+
+    Args:
+        text: YAML, as for `parse`.
+        filename: The name of the file.
+        paths: Dotted paths of values; one that the file does not have is where the nearest value
+            above it is.
+        overrides: The changes with which the scenario was read; values that they set are there.
+    """
+    document = _document(text, filename, overrides)
+    found = {}
+    for path in paths:
+        loc = tuple(int(key) if key.isdigit() else key for key in path.split("."))
+        file, line, column = document.place(loc, at_key=True)
+        found[path] = f"{file}:{line}:{column}" if line else file
+    return found
 
 
 def dump(scenario: Scenario) -> str:
@@ -99,7 +119,28 @@ def to_mapping(scenario: Scenario) -> dict[str, Any]:
     return scenario.model_dump(mode="json", exclude_defaults=True)
 
 
-def _read(path: str) -> bytes:
+def _document(
+    text: str | bytes,
+    filename: str,
+    overrides: Overrides,
+    agents: str | os.PathLike[str] | None = None,
+) -> Document:
+    """Return the data of a scenario file after the changes, with positions."""
+    document = read_yaml(_decode(text, filename), filename)
+    if agents is not None and isinstance(document.data, dict):
+        path = os.fspath(agents)
+        document.include("agents", read_yaml(_decode(read(path), path), path))
+    override(document, overrides, Scenario)
+    return document
+
+
+def read(source: str | os.PathLike[str]) -> bytes:
+    """Return the content of a scenario file.
+
+    Raises:
+        ScenarioError: If it cannot be read, or is too large.
+    """
+    path = os.fspath(source)
     try:
         return read_file(path, MAX_FILE)
     except ValueError as error:

@@ -1,0 +1,111 @@
+"""Class maps and access lists of Cisco IOS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Network
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+from perhop.scenario import format_dscp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.matching import Conditions, Network, Ports, Rules
+    from perhop.routers.writing.draft import Definitions
+
+__all__ = ["class_map", "dscp_name"]
+
+MOST_VALUES: Final = 8
+"""The most values of `match dscp` (IOS Quality of Service command reference)."""
+
+
+def dscp_name(dscp: int) -> str:
+    """Return a code point in the words of IOS, which has no names for 1 and 44."""
+    name = "default" if dscp == 0 else str(format_dscp(dscp))
+    return str(dscp) if name in ("le", "voice-admit") else name
+
+
+def class_map(name: str, rules: Rules, lists: Definitions) -> list[str]:
+    """Return a class map: `match-any` or `match-all`, then its lines.
+
+    Args:
+        name: The name of the class, for access lists.
+        rules: The packets.
+        lists: Where access lists are added.
+    """
+    conditions = [each for _, each in rules.rules]
+    plain = all(permit for permit, _ in rules.rules)
+    marks = [sorted(each.dscp) for each in conditions if each.dscp is not None]
+    others = [replace(each, dscp=None) for each in conditions]
+    if plain and len(marks) == len(conditions) and all(each.is_any for each in others):
+        return ["match-any", *(line for points in marks for line in _match_dscp(points))]
+    versions = {network.version for each in conditions for network in _networks(each)}
+    entries = rules.rules
+    head = ["match-any"]
+    single = plain and len(conditions) == len(marks) == 1
+    if single and len(marks[0]) <= MOST_VALUES and 6 not in versions:
+        head = ["match-all", *_match_dscp(marks[0])]
+        entries = ((True, others[0]),)
+    named = []
+    for version in sorted(versions | {4}):
+        lines = [line for rule in entries for line in _entries(*rule, version)]
+        if lines:
+            kind = "ip access-list extended" if version == 4 else "ipv6 access-list"
+            wanted = name if version == 4 else f"{name}-v6"
+            named.append(lists.define(wanted, [kind, *lines]))
+    return [*head, *(f"match access-group name {each}" for each in named)]
+
+
+def _match_dscp(points: Sequence[int]) -> list[str]:
+    return [
+        "match dscp " + " ".join(map(dscp_name, points[start : start + MOST_VALUES]))
+        for start in range(0, len(points), MOST_VALUES)
+    ]
+
+
+def _networks(conditions: Conditions) -> tuple[Network, ...]:
+    return (*(conditions.source or ()), *(conditions.destination or ()))
+
+
+def _entries(permit: bool, conditions: Conditions, version: int) -> Iterator[str]:
+    """Yield the entries of an access list that together are one rule."""
+    protocols = ["ip" if version == 4 else "ipv6"]
+    if conditions.protocols is not None:
+        protocols = sorted(conditions.protocols)
+    points = [""]
+    if conditions.dscp is not None:
+        points = [f" dscp {dscp_name(dscp)}" for dscp in sorted(conditions.dscp)]
+    for protocol, source, port, destination, to, dscp in product(
+        protocols,
+        _addresses(conditions.source, version),
+        _ports(conditions.source_ports),
+        _addresses(conditions.destination, version),
+        _ports(conditions.destination_ports),
+        points,
+    ):
+        verb = "permit" if permit else "deny"
+        yield f"{verb} {protocol} {source}{port} {destination}{to}{dscp}"
+
+
+def _addresses(networks: Sequence[Network] | None, version: int) -> list[str]:
+    if networks is None:
+        return ["any"]
+    return [_address(each) for each in networks if each.version == version]
+
+
+def _address(network: Network) -> str:
+    if network.prefixlen == 0:
+        return "any"
+    if network.prefixlen == network.max_prefixlen:
+        return f"host {network.network_address}"
+    if isinstance(network, IPv4Network):
+        return f"{network.network_address} {network.hostmask}"
+    return str(network)
+
+
+def _ports(ports: Ports | None) -> list[str]:
+    if ports is None:
+        return [""]
+    return [f" eq {low}" if low == high else f" range {low} {high}" for low, high in ports]

@@ -1,0 +1,84 @@
+"""The packets of a scenario's classes, as lists of conditions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perhop.routers.reading.matching import (
+    MAX_PAIRS,
+    MAX_RULES,
+    Conditions,
+    Rules,
+    TooManyRulesError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.scenario import Scenario
+
+__all__ = ["decisions", "rules_of"]
+
+
+def rules_of(scenario: Scenario, match: Any) -> Rules:
+    """Return the packets that a `match` of a scenario matches, as rules in its order.
+
+    Args:
+        scenario: The scenario, for the addresses of nodes.
+        match: The match of a class, or of a rule of marking.
+    """
+    return Rules(tuple((True, each) for each in _conditions(scenario, match)))
+
+
+def _conditions(scenario: Scenario, match: Any) -> list[Conditions]:
+    """Return conditions, of which a packet must meet one: two sets if `port` is of either end."""
+    common = Conditions(
+        dscp=None if match.dscp is None else frozenset(match.dscp),
+        protocols=None if match.protocol is None else frozenset(match.protocol),
+        source=None if match.source is None else scenario.prefixes(match.source),
+        destination=None if match.destination is None else scenario.prefixes(match.destination),
+        source_ports=match.source_port,
+        destination_ports=match.destination_port,
+    )
+    if match.port is None:
+        return [common]
+    return [
+        common & Conditions(source_ports=match.port),
+        common & Conditions(destination_ports=match.port),
+    ]
+
+
+def decisions(sets: Sequence[Rules]) -> list[tuple[int, Conditions]]:
+    """Return conditions, each with the number of the set that a packet belongs to.
+
+    The first conditions that a packet meets decide, and no conditions except packets. Where a set
+    excepts some, the later sets follow for these packets alone.
+
+    Args:
+        sets: Sets of packets; a packet belongs to the first that has it.
+
+    Raises:
+        TooManyRulesError: If there are more than `MAX_RULES`.
+    """
+    found: list[tuple[int, Conditions]] = []
+    steps = 0
+
+    def add(first: int, within: Conditions) -> None:
+        nonlocal steps
+        for number in range(first, len(sets)):
+            for permit, each in sets[number].rules:
+                steps += 1
+                if len(found) > MAX_RULES or steps > MAX_PAIRS:
+                    raise TooManyRulesError(f"needs more than {MAX_RULES:,} rules")
+                both = within & each
+                if both.is_never:
+                    continue
+                if permit:
+                    found.append((number, both))
+                else:
+                    add(number + 1, both)
+                if both == within:
+                    return
+
+    add(0, Conditions())
+    return found

@@ -1,0 +1,123 @@
+"""A scenario as the configuration of a family of routers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from perhop.errors import UsageError
+from perhop.hints import did_you_mean
+from perhop.linux import one_line
+from perhop.routers.reading.matching import TooManyRulesError
+from perhop.routers.writing import ios, tc
+from perhop.routers.writing.draft import Draft
+from perhop.routers.writing.plan import ends
+from perhop.units import format_duration, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from perhop.linux import Gap
+    from perhop.routers.writing.plan import End
+    from perhop.scenario import Scenario
+
+__all__ = ["FAMILIES", "Family", "write"]
+
+Family = Literal["ios", "tc"]
+"""The families and syntaxes that can be written."""
+
+FAMILIES: Final[dict[Family, str]] = {"ios": "IOS", "tc": "Linux"}
+"""The name of each family in messages."""
+
+_INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,63}")
+
+
+class _Writer(Protocol):
+    """The module of a family."""
+
+    COMMENT: str
+
+    def interface(self, number: int) -> str:
+        """Return the default name of a router's interface."""
+
+    def write(self, ends: Sequence[End], draft: Draft) -> list[str]:
+        """Return the configuration of a router."""
+
+
+_WRITERS: Final[dict[str, _Writer]] = {"ios": ios}
+
+
+def write(
+    scenario: Scenario,
+    family: Family,
+    *,
+    links: Collection[str] = (),
+    interfaces: Mapping[str, str] | None = None,
+    approximate: bool = False,
+    police: Literal["tc", "nft"] = "tc",
+) -> tuple[str, tuple[Gap, ...]]:
+    """Return the configuration of a scenario's routers, and what the family cannot express.
+
+    The text is complete only if there are no gaps. It describes the network at the start of the
+    scenario; a comment names each later change.
+
+    Args:
+        scenario: The scenario.
+        family: The family and syntax.
+        links: The directed links to cover; by default all that have a policy, a shaper, a queue or
+            marking. For `tc`, every link.
+        interfaces: The name of the interface of each directed link.
+        approximate: True to write approximations, each with a comment; otherwise they are gaps.
+        police: For `tc`, the kind of policers; see `perhop.linux.mapping`.
+
+    Raises:
+        UsageError: If there is no such link, or the name of an interface is malformed.
+    """
+    named = dict(interfaces or {})
+    for link in [*links, *named]:
+        if link not in scenario.directions:
+            hint = did_you_mean(link, scenario.directions) or "expected one such as r1>r2"
+            raise UsageError(f"{quote(link)}: there is no such link in {scenario.name}; {hint}")
+    for link, name in named.items():
+        if not _INTERFACE.fullmatch(name):
+            raise UsageError(
+                f"{link}={quote(name)}: is not the name of an interface; expected eth1"
+            )
+    if family == "tc":
+        return tc.write(scenario, links, named, police)
+    writer, draft = _WRITERS[family], Draft(approximate)
+    lines = [scenario.title or scenario.name, *_changes(scenario, links)]
+    head = [f"{writer.COMMENT} {one_line(line)}" for line in lines]
+    found = [
+        replace(end, interface=end.interface or writer.interface(end.number))
+        for end in ends(scenario, links, named)
+    ]
+    text = list(head)
+    if not found:
+        reason = f"{scenario.name} has no policy, shaper, queue or marking for a router"
+        text.append(f"{writer.COMMENT} {reason}")
+    for node in dict.fromkeys(end.node for end in found):
+        own = [end for end in found if end.node == node]
+        draft.notes.clear()
+        try:
+            body = writer.write(own, draft)
+        except TooManyRulesError as error:
+            draft.gap(f"nodes.{node}", f"a match {error}")
+            continue
+        text += [writer.COMMENT, f"{writer.COMMENT} {'=' * 8} {node} {'=' * 8}"]
+        text += [f"{writer.COMMENT} {end.interface}: {end.direction}" for end in own]
+        text += [f"{writer.COMMENT} {one_line(note)}" for note in draft.notes]
+        text += body
+    return "\n".join(text) + "\n", tuple(dict.fromkeys(draft.gaps))
+
+
+def _changes(scenario: Scenario, links: Collection[str]) -> list[str]:
+    """Return a line for each change of a configuration during the run."""
+    return [
+        f"not included: changes.{number}, at {format_duration(change.at)} "
+        f"({'policer' if change.police else 'policy'} at {change.on})"
+        for number, change in enumerate(scenario.changes)
+        if (change.policy is not None or change.police is not None)
+        and (not links or change.on in links)
+    ]

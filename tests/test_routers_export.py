@@ -1,0 +1,438 @@
+"""Scenarios written as configurations of routers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perhop import Scenario, UsageError, gallery, parse
+from perhop.routers.writing import FAMILIES, write
+from perhop.routers.writing.draft import Names
+
+Perhop = Callable[..., tuple[int, str, str]]
+
+NETWORK = """
+perhop: 1
+name: written
+title: {title}
+nodes: {{a: host, r: {router}, s: router, b: host}}
+links:
+  - {{ends: [a, r], rate: 1 Gbps}}
+  - {{ends: [r, s], rate: 10 Mbps, egress: {{r: p}}{link}}}
+  - {{ends: [s, b], rate: 1 Gbps}}
+policies:
+  p: {{{policy}}}
+  {more}
+duration: 1 s
+{rest}
+"""
+
+
+def network(
+    policy: str,
+    *,
+    link: str = "",
+    title: str = "A title",
+    router: str = "router",
+    more: str = "",
+    rest: str = "",
+) -> str:
+    """Return a scenario whose router r sends into r>s by a policy."""
+    return NETWORK.format(
+        title=title, router=router, link=link, policy=policy, more=more, rest=rest
+    )
+
+
+def classes(*lines: str, scheduler: str = "") -> str:
+    """Return a policy with classes, none of which has traffic."""
+    found = []
+    for line in lines:
+        name, settings = line.split(": ", 1)
+        found.append(f"{name}: {{{settings}, unused: true}}")
+    head = f"scheduler: {scheduler}, " if scheduler else ""
+    return f"{head}classes: {{{', '.join(found)}}}"
+
+
+def scenario(*lines: str, scheduler: str = "", **settings: str) -> Scenario:
+    """Return a scenario with these classes at r>s."""
+    return parse(network(classes(*lines, scheduler=scheduler), **settings))
+
+
+def written(found: Scenario, family: str, *, approximate: bool = False) -> list[str]:
+    """Return the lines of a configuration that are no comments."""
+    text, gaps = write(found, family, links=["r>s"], approximate=approximate)  # type: ignore[arg-type]
+    assert gaps == ()
+    return [line for line in text.splitlines() if not line.startswith(("!", "#", "/*"))]
+
+
+def refused(found: Scenario, family: str) -> dict[str, str]:
+    """Return the gaps of a configuration, by their places."""
+    _, gaps = write(found, family, links=["r>s"])  # type: ignore[arg-type]
+    return {gap.path: gap.reason for gap in gaps}
+
+
+# All families
+
+REFUSED = {
+    "ios": {
+        "altq-cbq": {"policies.edge.scheduler"},
+        "altq-cbq-traces": {"policies.edge.scheduler"},
+        "bulk-throughput": {"links.6.shape.daresbury"},
+    },
+    "tc": {
+        "altq-cbq": {"policies.edge.scheduler"},
+        "altq-cbq-traces": {"policies.edge.scheduler"},
+        "qbss-transatlantic": {
+            "policies.qos-policy.classes.qbss.queue.wred",
+            "policies.qos-policy.classes.class-default.queue.wred",
+        },
+    },
+}
+"""The places that a family cannot express, of the scenarios of the gallery that it refuses."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_gallery_is_written_or_refused_with_its_places(family: str) -> None:
+    found = {}
+    for name in gallery.names():
+        text, gaps = write(gallery.load(name), family)  # type: ignore[arg-type]
+        if gaps:
+            found[name] = {gap.path for gap in gaps}
+        assert text.isascii()
+    assert found == REFUSED[family]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_title_stays_in_its_comment(family: str) -> None:
+    title = '"a\\n!\\r\\nno service-policy */ \\u2028 set x\\u0085 \\t b"'
+    text, gaps = write(scenario("all: match: any", title=title), family)  # type: ignore[arg-type]
+    assert gaps == () or family not in ("ios", "tc")
+    first = text.splitlines()[0]
+    assert "no service-policy" in first
+    assert "no service-policy" not in text.partition("\n")[2]
+    assert "*/" not in first.removesuffix("*/")
+
+
+def test_links_and_interfaces_are_checked() -> None:
+    found = scenario("all: match: any")
+    with pytest.raises(UsageError, match="`r>t`: there is no such link in written; did you mean"):
+        write(found, "ios", links=["r>t"])
+    for wrong in ("", "eth0\nset", "eth 0", "-x", "eth0;x", "a" * 65):
+        with pytest.raises(UsageError, match="is not the name of an interface; expected eth1"):
+            write(found, "ios", interfaces={"r>s": wrong})
+
+
+def test_names_are_unique_without_regard_to_case() -> None:
+    names = Names.besides(["Fixed"], 8)
+    found = [names.unique(each) for each in ("Fixed", "FIXED", "a" * 9, "a" * 10, "A" * 8, "b")]
+    assert found == ["Fixed_2", "FIXED_3", "a" * 8, "aaaaaa_2", "AAAAAA_3", "b"]
+
+
+def test_only_the_given_links_are_written() -> None:
+    found = scenario(
+        "all: match: any", link=", remark: {s: clear}", router="{kind: router, remark: clear}"
+    )
+    both, _ = write(found, "ios")
+    assert both.count("interface ") == 3
+    assert both.count("service-policy") == 4
+    one, _ = write(found, "ios", links=["r>s"], interfaces={"r>s": "Gi0/9"})
+    assert one.count("interface Gi0/9\n") == one.count("interface ") == 1
+    assert "service-policy input r-input" in one
+    linux, _ = write(found, "tc", links=["r>s"], interfaces={"r>s": "eth9"})
+    assert "dev eth9" in linux
+    assert {word for word in linux.split() if word.startswith(("r-", "s-"))} == set()
+    assert linux.count("iifname") == linux.count("oifname") == 1
+
+
+def test_changes_are_named() -> None:
+    rest = (
+        "changes: [{at: 100 ms, on: r>s, class: x, police: {burst: 9 kB}}, "
+        "{at: 200 ms, on: r>s, policy: none}, {at: 300 ms, on: r>s, rate: 1 Mbps}]"
+    )
+    found = scenario(
+        "x: match: {dscp: ef}, police: {rate: 1 Mbps, burst: 8 kB}", "y: match: any", rest=rest
+    )
+    text, _ = write(found, "ios")
+    assert "! not included: changes.0, at 100 ms (policer at r>s)\n" in text
+    assert "! not included: changes.1, at 200 ms (policy at r>s)\n" in text
+    assert "changes.2" not in text
+
+
+# Cisco IOS
+
+
+def test_ios_classes() -> None:
+    found = scenario(
+        "voice: match: {dscp: [ef, voice-admit]}, priority: strict, "
+        "police: {rate: 10%, burst: 8 kB}, queue: {limit: 10 packets}",
+        "web: match: {protocol: tcp, port: [80, 8000-8080]}, bandwidth: 30%, queue: {limit: 20 ms}",
+        "rest: match: any, queue: {limit: 100 kB}",
+    )
+    assert written(found, "ios") == [
+        "ip access-list extended web",
+        " permit tcp any eq 80 any",
+        " permit tcp any range 8000 8080 any",
+        " permit tcp any any eq 80",
+        " permit tcp any any range 8000 8080",
+        "class-map match-any voice",
+        " match dscp 44 ef",
+        "class-map match-any web",
+        " match access-group name web",
+        "policy-map p",
+        " class voice",
+        "  priority",
+        "  police cir 1000000 bc 8000 conform-action transmit exceed-action drop",
+        "  queue-limit 10",
+        " class web",
+        "  bandwidth percent 30",
+        "  queue-limit 20 ms",
+        " class class-default",
+        "  queue-limit 100000 bytes",
+        "interface GigabitEthernet0/1",
+        " bandwidth 10000",
+        " service-policy output p",
+    ]
+
+
+def test_ios_has_one_unit_of_bandwidth_in_a_policy() -> None:
+    found = scenario(
+        "a: match: {dscp: 1}, bandwidth: 30%",
+        "b: match: {dscp: 2}, bandwidth: 2 Mbps",
+        "c: match: {dscp: 3}",
+        "d: match: any",
+    )
+    lines = written(found, "ios")
+    assert [line.split()[1] for line in lines if line.startswith("  bandwidth")] == [
+        "3000",
+        "2000",
+        "2500",
+    ]
+    odd = scenario("a: match: {dscp: 1}, bandwidth: 1234567 bps", "b: match: any")
+    assert refused(odd, "ios") == {
+        "policies.p.classes.a.bandwidth": "IOS has bandwidths in kb/s and in whole per cent, not "
+        "1.234567 Mbps; --approximate writes 1234 kb/s"
+    }
+    text, gaps = write(odd, "ios", approximate=True)
+    assert gaps == ()
+    assert "\n  bandwidth 1234\n" in text
+    assert "! policies.p.classes.a.bandwidth: IOS has bandwidths in kb/s" in text
+
+
+@pytest.mark.parametrize(
+    ("police", "words"),
+    [
+        (
+            "rate: 1 Mbps, burst: 8 kB, exceed: {remark: be}",
+            "cir 1000000 bc 8000 conform-action transmit exceed-action set-dscp-transmit default",
+        ),
+        (
+            "rate: 1 Mbps, burst: 8 kB, excess_burst: 4 kB, conform: {remark: af11}, "
+            "exceed: {remark: af12}, violate: {remark: le}",
+            "cir 1000000 bc 8000 be 4000 conform-action set-dscp-transmit af11 "
+            "exceed-action set-dscp-transmit af12 violate-action set-dscp-transmit 1",
+        ),
+        (
+            "rate: 1 Mbps, burst: 8 kB, peak_rate: 20%, peak_burst: 9 kB",
+            "cir 1000000 bc 8000 pir 2000000 be 9000 conform-action transmit "
+            "exceed-action transmit violate-action drop",
+        ),
+    ],
+)
+def test_ios_policers(police: str, words: str) -> None:
+    found = scenario(f"a: match: {{dscp: ef}}, police: {{{police}}}", "b: match: any")
+    assert f"  police {words}" in written(found, "ios")
+
+
+def test_ios_wred() -> None:
+    found = scenario(
+        "a: match: {dscp: 1}, queue: {wred: {profiles: [{dscp: [0, 1, 2, 3, 4, 5, 6, 7], "
+        "min: 10 packets, max: 30 packets, probability: 5%}]}}",
+        "b: match: any, queue: {limit: 80 packets, wred: {by: dscp, ecn: true, weight: 25%, "
+        "profiles: [{dscp: [af11, le], min: 9 packets, max: 19 packets}]}}",
+    )
+    lines = [line.strip() for line in written(found, "ios") if "queue" in line or "random" in line]
+    assert lines == [
+        "queue-limit 64",
+        "random-detect",
+        "random-detect precedence 0 10 30 20",
+        "queue-limit 80",
+        "random-detect dscp-based",
+        "random-detect dscp 1 9 19 10",
+        "random-detect dscp af11 9 19 10",
+        "random-detect exponential-weighting-constant 2",
+        "random-detect ecn",
+    ]
+
+
+def test_ios_thresholds_at_an_interface_are_not_those_in_a_class() -> None:
+    text = network(classes("all: match: any")).replace(", egress: {r: p}", ", queue: {wred: {}}")
+    lines = written(parse(text.replace("p: {", "p: {unused: true, ")), "ios")
+    assert [line for line in lines if "random-detect " in line] == [
+        "  random-detect precedence 5 31 40 10",
+        "  random-detect precedence 6 33 40 10",
+        "  random-detect precedence 7 35 40 10",
+    ]
+
+
+def test_ios_shapers_and_nested_policies() -> None:
+    found = scenario(
+        "a: match: {dscp: 1}, bandwidth: 4 Mbps, limit: 50%, "
+        "classes: {x: {match: {protocol: icmp}, unused: true, priority: strict}, "
+        "y: {match: any, unused: true}}",
+        "b: match: {dscp: 2}, bandwidth: 1 Mbps, borrow: false",
+        "c: match: {source: a, destination: [b, 192.0.2.0/24, 2001:db8::/32]}, policy: q",
+        "d: match: any, shape: {rate: 3 Mbps, burst: 10 kB}",
+        link=", shape: {r: {rate: 8 Mbps, burst: 15 kB}}",
+        more="q: {classes: {z: {match: any, unused: true}}}",
+    )
+    assert written(found, "ios") == [
+        "ip access-list extended x",
+        " permit icmp any any",
+        "ip access-list extended c",
+        " permit ip host 10.0.0.1 host 10.0.0.4",
+        " permit ip host 10.0.0.1 192.0.2.0 0.0.0.255",
+        "class-map match-any a",
+        " match dscp 1",
+        "class-map match-any x",
+        " match access-group name x",
+        "class-map match-any b",
+        " match dscp 2",
+        "class-map match-any c",
+        " match access-group name c",
+        "policy-map a",
+        " class x",
+        "  priority",
+        "  queue-limit 64",
+        " class class-default",
+        "  queue-limit 64",
+        "policy-map q",
+        " class class-default",
+        "  queue-limit 64",
+        "policy-map p",
+        " class a",
+        "  bandwidth 4000",
+        "  shape average 4000000 48000 0",
+        "  service-policy a",
+        " class b",
+        "  bandwidth 1000",
+        "  shape average 1000000 48000 0",
+        "  queue-limit 64",
+        " class c",
+        "  bandwidth 1500",
+        "  service-policy q",
+        " class class-default",
+        "  shape average 3000000 80000 0",
+        "  queue-limit 64",
+        "policy-map p-shape",
+        " class class-default",
+        "  shape average 8000000 120000 0",
+        "  service-policy p",
+        "interface GigabitEthernet0/1",
+        " bandwidth 10000",
+        " service-policy output p-shape",
+    ]
+
+
+def test_ios_input_policies_mark() -> None:
+    found = scenario(
+        "all: match: any",
+        link=", remark: {r: {af11: af12}}",
+        router="{kind: router, remark: [{match: {destination_port: 53}, dscp: cs6}, "
+        "{match: {dscp: [cs1, cs2]}, dscp: af12}, {match: any, dscp: be}]}",
+    )
+    lines = written(found, "ios")
+    at = lines.index("policy-map r-input")
+    assert lines[at : at + 9] == [
+        "policy-map r-input",
+        " class to-af12",
+        "  set dscp af12",
+        " class to-cs6",
+        "  set dscp cs6",
+        " class to-af12_2",
+        "  set dscp af12",
+        " class class-default",
+        "  set dscp default",
+    ]
+    assert " service-policy input r-input" in lines
+
+
+def test_what_ios_cannot_express() -> None:
+    assert refused(
+        scenario(
+            "a: match: {dscp: 1}, priority: strict",
+            "b: match: {dscp: 2}, priority: strict",
+            "c: match: {dscp: 3}, priority: strict, police: {rate: 7 kbps, burst: 999 B}",
+            "d: match: {dscp: 4}, queue: {codel: {}}, shape: {rate: 9998 kbps}",
+            "e: match: any, police: {rate: 1 Mbps, burst: 1 kB, excess_burst: 1 kB, "
+            "colour_aware: true}, bandwidth: 1 kbps, queue: {red: {}}",
+            scheduler="link-sharing",
+        ),
+        "ios",
+    ).keys() == {
+        "policies.p.scheduler",
+        "policies.p.classes.c",
+        "policies.p.classes.c.police.rate",
+        "policies.p.classes.c.police.burst",
+        "policies.p.classes.d.shape",
+        "policies.p.classes.d.queue.codel",
+        "policies.p.classes.e",
+        "policies.p.classes.e.police.colour_aware",
+        "policies.p.classes.e.queue.red",
+    }
+    assert refused(
+        scenario(
+            "a: match: {dscp: 1}, queue: {limit: 1500 us, wred: {weight: 1%, packet: 500 B, "
+            "profiles: [{dscp: be, min: 10 packets, max: 20 packets, probability: 30%}]}}",
+            "b: match: any, bandwidth: 99%",
+            scheduler="drr",
+        ),
+        "ios",
+    ).keys() == {
+        "policies.p.scheduler",
+        "policies.p.classes.a.queue.limit",
+        "policies.p.classes.a.queue.wred.weight",
+        "policies.p.classes.a.queue.wred.packet",
+        "policies.p.classes.a.queue.wred.profiles.0.probability",
+    }
+
+
+# The command
+
+
+def test_the_command_writes_a_file(perhop: Perhop, place: Path) -> None:
+    code, printed, _ = perhop("export", "qbss-1-70", "--to", "ios")
+    assert code == 0
+    assert perhop("export", "qbss-1-70", "--to", "ios", "--out", "r.cfg") == (0, "", "")
+    assert (place / "r.cfg").read_text() == printed
+    code, out, err = perhop("export", "qbss-1-70", "--to", "ios", "--out", "none/r.cfg")
+    assert (code, out) == (2, "")
+    assert "cannot write none/r.cfg" in err
+
+
+def test_gaps_have_their_place_in_the_file(perhop: Perhop, place: Path) -> None:
+    (place / "x.yaml").write_text(
+        network(
+            classes(
+                "a: match: {dscp: 1}, bandwidth: 50%, queue: {drop: head}",
+                "b: match: any, queue: {pie: {}}",
+            )
+        ).lstrip()
+    )
+    wrong = ("export", "x.yaml", "--to", "ios", "--out", "r.cfg", "--set", "links.1.rate=2500 bps")
+    code, out, err = perhop(*wrong)
+    assert (code, out) == (3, "")
+    assert not (place / "r.cfg").exists()
+    assert err.splitlines() == [
+        "perhop: IOS cannot express all of written:",
+        "  --set links.1.rate=2500 bps: links.1.rate: IOS has bandwidths in kb/s and in whole per "
+        "cent, not 2.5 kbps; --approximate writes 2 kb/s",
+        "  x.yaml:10:63: policies.p.classes.a.queue.drop: IOS drops at the tail",
+        "  x.yaml:10:115: policies.p.classes.b.queue.pie: IOS has WRED only, not pie",
+    ]
+
+
+def test_tc_is_a_family(perhop: Perhop) -> None:
+    device = "testbed>slac=eth1"
+    code, out, err = perhop("export", "qbss-1-70", "--to", "tc", "--interface", device)
+    assert (code, err) == (0, "")
+    assert perhop("tc", "qbss-1-70", "--device", device) == (0, out, "")
