@@ -36,7 +36,7 @@ _POLICE = click.option(
     "--to",
     "family",
     required=True,
-    type=click.Choice(["ios", "tc"]),
+    type=click.Choice(["ios", "junos", "tc"]),
     help="The family of the routers.",
 )
 @click.option(

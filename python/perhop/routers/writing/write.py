@@ -10,7 +10,7 @@ from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.linux import one_line
 from perhop.routers.reading.matching import TooManyRulesError
-from perhop.routers.writing import ios, tc
+from perhop.routers.writing import ios, junos, tc
 from perhop.routers.writing.draft import Draft
 from perhop.routers.writing.plan import ends
 from perhop.units import format_duration, quote
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "Family", "write"]
 
-Family = Literal["ios", "tc"]
+Family = Literal["ios", "junos", "tc"]
 """The families and syntaxes that can be written."""
 
-FAMILIES: Final[dict[Family, str]] = {"ios": "IOS", "tc": "Linux"}
+FAMILIES: Final[dict[Family, str]] = {"ios": "IOS", "junos": "Junos", "tc": "Linux"}
 """The name of each family in messages."""
 
 _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,63}")
@@ -45,7 +45,7 @@ class _Writer(Protocol):
         """Return the configuration of a router."""
 
 
-_WRITERS: Final[dict[str, _Writer]] = {"ios": ios}
+_WRITERS: Final[dict[str, _Writer]] = {"ios": ios, "junos": junos}
 
 
 def write(

@@ -1,0 +1,308 @@
+"""Junos: class of service and firewall filters, in braces.
+
+A filter at the output of an interface gives each packet its forwarding class, so that the policies
+of several interfaces are independent of each other. Statements and ranges are those of the Junos
+Class of Service User Guide and of the Routing Policies, Firewall Filters, and Traffic Policers
+User Guide; rates are bit/s, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.writing.draft import Definitions, Names
+from perhop.routers.writing.junos_filters import (
+    block,
+    conditions,
+    dscp_name,
+    losses,
+    policer,
+)
+from perhop.routers.writing.packets import decisions
+from perhop.units import MICROSECOND, WHOLE, format_duration, format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.writing.draft import Draft
+    from perhop.routers.writing.plan import Division, End, Part
+    from perhop.scenario.model.network import Limit
+
+__all__ = ["COMMENT", "interface", "write"]
+
+COMMENT: Final = "#"
+_LONGEST_NAME: Final = 64
+_QUEUES: Final = 8
+_PRIORITIES: Final = ("high", "medium-high", "medium-low", "low")
+_LEAST_RATE: Final = 3_200
+_MOST_BUFFER_US: Final = 200_000
+_PACKET: Final = 1_500
+_MICROSECONDS_PER_BYTE: Final = 8 * 10**6
+
+
+def interface(number: int) -> str:
+    """Return the default name of a router's interface."""
+    return f"ge-0/0/{number}"
+
+
+def write(ends: Sequence[End], draft: Draft) -> list[str]:
+    """Return the configuration of a router."""
+    return _Writer(draft).write(ends)
+
+
+class _Writer:
+    """The configuration of one router."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.queues: dict[str, int] = {}
+        self.schedulers = Definitions(Names(_LONGEST_NAME))
+        self.maps = Definitions(Names(_LONGEST_NAME))
+        self.profiles = Definitions(Names(_LONGEST_NAME))
+        self.rewrites = Definitions(Names(_LONGEST_NAME))
+        self.policers = Definitions(Names(_LONGEST_NAME))
+        self.filters = Definitions(Names(_LONGEST_NAME))
+
+    def write(self, ends: Sequence[End]) -> list[str]:
+        cos, interfaces = [], []
+        for end in ends:
+            there, own = self.end(end)
+            interfaces += there
+            cos += own
+        top: list[str] = []
+        if self.queues:
+            numbered = [f"class {name} queue-num {n};" for name, n in self.queues.items()]
+            top += block("forwarding-classes", numbered)
+        for title, found in (
+            ("schedulers", self.schedulers),
+            ("scheduler-maps", self.maps),
+            ("traffic-control-profiles", self.profiles),
+            ("rewrite-rules", self.rewrites),
+        ):
+            inside = _blocks(found, "dscp " if title == "rewrite-rules" else "")
+            top += block(title, inside) if inside else []
+        top += block("interfaces", cos) if cos else []
+        firewall: list[str] = []
+        for name, (kind, *body) in self.policers.bodies.items():
+            firewall += block(f"{kind} {name}", body)
+        filters = _blocks(self.filters, "filter ")
+        firewall += block("family inet", filters) if filters else []
+        return [
+            *block("interfaces", interfaces),
+            *(block("class-of-service", top) if top else []),
+            *(block("firewall", firewall) if firewall else []),
+        ]
+
+    def end(self, end: End) -> tuple[list[str], list[str]]:
+        """Return the blocks of an interface in `interfaces` and in `class-of-service`."""
+        physical, _, unit = end.interface.partition(".")
+        inet: list[str] = []
+        if end.marks:
+            inet.append(f"input {self.marking(end)};")
+        body: list[str] = []
+        rewrite = ""
+        if end.division is not None:
+            inet.append(f"output {self.filter(end.division)};")
+            name = self.scheduler_map(end.division)
+            body = [f"scheduler-map {name};"]
+            rewrite = self.rewrite(end.division)
+        if end.shape is not None:
+            burst = end.shape.burst or self.one_packet(end.shape.place)
+            shaping = f"shaping-rate {self.rate(end.shape.rate, end.shape.place)}"
+            profile = [*body, f"{shaping} burst-size {burst};"]
+            wanted = f"{end.division.name if end.division else end.node}-shape"
+            body = [f"output-traffic-control-profile {self.profiles.define(wanted, profile)};"]
+        if rewrite:
+            body += block(f"unit {unit or 0}", block("rewrite-rules", [f"dscp {rewrite};"]))
+        family = block("family inet", block("filter", inet)) if inet else ["family inet;"]
+        logical = block(f"unit {unit or 0}", [f"bandwidth {end.link.rate};", *family])
+        return block(physical, logical), block(physical, body) if body else []
+
+    def marking(self, end: End) -> str:
+        """Return the filter that marks what an interface receives."""
+        body: list[str] = []
+        found = decisions([mark.rules for mark in end.marks])
+        for number, (index, each) in enumerate(found):
+            mark = end.marks[index]
+            terms = conditions(each, mark.place, self.draft)
+            terms += block("then", [f"dscp {dscp_name(mark.dscp)};", "accept;"])
+            body += block(f"term mark-{number}", terms)
+        if not found or not found[-1][1].is_any:
+            body += block("term rest", ["then accept;"])
+        return self.filters.define(f"{end.node}-input", body)
+
+    def filter(self, division: Division) -> str:
+        """Return the filter that classifies and polices what an interface sends."""
+        found = decisions([part.rules for part in division.parts])
+        count = [0] * len(division.parts)
+        for index, _ in found:
+            count[index] += 1
+        body: list[str] = []
+        names = Names(_LONGEST_NAME)
+        for index, each in found:
+            part = division.parts[index]
+            then = []
+            if part.class_.police is not None:
+                kind, lines = policer(part, part.class_.police, self.draft, terms=count[index])
+                name = self.policers.define(f"{division.name}-{part.name}", [kind, *lines])
+                if kind == "policer":
+                    then.append(f"policer {name};")
+                else:
+                    rates = "two-rate" if part.class_.police.peak_rate else "single-rate"
+                    then += block(kind, [f"{rates} {name};"])
+            then += [f"forwarding-class {self.forwarding_class(division, part)};", "accept;"]
+            terms = conditions(each, part.place, self.draft)
+            body += block(f"term {names.unique(part.name)}", [*terms, *block("then", then)])
+        return self.filters.define(division.name, body)
+
+    def forwarding_class(self, division: Division, part: Part) -> str:
+        """Return the forwarding class of a class; the last one of the first policy has queue 0."""
+        if not self.queues:
+            self.queues[division.parts[-1].name] = 0
+        if part.name not in self.queues:
+            if len(self.queues) >= _QUEUES:
+                self.draft.gap(part.place, f"Junos has {_QUEUES} queues at an interface")
+                return part.name
+            self.queues[part.name] = len(self.queues)
+        return part.name
+
+    def scheduler_map(self, division: Division) -> str:
+        """Return the scheduler map of a policy."""
+        if division.scheduler == "drr":
+            self.draft.near(
+                f"{division.place}.scheduler",
+                "the scheduler of Junos is not specified as deficit round robin",
+                "its weighted scheduler",
+            )
+        elif division.scheduler == "altq-cbq":
+            self.draft.gap(f"{division.place}.scheduler", "Junos has no class-based queueing")
+        last = division.parts[-1]
+        strict = [
+            part
+            for part in division.parts
+            if part.strict and (part is not last or division.scheduler != "priority")
+        ]
+        for part in strict[1:]:
+            self.draft.gap(part.place, "Junos has one strict-high queue at an interface")
+        priorities = self.priorities(division)
+        entries = []
+        for part in division.parts:
+            lines = []
+            if part in strict:
+                lines.append("priority strict-high;")
+            else:
+                lines.append(f"transmit-rate {self.transmit(division, part)};")
+                lines.append(f"priority {priorities[part.name]};")
+            lines += self.scheduler(part, division.capacity)
+            name = self.schedulers.define(f"{division.name}-{part.name}", lines)
+            entries.append(f"forwarding-class {part.name} scheduler {name};")
+        return self.maps.define(division.name, entries)
+
+    def priorities(self, division: Division) -> dict[str, str]:
+        """Return the priority of each class that is not strict."""
+        if division.scheduler != "link-sharing":
+            return {part.name: "low" for part in division.parts}
+        numbers = {
+            part.name: int(part.class_.priority or 0) for part in division.parts if not part.strict
+        }
+        ranks = sorted(set(numbers.values()))
+        if len(ranks) == 1:
+            self.draft.near(
+                f"{division.place}.scheduler",
+                "the scheduler of Junos lends in an order of priorities",
+                "its weighted scheduler",
+            )
+        for part in division.parts:
+            if part.name in numbers and ranks.index(numbers[part.name]) >= len(_PRIORITIES):
+                reason = f"Junos has {len(_PRIORITIES)} priorities below strict-high"
+                self.draft.gap(f"{part.place}.priority", reason)
+        most = len(_PRIORITIES) - 1
+        first = max(len(_PRIORITIES) - len(ranks), 0)
+        return {
+            name: _PRIORITIES[min(first + ranks.index(number), most)]
+            for name, number in numbers.items()
+        }
+
+    def transmit(self, division: Division, part: Part) -> str:
+        """Return the guarantee of a class."""
+        exact = "" if part.class_.borrow else " exact"
+        bandwidth = part.class_.bandwidth
+        if bandwidth is None and not any(each.strict for each in division.parts):
+            return f"remainder{exact}"
+        if bandwidth is not None and bandwidth.share is not None:
+            percent, rest = divmod(bandwidth.share, WHOLE // 100)
+            if not rest:
+                return f"percent {percent}{exact}"
+        return f"{self.rate(part.rate or 0, f'{part.place}.bandwidth')}{exact}"
+
+    def scheduler(self, part: Part, whole: int) -> list[str]:
+        """Return the statements of a scheduler, apart from guarantee and priority."""
+        lines = []
+        ceiling, class_ = part.ceiling, part.class_
+        if ceiling is not None and class_.borrow:
+            burst = "" if class_.limit is not None else ceiling.burst
+            if burst == 0:
+                burst = self.one_packet(ceiling.place)
+            words = f"shaping-rate {self.rate(ceiling.rate, ceiling.place)}"
+            lines.append(f"{words} burst-size {burst};" if burst else f"{words};")
+        if part.inside is not None:
+            self.draft.gap(part.place, "Junos divides no forwarding class further")
+            return lines
+        queue, place = part.queue, f"{part.place}.queue"
+        if queue.drop == "head":
+            self.draft.gap(f"{place}.drop", "Junos drops at the tail")
+        for key in queue.disciplines:
+            self.draft.gap(f"{place}.{key}", f"perhop writes no drop profiles of Junos for {key}")
+        if not queue.disciplines:
+            limit = queue.effective_limit(in_class=part.in_class)
+            lines.append(self.buffer(limit, part, whole, f"{place}.limit"))
+        return lines
+
+    def buffer(self, limit: Limit, part: Part, whole: int, place: str) -> str:
+        """Return the buffer of a queue, as a time at the rate of the interface, `whole` bit/s."""
+        size = limit.size(part.rate or part.capacity)
+        us = min(max(-(-size * _MICROSECONDS_PER_BYTE // whole), 1), _MOST_BUFFER_US)
+        holds = us * whole // _MICROSECONDS_PER_BYTE
+        if limit.unit == "packets" or holds != size:
+            given = f"{size} B"
+            if limit.unit == "packets":
+                given = f"{limit.amount} packets of 1500 B"
+            most = format_duration(_MOST_BUFFER_US * MICROSECOND)
+            rate = format_rate(whole)
+            reason = f"Junos has buffers in whole microseconds of {rate}, up to {most}, not {given}"
+            self.draft.near(place, reason, f"{us} us, {holds} B")
+        return f"buffer-size temporal {us};"
+
+    def rewrite(self, division: Division) -> str:
+        """Return the rewrite rule of a policy; "" if it marks no packets."""
+        body = []
+        for part in division.parts:
+            marks = {"low": part.class_.mark} if getattr(part.class_, "mark", None) else {}
+            marks |= {
+                loss: action.remark
+                for loss, action in losses(part.class_.police).items()
+                if action.remark is not None
+            }
+            lines = [
+                f"loss-priority {loss} code-point {dscp:06b};"
+                for loss, dscp in marks.items()
+                if dscp is not None
+            ]
+            body += block(f"forwarding-class {part.name}", lines) if lines else []
+        return self.rewrites.define(division.name, body) if body else ""
+
+    def one_packet(self, place: str) -> int:
+        """Return the burst of a shaper that has none."""
+        self.draft.near(place, "the shaper of Junos has a burst", f"a burst of {_PACKET} B")
+        return _PACKET
+
+    def rate(self, rate: int, place: str) -> int:
+        """Return a rate of a scheduler in bit/s."""
+        if rate < _LEAST_RATE:
+            self.draft.gap(place, f"Junos has rates from {format_rate(_LEAST_RATE)}")
+        return rate
+
+
+def _blocks(found: Definitions, kind: str = "") -> list[str]:
+    """Return named blocks in braces."""
+    return [line for name, body in found.bodies.items() for line in block(kind + name, body)]

@@ -1,0 +1,131 @@
+"""Firewall filters and policers of Junos."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.scenario import format_dscp
+from perhop.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.matching import Conditions, Network, Ports
+    from perhop.routers.writing.draft import Draft
+    from perhop.routers.writing.plan import Part
+    from perhop.scenario.model.classes import Action, Police
+
+__all__ = ["block", "conditions", "dscp_name", "losses", "policer"]
+
+_LEAST_POLICED: Final = 8_000
+_LEAST_BURST: Final = 1_500
+
+
+def block(head: str, body: Sequence[str]) -> list[str]:
+    """Return statements in braces."""
+    return [f"{head} {{", *(f"    {line}" for line in body), "}"]
+
+
+def dscp_name(dscp: int) -> str:
+    """Return a code point in the words of filters, which have no names for 1 and 44."""
+    name = str(format_dscp(dscp))
+    return str(dscp) if name in ("le", "voice-admit") else name
+
+
+def conditions(found: Conditions, place: str, draft: Draft) -> list[str]:
+    """Return the block `from` of a term of family `inet`; nothing if all packets meet it."""
+    lines = []
+    if found.dscp is not None:
+        lines.append(f"dscp {_one_of([dscp_name(dscp) for dscp in sorted(found.dscp)])};")
+    if found.protocols is not None:
+        lines.append(f"protocol {_one_of(sorted(found.protocols))};")
+    for key, networks in (("source", found.source), ("destination", found.destination)):
+        if networks is not None:
+            lines += block(f"{key}-address", [f"{each};" for each in _ipv4(networks)])
+            if len(_ipv4(networks)) < len(networks):
+                draft.gap(f"{place}.match", "perhop writes filters of Junos for IPv4 only")
+    for key, ports in (
+        ("source", found.source_ports),
+        ("destination", found.destination_ports),
+    ):
+        if ports is not None:
+            lines.append(f"{key}-port {_one_of(_ranges(ports))};")
+    return block("from", lines) if lines else []
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"[ {' '.join(words)} ]"
+
+
+def _ipv4(networks: Sequence[Network]) -> list[Network]:
+    return [each for each in networks if each.version == 4]
+
+
+def _ranges(ports: Ports) -> list[str]:
+    return [str(low) if low == high else f"{low}-{high}" for low, high in ports]
+
+
+def losses(police: Police | None) -> dict[str, Action]:
+    """Return the action on packets of each loss priority that a policer sets."""
+    if police is None:
+        return {}
+    _, exceed, violate = police.actions
+    if not police.three_colours:
+        return {} if exceed.drops else {"high": exceed}
+    return {"medium-high": exceed} | ({} if violate.drops else {"high": violate})
+
+
+def policer(part: Part, police: Police, draft: Draft, *, terms: int) -> tuple[str, list[str]]:
+    """Return the kind of a policer, and its statements.
+
+    Args:
+        part: The class.
+        police: Its policer.
+        draft: Where gaps are added.
+        terms: The number of terms that refer to it, which share one bucket.
+    """
+    place = f"{part.place}.police"
+    rate = police.rate.of(part.capacity)
+    sizes = {"burst": police.burst}
+    rates = {"rate": rate}
+    conform, exceed, violate = police.actions
+    if conform.drops or conform.remark is not None:
+        reason = "policers of Junos send what conforms as it is; expected `mark` of the class"
+        draft.gap(f"{place}.conform", reason)
+    lines = ["filter-specific;"] if terms > 1 else []
+    if not police.three_colours:
+        kind = "policer"
+        limits = [f"bandwidth-limit {rate};", f"burst-size-limit {police.burst};"]
+        lines += block("if-exceeding", limits)
+        lines += block("then", ["discard;" if exceed.drops else "loss-priority high;"])
+    else:
+        kind = "three-color-policer"
+        colours = "color-aware;" if police.colour_aware else "color-blind;"
+        inside = [
+            colours,
+            f"committed-information-rate {rate};",
+            f"committed-burst-size {police.burst};",
+        ]
+        if police.peak_rate is not None and police.peak_burst is not None:
+            peak = police.peak_rate.of(part.capacity)
+            inside += [f"peak-information-rate {peak};", f"peak-burst-size {police.peak_burst};"]
+            rates["peak_rate"], sizes["peak_burst"] = peak, police.peak_burst
+            lines += block("two-rate", inside)
+        elif police.excess_burst is not None:
+            inside.append(f"excess-burst-size {police.excess_burst};")
+            sizes["excess_burst"] = police.excess_burst
+            lines += block("single-rate", inside)
+        if exceed.drops:
+            draft.gap(f"{place}.exceed", "three-colour policers of Junos send what exceeds")
+        if violate.drops:
+            lines += block("action", block("loss-priority high", ["then discard;"]))
+    if police.colour_aware:
+        reason = "Junos takes colours from loss priorities, not from code points"
+        draft.gap(f"{place}.colour_aware", reason)
+    for key, value in rates.items():
+        if value < _LEAST_POLICED:
+            draft.gap(f"{place}.{key}", f"Junos polices from {format_rate(_LEAST_POLICED)}")
+    for key, value in sizes.items():
+        if value < _LEAST_BURST:
+            draft.gap(f"{place}.{key}", f"Junos has bursts from {format_size(_LEAST_BURST)}")
+    return kind, lines
