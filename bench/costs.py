@@ -179,7 +179,7 @@ def years(n: int) -> str:
 def load(text: str) -> dict[str, float]:
     """Seconds to load, to run, to sum up, to print and to draw."""
     from perhop import analysis, engines, report
-    from perhop.cli.run import _print_tables
+    from perhop.cli.run import print_tables
     from perhop.report.charts import throughput_chart
     from perhop.report.document import _script
     from perhop.report.output import svg
@@ -201,7 +201,7 @@ def load(text: str) -> dict[str, float]:
         fresh = timed("read", lambda: type(dataset).read(Path(folder, "run")))
     timed("json", lambda: json.dumps(analysis.summary(fresh)))
     with redirect_stdout(io.StringIO()):
-        timed("text", lambda: _print_tables(dataset, Path("x")))
+        timed("text", lambda: print_tables(dataset, Path("x")))
     timed("page", lambda: report.page(dataset))
     if scenario.flows:
         timed("picture", lambda: svg(throughput_chart(dataset)))

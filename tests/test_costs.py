@@ -16,7 +16,7 @@ import pytest
 from bench.costs import CASES
 from conftest import SLOW
 from perhop import analysis, report
-from perhop.cli.run import _print_tables
+from perhop.cli.run import print_tables
 from perhop.dataset import TABLES, Dataset
 from perhop.engines import run
 from perhop.engines.plan import plan
@@ -77,7 +77,7 @@ def costs(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, d
     dataset = run(scenario)
     for stage, work in {
         "json": lambda data: json.dumps(analysis.summary(data)),
-        "text": lambda data: _print_tables(data, Path("results")),
+        "text": lambda data: print_tables(data, Path("results")),
         "page": report.page,
         "compare": lambda data: analysis.compare([data, data]),
     }.items():

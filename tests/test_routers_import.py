@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Outcome
-from perhop import UsageError
+from perhop import ScenarioError, UsageError, dump, engines, json_schema, load, parse
 from perhop.routers.reading import (
     Attachment,
     Configuration,
@@ -24,6 +25,7 @@ from perhop.routers.reading import (
     select,
 )
 from perhop.routers.reading.detect import FAMILIES, detect, read
+from perhop.routers.scenario import around
 
 TEXTS = {
     "ios": """\
@@ -188,28 +190,33 @@ def test_the_same_policy_at_several_interfaces_is_one() -> None:
 # Reading
 
 
+class Reader(ModuleType):
+    """A reader in place of the real one of IOS, with the texts that it was given."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.given: list[Sequence[Source]] = []
+        self.configuration = configuration(attachment("Gi0/1"))
+
+    def read(self, texts: Sequence[Source]) -> Configuration:
+        self.given.append(texts)
+        return Configuration("ios", ()) if "hostname" in texts[0].text else self.configuration
+
+
 @pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Source]]:
-    """A reader of IOS in place of the real one; the texts that it was given."""
-    given: list[Sequence[Source]] = []
-
-    def read(texts: Sequence[Source]) -> Configuration:
-        given.append(texts)
-        quiet = "hostname" in texts[0].text
-        return Configuration("ios", ()) if quiet else configuration(attachment("Gi0/1"))
-
-    module = ModuleType("perhop.routers.reading.ios")
-    module.read = read  # type: ignore[attr-defined]
+def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """A reader in place of the real one of IOS."""
+    module = Reader("perhop.routers.reading.ios")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    return given
+    return module
 
 
-def test_a_family_can_be_named(reader: list[Sequence[Source]], tmp_path: Path) -> None:
+def test_a_family_can_be_named(reader: Reader, tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"\xff nothing\r\n")
     assert read([file], "ios").family == "ios"
     assert read([Source("y", "")], "ios-xe").family == "ios"
-    assert reader == [[Source(str(file), "ÿ nothing\n")], [Source("y", "")]]
+    assert reader.given == [[Source(str(file), "ÿ nothing\n")], [Source("y", "")]]
     with pytest.raises(UsageError, match=r"^--family: `isos` is not .* did you mean `ios`"):
         read([file], "isos")
     assert len(FAMILIES) == 5
@@ -262,6 +269,11 @@ def test_import_tells_what_became_of_every_line(perhop: Callable[..., Outcome]) 
         "",
         "policies:",
         "  WAN (Gi0/1, out, 10 Mbps)",
+        "",
+        "scenario:",
+        "  WAN (Gi0/1, out, 10 Mbps)",
+        "",
+        "--out FILE writes the scenario; --run runs it",
     ]
 
 
@@ -271,6 +283,8 @@ def test_import_prints_one_object(perhop: Callable[..., Outcome]) -> None:
     assert found["counts"] == {"modelled": 1, "approximated": 1, "not modelled": 1}
     assert found["lines"][2]["note"] == "needs NBAR"
     assert found["policies"][0]["policy"] == WAN
+    assert found["scenario"]["links"][1]["rate"] == "10 Mbps"
+    assert found["flows"] == {"voice": "voice", "rest": "rest"}
 
 
 @pytest.mark.usefixtures("reader")
@@ -286,3 +300,230 @@ def test_a_text_of_no_family_ends_with_2(perhop: Callable[..., Outcome], place: 
     found = perhop("import", "x")
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith("perhop: x: has no statement by which its family can be recognised")
+
+
+@pytest.mark.usefixtures("reader", "edge")
+def test_import_writes_the_scenario_and_runs_it(perhop: Callable[..., Outcome]) -> None:
+    found = perhop("import", "edge.cfg", "--interface", "g0/1", "--out", "edge.yaml", "--run")
+    assert (found.code, found.err) == (0, "")
+    assert "WAN (Gi0/1, out, 10 Mbps) of edge.cfg\n\nThroughput by phase" in found.out
+    assert "policies.WAN: x:3: `match protocol rtp` is not modelled: needs NBAR" in found.out
+    again = perhop("import", "edge.cfg", "--out", "edge.yaml")
+    assert (again.code, again.err) == (
+        2,
+        "perhop: cannot write edge.yaml: File exists; give another file\n",
+    )
+    written = perhop("run", "edge.yaml", "--json", "--out", "written")
+    direct = perhop("run", "edge.cfg", "--json", "--out", "direct")
+    both = perhop("import", "edge.cfg", "--run", "--json")
+    written, direct = json.loads(written.out), json.loads(direct.out)
+    assert written["flows"] == direct["flows"] == json.loads(both.out)["run"]["flows"]
+    changed = perhop("run", "edge.cfg", "--set", "policies.WAN.classes.voice.bandwidth=99%")
+    assert changed.code == 0
+    wrong = perhop("run", "edge.cfg", "--set", "policies.WAN.classes.voice.bandwith=99%")
+    assert wrong.code == 2
+    assert "policies.WAN.classes.voice.bandwith: unknown key" in wrong.err
+
+
+@pytest.mark.usefixtures("edge")
+def test_a_rate_is_needed(perhop: Callable[..., Outcome], reader: Reader) -> None:
+    slow = replace(attachment("Gi0/1"), rate=None)
+    reader.configuration = configuration(slow)
+    assert perhop("import", "edge.cfg").out.endswith(
+        "\n--rate RATE gives the rate of the interface, which a scenario needs\n"
+    )
+    for command in (("import", "edge.cfg", "--run"), ("run", "edge.cfg")):
+        found = perhop(*command)
+        assert found.code == 2
+        assert found.err == (
+            "perhop: edge.cfg: does not tell the rate of Gi0/1; "
+            "give it, such as --rate '100 Mbps'\n"
+        )
+    found = perhop("import", "edge.cfg", "--rate", "2 Mbps", "--json")
+    assert json.loads(found.out)["scenario"]["links"][1]["rate"] == "2 Mbps"
+    for text in ("2", "0 bps", "fast"):
+        assert perhop("import", "edge.cfg", "--rate", text).err.startswith("perhop: --rate: ")
+    reader.configuration = configuration(replace(slow, shape={"rate": "3 Mbps"}))
+    [link] = json.loads(perhop("import", "edge.cfg", "--json").out)["scenario"]["links"][1:2]
+    assert (link["rate"], link["shape"]) == ("3 Mbps", {"edge": {"rate": "3 Mbps"}})
+
+
+@pytest.mark.usefixtures("edge")
+def test_a_policy_for_received_packets_stands_at_the_other_end(
+    perhop: Callable[..., Outcome], reader: Reader
+) -> None:
+    policed = {"classes": {"all": {"match": "any", "police": {"rate": "1 Mbps", "burst": "20 kB"}}}}
+    reader.configuration = configuration(attachment("Gi0/1", "IN", "in", policed))
+    found = json.loads(perhop("import", "edge.cfg", "--json", "--run").out)
+    assert found["scenario"]["links"][1]["egress"] == {"previous": "IN"}
+    assert "stands at the sending end of the link" in found["remarks"][0]
+    assert found["run"]["flows"]["all"]["throughput_bps"] < 1e6
+
+
+def test_strict_classes_start_one_after_another() -> None:
+    classes = {
+        "control": {"match": {"dscp": "cs6"}, "priority": "strict"},
+        "voice": {"match": {"dscp": "ef"}, "priority": "strict"},
+        "rest": {"match": "any"},
+    }
+    found = around(configuration(attachment("Gi0/1", policy={"classes": classes})), "x")
+    starts = {name: flow.start for name, flow in found.scenario().flows.items()}
+    end = found.scenario().duration
+    assert end
+    assert starts == {"control": end * 2 // 3, "voice": end // 3, "rest": 0}
+    ordered = {"scheduler": "priority", "classes": {n: {**classes[n]} for n in classes}}
+    for class_ in ordered["classes"].values():  # type: ignore[attr-defined]
+        class_.pop("priority", None)
+    again = around(configuration(attachment("Gi0/1", policy=ordered)), "x").scenario()
+    assert {name: flow.start for name, flow in again.flows.items()} == starts
+
+
+@pytest.mark.parametrize("rate", [1000, 10**6, 10**8, 10**9, 10**10, 10**12])
+def test_a_run_takes_few_packets(rate: int) -> None:
+    found = around(configuration(replace(attachment("Gi0/1"), rate=rate)), "x").scenario()
+    packets = found.end_ps / 1e12 * rate / 12_000
+    assert 20_000 < packets < (10**6 if rate <= 10**10 else 10**8)
+    assert found.end_ps >= 5 * 10**11
+
+
+# References in scenarios
+
+
+SITE = """\
+perhop: 1
+name: site
+nodes: {a: host, r: router, s: router, b: host}
+links:
+  - {ends: [a, r], rate: 1 Gbps}
+  - {ends: [r, s], rate: 10 Mbps, egress: {r: wan}}
+  - {ends: [s, b], rate: 1 Gbps}
+policies:
+  wan: {from: routers/edge.cfg, interface: gi0/1, direction: out}
+flows:
+  web: {from: a, to: b}
+duration: 1 s
+"""
+
+
+@pytest.fixture
+def site(reader: Reader, tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a scenario with one text replaced, and a configuration below it."""
+    del reader
+
+    def write(old: str = "", new: str = "") -> Path:
+        (tmp_path / "routers").mkdir(exist_ok=True)
+        (tmp_path / "routers/edge.cfg").write_text(TEXTS["ios"].replace("hostname", "name"))
+        (tmp_path / "site.yaml").write_text(SITE.replace(old, new, 1) if old else SITE)
+        return tmp_path / "site.yaml"
+
+    return write
+
+
+def test_a_policy_comes_from_a_configuration(site: Callable[..., Path]) -> None:
+    found = load(site(), overrides={"policies.wan.classes.voice.bandwidth": "30%"})
+    assert list(found.policies["wan"].classes) == ["voice", "rest"]
+    assert found.policies["wan"].classes["voice"].bandwidth is not None
+    again = parse(dump(found))
+    assert again == found
+    assert "from: routers" not in dump(found)
+    said = [warned.message for warned in engines.run(found).manifest.warnings]
+    assert said == [
+        "x:3: `match protocol rtp` is not modelled: needs NBAR",
+        "1 line is approximated; `perhop import` prints how",
+    ]
+
+
+def test_a_change_can_refer_to_a_configuration(site: Callable[..., Path]) -> None:
+    path = site(
+        "{from: routers/edge.cfg, interface: gi0/1, direction: out}",
+        "{classes: {all: {match: any}}}",
+    )
+    assert list(load(path).policies["wan"].classes) == ["all"]
+    found = load(path, overrides=["policies.wan={from: routers/edge.cfg}"])
+    assert list(found.policies["wan"].classes) == ["voice", "rest"]
+    with pytest.raises(
+        ScenarioError, match=r"^--set policies.wan={from: ../x}: policies.wan.from: "
+    ):
+        load(path, overrides=["policies.wan={from: ../x}"])
+
+
+def test_problems_name_the_line_of_the_configuration(
+    site: Callable[..., Path], reader: Reader
+) -> None:
+    classes = {"voice": {"match": {"dscp": "ef"}, "bandwidth": "80%"}, "rest": {"match": "any"}}
+    classes["rest"]["bandwidth"] = "40%"
+    places = {(): Place("edge.cfg", 4), ("classes",): Place("edge.cfg", 5)}
+    for loc, line in ((("classes", "voice"), 7), (("classes", "voice", "bandwidth"), 8)):
+        places[loc] = Place("edge.cfg", line)
+    wrong = replace(attachment("Gi0/1", policy={"classes": classes}), places=places)
+    reader.configuration = configuration(wrong)
+    with pytest.raises(ScenarioError, match=r"^edge.cfg:5:1: policies.wan.classes: guarantee 120%"):
+        load(site())
+    with pytest.raises(ScenarioError, match=r"^edge.cfg:8:1: policies.WAN.classes.voice.bandwidth"):
+        classes["voice"]["bandwidth"] = "much"
+        around(reader.configuration, "edge.cfg").scenario()
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ("from: ../../etc/passwd", "policies.wan.from: `../../etc/passwd` is outside the sc"),
+        ("from: /etc/passwd", "policies.wan.from: `/etc/passwd` is outside the scenario's"),
+        ("from: routers", "policies.wan.from: FOLDER/routers: is a folder; expected a file"),
+        ("from: pipe", "policies.wan.from: FOLDER/pipe: is a pipe; expected a file"),
+        ("from: large", "policies.wan.from: FOLDER/large: is too large: 17,825,792 bytes"),
+        ("from: loop", "policies.wan.from: FOLDER/loop: cannot be read: Too many levels of"),
+        (
+            "from: site.yaml",
+            "policies.wan.from: FOLDER/site.yaml: has no statement by which its fa",
+        ),
+        ("from: [x]", "policies.wan.from: a list; expected text"),
+        ("from: 'x\\0'", "policies.wan.from: FOLDER/x\\0: cannot be read: "),
+        (
+            "from: routers/edge.cfg, way: in",
+            "policies.wan.way: unknown key; beside `from`, ex",
+        ),
+        (
+            "from: routers/edge.cfg, direction: up",
+            "policies.wan.direction: `up` is neither `",
+        ),
+        (
+            "from: routers/edge.cfg, interface: Fa1",
+            "policies.wan.from: FOLDER/routers/edge.c",
+        ),
+        ("from: routers/edge.cfg, family: x", "policies.wan.from: `family`: `x` is not a fa"),
+    ],
+)
+def test_a_wrong_reference_is_one_problem(
+    site: Callable[..., Path], tmp_path: Path, new: str, message: str
+) -> None:
+    path = site("from: routers/edge.cfg, interface: gi0/1, direction: out", new)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(17 * 2**20)
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    [problem] = caught.value.problems
+    assert (problem.file, problem.line) == (str(path), 9)
+    assert f": {message.replace('FOLDER', str(tmp_path))}" in str(problem)
+
+
+def test_a_shaper_that_the_link_lacks_is_a_warning(
+    site: Callable[..., Path], reader: Reader
+) -> None:
+    reader.configuration = configuration(replace(attachment("Gi0/1"), shape={"rate": "2 Mbps"}))
+    [*_, note] = load(site()).policies["wan"].notes
+    assert note.startswith("x:1: the interface is shaped to 2 Mbps, and the link is not; expected")
+    assert (
+        len(load(site("10 Mbps", "10 Mbps, shape: {r: {rate: 2 Mbps}}")).policies["wan"].notes) == 2
+    )
+
+
+def test_the_schema_knows_references() -> None:
+    definitions = json_schema()["$defs"]
+    reference, whole = definitions["Policy"]["anyOf"]
+    assert reference == {"$ref": "#/$defs/PolicyReference"}
+    properties = definitions["PolicyReference"]["properties"]
+    assert set(properties) == {"from", "interface", "direction", "family", "policy"}
+    assert "classes" in whole["properties"]

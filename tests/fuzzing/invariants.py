@@ -13,7 +13,7 @@ import polars as pl
 
 from fuzzing.cost import changed, shortest
 from perhop import analysis, report
-from perhop.cli.run import _print_json, _print_tables
+from perhop.cli.run import print_tables, summarised
 from perhop.dataset import TABLES
 from perhop.scenario.resolve import next_hops, only_path
 from perhop.units import SECOND
@@ -239,11 +239,9 @@ def _delays(dataset: Dataset) -> None:
 def render(dataset: Dataset, folder: Path) -> None:
     """Make all that is made of a dataset: the tables of the terminal, `--json`, and the page."""
     with contextlib.redirect_stdout(io.StringIO()) as shown:
-        _print_tables(dataset, folder)
+        print_tables(dataset, folder)
     assert "nan" not in shown.getvalue().split(), shown.getvalue()
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        _print_json(dataset, folder)
-    told = strict(printed.getvalue())
+    told = strict(json.dumps(summarised(dataset, folder)))
     for section in ("flows", "links", "pings", "phases"):
         _not_negative(told[section], section)
     assert len(analysis.verdicts(dataset)) == len(dataset.scenario.expect)

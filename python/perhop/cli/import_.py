@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from perhop.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.routers.reading import Configuration
+    from perhop.routers.scenario import Imported
 
 __all__ = ["import_"]
 
@@ -22,29 +26,112 @@ __all__ = ["import_"]
     metavar="NAME",
     help="The family of the configuration: ios, junos, altq, linux or vyos; detected by default.",
 )
+@click.option(
+    "--interface",
+    metavar="NAME",
+    help="The interface, such as Gi0/1; by default the first with a policy.",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["in", "out"]),
+    help="The direction of the policy; by default out, if the interface has a policy there.",
+)
+@click.option(
+    "--rate",
+    metavar="RATE",
+    help="The rate of the interface, such as '100 Mbps'; by default that in the configuration.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the scenario into this file, which must not exist.",
+)
+@click.option("--run", "runs", is_flag=True, help="Run the scenario, and report the results.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def import_(files: tuple[str, ...], family: str | None, as_json: bool) -> int:
-    """Read the configuration of a router.
+def import_(
+    files: tuple[str, ...],
+    family: str | None,
+    interface: str | None,
+    direction: Literal["in", "out"] | None,
+    rate: str | None,
+    out: Path | None,
+    runs: bool,
+    as_json: bool,
+) -> int:
+    """Read the configuration of a router as a scenario.
 
     FILE is a configuration of Cisco IOS or IOS-XE, Junos, ALTQ, pf or VyOS, or a script or JSON of
     tc and nft; several files are one configuration.
 
     Prints the lines about quality of service that are approximated or not modelled, with the
-    reasons, and the defaults of the platform that apply.
+    reasons, and the defaults of the platform that apply. The scenario has one policy of the
+    configuration, in a small network with a flow for each class.
     """
+    from perhop.routers import scenario
     from perhop.routers.reading import detect
 
+    speed = None if rate is None else _rate(rate)
     configuration = detect.read(files, family)
+    wanted = (interface, direction, rate, out, runs) != (None, None, None, None, False)
+    imported = None
+    if wanted or configuration.attachments:
+        try:
+            imported = scenario.around(configuration, files[0], interface, direction, speed)
+        except UsageError:
+            # Without a rate there is no scenario; the summary does not need one.
+            if wanted:
+                raise
+    loaded = None if imported is None or not (out or runs) else imported.scenario()
+    if loaded is not None and out is not None:
+        from perhop.scenario import dump
+
+        _write(out, dump(loaded))
+    found = _object(configuration, imported)
+    if not as_json:
+        for line in _summary(configuration, imported, files, out, runs):
+            click.echo(line)
+    if loaded is not None and runs:
+        from perhop.cli.run import execute, exit_code, print_tables, summarised
+
+        dataset, folder = execute(loaded)
+        if as_json:
+            found |= {"run": summarised(dataset, folder)}
+        else:
+            click.echo()
+            print_tables(dataset, folder)
     if as_json:
-        click.echo(json.dumps(_object(configuration), indent=2, allow_nan=False))
-        return 0
-    for line in _summary(configuration, " ".join(files)):
-        click.echo(line)
-    return 0
+        click.echo(json.dumps(found, indent=2, allow_nan=False))
+    return exit_code(dataset) if loaded is not None and runs else 0
 
 
-def _object(configuration: Configuration) -> dict[str, object]:
-    """Return a configuration as an object of JSON types."""
+def _rate(text: str) -> int:
+    """Return the value of `--rate` in bit/s."""
+    from perhop.units import parse_rate
+
+    try:
+        rate = parse_rate(text)
+    except ValueError as error:
+        raise UsageError(f"--rate: {error}") from None
+    if not rate:
+        raise UsageError("--rate: is zero; expected a rate such as '100 Mbps'")
+    return rate
+
+
+def _write(out: Path, text: str) -> None:
+    """Write a scenario into a file that does not exist yet."""
+    from perhop.errors import OutputError
+
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(f"cannot write {out}: {reason}; give another file") from error
+
+
+def _object(configuration: Configuration, imported: Imported | None) -> dict[str, Any]:
+    """Return a configuration, and the scenario of it, as an object of JSON types."""
     from perhop.routers.reading import Treatment
 
     return {
@@ -81,33 +168,54 @@ def _object(configuration: Configuration) -> dict[str, object]:
             }
             for each in configuration.attachments
         ],
+        "scenario": None if imported is None else imported.document.data,
+        "flows": {} if imported is None else {n: "/".join(p) for n, p in imported.flows.items()},
+        "remarks": [] if imported is None else list(imported.remarks),
     }
 
 
-def _summary(configuration: Configuration, files: str) -> Iterator[str]:
+def _summary(
+    configuration: Configuration,
+    imported: Imported | None,
+    files: tuple[str, ...],
+    out: Path | None,
+    runs: bool,
+) -> Iterator[str]:
     """Yield the lines of the summary of a configuration."""
     from perhop.routers.reading import Treatment, described
 
+    head = f"{' '.join(files)} ({configuration.family})"
     if not configuration.lines:
-        yield f"{files} ({configuration.family}): no line is about quality of service"
+        yield f"{head}: no line is about quality of service"
         return
     counts = ", ".join(f"{configuration.counts[each]} {each.value}" for each in Treatment)
-    yield (
-        f"{files} ({configuration.family}): {len(configuration.lines)} lines about quality of "
-        f"service: {counts}"
-    )
-    for treatment in (Treatment.APPROXIMATED, Treatment.NOT_MODELLED):
-        chosen = [line for line in configuration.lines if line.treatment is treatment]
-        if chosen:
+    yield f"{head}: {len(configuration.lines)} lines about quality of service: {counts}"
+    parts = {
+        treatment.value: [
+            f"{line.place}: {line.text}: {line.note}"
+            for line in configuration.lines
+            if line.treatment is treatment
+        ]
+        for treatment in (Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
+    }
+    parts["defaults of the platform"] = [
+        f"{each.place}: {each.setting} {each.value} ({each.source})"
+        for each in configuration.defaults
+    ]
+    parts["policies"] = [described(each) for each in configuration.attachments]
+    if imported is not None:
+        parts["scenario"] = [described(imported.attachment), *imported.remarks]
+    for title, lines in parts.items():
+        if lines:
             yield ""
-            yield f"{treatment.value}:"
-            yield from (f"  {line.place}: {line.text}: {line.note}" for line in chosen)
-    if configuration.defaults:
+            yield f"{title}:"
+            yield from (f"  {line}" for line in lines)
+    if out is not None:
         yield ""
-        yield "defaults of the platform:"
-        for each in configuration.defaults:
-            yield f"  {each.place}: {each.setting} {each.value} ({each.source})"
-    if configuration.attachments:
+        yield f"{out}"
+    elif imported is not None and not runs:
         yield ""
-        yield "policies:"
-        yield from (f"  {described(each)}" for each in configuration.attachments)
+        yield "--out FILE writes the scenario; --run runs it"
+    elif imported is None and configuration.attachments:
+        yield ""
+        yield "--rate RATE gives the rate of the interface, which a scenario needs"

@@ -7,7 +7,7 @@ import shlex
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.dataset import Dataset
+    from perhop.scenario import Scenario
 
-__all__ = ["captured", "run"]
+__all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarised"]
 
 
 @click.command()
@@ -66,7 +67,8 @@ def run(
 ) -> int:
     """Run a scenario and report the results of every flow.
 
-    SCENARIO is a file, or a name that `perhop list` prints.
+    SCENARIO is a file, or a name that `perhop list` prints. The configuration of a router runs as
+    the scenario that `perhop import` makes of it.
 
     Prints the throughput of each flow in each phase, published figures beside the measured ones,
     and the result of every expectation.
@@ -76,26 +78,50 @@ def run(
     if engine in rights.REAL_ENGINES:
         rights.enable()
 
-    from perhop import engines, gallery
-    from perhop.cli.progress import watching
+    from perhop.cli.loading import load
 
     files = captured(captures)
-    loaded = gallery.load(scenario, overrides=overrides, agents=agents)
+    loaded = load(scenario, overrides=overrides, agents=agents)
+    dataset, folder = execute(loaded, engine, seed, out, files, snaplen)
+    if as_json:
+        click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
+    else:
+        print_tables(dataset, folder)
+    return exit_code(dataset)
+
+
+def execute(
+    loaded: Scenario,
+    engine: str = "sim",
+    seed: int = 1,
+    out: Path | None = None,
+    captures: dict[str, str] | None = None,
+    snaplen: int = 128,
+) -> tuple[Dataset, Path]:
+    """Run a scenario with a progress display; return the results and their folder.
+
+    Args:
+        loaded: The scenario.
+        engine: The engine.
+        seed: The seed.
+        out: The folder for the results; by default the first unused one of runs/NAME-1, ….
+        captures: A file for each link whose packets are captured.
+        snaplen: The bytes of each packet that a capture keeps.
+    """
+    from perhop import engines
+    from perhop.cli.progress import watching
+
     with _folder(out, loaded.name) as folder, watching(loaded.name) as watch:
         dataset = engines.run(
             loaded,
             engine=engine,
             seed=seed,
             out=folder,
-            captures=files,
+            captures=captures,
             snaplen=snaplen,
             watch=watch,
         )
-    if as_json:
-        _print_json(dataset, folder)
-    else:
-        _print_tables(dataset, folder)
-    return _exit_code(dataset)
+    return dataset, folder
 
 
 def captured(given: tuple[str, ...], option: str = "--pcap ") -> dict[str, str]:
@@ -145,7 +171,8 @@ def _folder(out: Path | None, name: str) -> Iterator[Path]:
                 made.parent.rmdir()
 
 
-def _exit_code(dataset: Dataset) -> int:
+def exit_code(dataset: Dataset) -> int:
+    """Return the exit code of a run: 1 if an expectation failed."""
     from perhop.analysis import verdicts
 
     if not dataset.manifest.complete:
@@ -153,14 +180,15 @@ def _exit_code(dataset: Dataset) -> int:
     return 0 if all(verdict.ok for verdict in verdicts(dataset)) else 1
 
 
-def _print_json(dataset: Dataset, folder: Path) -> None:
+def summarised(dataset: Dataset, folder: Path) -> dict[str, Any]:
+    """Return the results of a run as an object of JSON types."""
     from perhop.analysis import summary
 
-    result = {**summary(dataset), "dataset": str(folder.resolve())}
-    click.echo(json.dumps(result, indent=2, allow_nan=False))
+    return {**summary(dataset), "dataset": str(folder.resolve())}
 
 
-def _print_tables(dataset: Dataset, folder: Path) -> None:
+def print_tables(dataset: Dataset, folder: Path) -> None:
+    """Print the results of a run."""
     from perhop import report
     from perhop.cli.render import print_table
 

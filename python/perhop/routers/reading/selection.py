@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
+from perhop.routers.reading.configuration import Treatment
 from perhop.units import format_rate, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perhop.routers.reading.configuration import Attachment, Configuration, Direction
+
+_MOST_NOTES = 20
+"""Greatest number of lines in the notes of a policy."""
 
 _MOST_LISTED = 12
 """Greatest number of policies that a message lists."""
@@ -72,6 +77,34 @@ def select(
             f"{_listed(found)}"
         )
     return found[0]
+
+
+def policy(configuration: Configuration, attachment: Attachment, *, unused: bool) -> dict[str, Any]:
+    """Return a policy as a scenario has it, with what it leaves out as its `notes`.
+
+    Args:
+        configuration: The configuration.
+        attachment: The policy in it.
+        unused: Mark every class as `unused`: traffic need not match it.
+    """
+    left_out = [line for line in configuration.lines if line.treatment is Treatment.NOT_MODELLED]
+    notes = [
+        f"{line.place}: {quote(line.text)} is not modelled: {line.note}"
+        for line in left_out[:_MOST_NOTES]
+    ]
+    if len(left_out) > len(notes):
+        notes.append(f"{len(left_out) - len(notes)} more lines are not modelled")
+    if number := configuration.counts[Treatment.APPROXIMATED]:
+        lines = "line is" if number == 1 else "lines are"
+        notes.append(f"{number} {lines} approximated; `perhop import` prints how")
+    found = deepcopy(attachment.policy)
+    todo = [found]
+    while todo and unused:
+        for class_ in todo.pop()["classes"].values():
+            class_["unused"] = True
+            if "classes" in class_:
+                todo.append(class_)
+    return {**found, "notes": notes}
 
 
 def described(attachment: Attachment) -> str:

@@ -262,7 +262,8 @@ class Class(Model):
     """Classes that divide the bandwidth of the class, instead of a queue."""
 
     unused: StrictBool = False
-    """With `true`, perhop does not warn if no traffic of the scenario matches the class."""
+    """With `true`, perhop accepts that no traffic of the scenario matches the class, or that an
+    earlier class takes its packets."""
 
     @property
     def effective_queue(self) -> Queue:
@@ -279,8 +280,34 @@ Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "altq-cbq"]
 """The schedulers of classes that are not strict."""
 
 
+FROM = "from"
+"""The key of a policy that refers to the configuration of a router."""
+
+
+class PolicyReference(Model):
+    """A policy in the configuration of a router; reading a scenario replaces it by that policy."""
+
+    file: str = Field(alias=FROM)
+    """The file with the configuration, in the folder of the scenario or below."""
+
+    interface: str | None = None
+    """The interface with the policy, such as ``GigabitEthernet0/1`` or ``Gi0/1``; by default the
+    only one with a policy."""
+
+    direction: Literal["in", "out"] | None = None
+    """The direction of the policy; by default the interface's only one, or ``out``."""
+
+    policy: str | None = None
+    """The name of the policy, for one that no interface uses."""
+
+    family: str | None = None
+    """The family of the configuration; by default it is detected."""
+
+
 class Policy(Model):
     """Traffic classes at an end of a link; the first class that a packet matches decides."""
+
+    short_form: ClassVar[str] = "`{from: FILE}`"
 
     scheduler: Scheduler | None = None
     """Scheduler of the classes that are not strict. `wfq`, the default: weighted fair queueing
@@ -297,6 +324,10 @@ class Policy(Model):
     unused: StrictBool = False
     """With `true`, perhop does not warn if no link uses the policy; `perhop lab policy` can attach
     it."""
+
+    notes: Annotated[tuple[str, ...], Field(max_length=100)] = ()
+    """Remarks about the policy, such as lines of a configuration that it leaves out; each is a
+    warning of a run."""
 
     def strict(self, class_: Class) -> bool:
         """Return whether a class of this policy is strict: served before all classes after it."""

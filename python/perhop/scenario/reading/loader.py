@@ -10,6 +10,7 @@ import yaml
 
 from perhop.errors import Problem, ScenarioError
 from perhop.files import read_file, too_large
+from perhop.scenario.reading.configurations import expand
 from perhop.scenario.reading.document import Document, line_and_column, read_yaml
 from perhop.scenario.reading.overrides import Overrides, override
 from perhop.scenario.rules.scenario import Scenario
@@ -59,7 +60,26 @@ def parse(
     Raises:
         ScenarioError: If `text` is not a scenario after the changes.
     """
+<<<<<<< HEAD
     document = _document(text, filename, overrides, agents)
+=======
+    document = read_yaml(_decode(text, filename), filename)
+    if agents is not None and isinstance(document.data, dict):
+        path = os.fspath(agents)
+        document.include("agents", read_yaml(_decode(_read(path), path), path))
+    return validated(document, overrides)
+
+
+def validated(document: Document, overrides: Overrides = ()) -> Scenario:
+    """Return the scenario in a document, after changes to it.
+
+    Raises:
+        ScenarioError: If the document is not a scenario after the changes.
+    """
+    expand(document)
+    override(document, overrides, Scenario)
+    expand(document)  # the policies that changes refer to
+>>>>>>> 9fa82cf (routers: run configurations, and let scenarios refer to them)
     found = list(document.problems)
     told = {(problem.file, problem.line, problem.column) for problem in found if problem.line}
     try:

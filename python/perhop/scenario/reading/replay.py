@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from perhop.files import read_file
 from perhop.scenario.model.replay import MAX_PACKETS, check_size
+from perhop.scenario.reading.files import beside
 from perhop.units import SECOND, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 MAX_FILE: Final = 2**20
 """Maximum size of a file of packets, in bytes."""
@@ -28,12 +29,9 @@ def read_packets(name: str, folder: Path) -> tuple[tuple[int, int], ...]:
         ValueError: The file is elsewhere, cannot be read, or is malformed, with its line.
     """
     shown = quote(name)
-    if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise ValueError(
-            f"{shown} is outside the scenario's folder; expected a file in it or below"
-        )
+    path = beside(name, folder)
     try:
-        text = read_file(str(folder / name), MAX_FILE).decode("utf-8-sig")
+        text = read_file(str(path), MAX_FILE).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{shown} is not UTF-8; expected a CSV file") from None
     except ValueError as error:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.classes import PolicyReference
 from perhop.scenario.rules.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -23,11 +24,22 @@ def json_schema() -> dict[str, Any]:
     It describes the keys and values of a file, not the rules between its parts.
     """
     schema = Scenario.model_json_schema(by_alias=True, mode="validation")
+    _refer(schema["$defs"])
     for model in _models(Model):
         part = schema if model is Scenario else schema["$defs"].get(model.__name__)
         if part is not None:
             _describe(part, model)
     return {"$schema": DIALECT, "$id": "urn:perhop:scenario:1", **_tidy(schema)}
+
+
+def _refer(definitions: dict[str, Any]) -> None:
+    """Let a policy be a reference, which is replaced before a scenario is validated."""
+    policy = definitions["Policy"]
+    definitions["PolicyReference"] = PolicyReference.model_json_schema(by_alias=True)
+    definitions["Policy"] = {
+        "description": policy.pop("description"),
+        "anyOf": [{"$ref": "#/$defs/PolicyReference"}, policy],
+    }
 
 
 def _models(base: type[Model]) -> Iterator[type[Model]]:

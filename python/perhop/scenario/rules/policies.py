@@ -218,7 +218,7 @@ def guarantees(
 
 
 def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find classes whose packets an earlier class takes."""
+    """Find classes whose packets an earlier class takes, and that are not `unused`."""
     if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
     addresses = scenario.addresses
@@ -229,7 +229,7 @@ def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
             packets = Packets.of(class_.match, addresses)
             near = (earlier.get(handle, ()) for handle in packets.samples())
             takers = [t for group in near for t in group if t[2].contains(packets)]
-            if takers:
+            if takers and not class_.unused:
                 yield Finding(
                     (*loc, key),
                     f"gets no packets: {quote(min(takers)[1])} before it takes all that it matches",

@@ -173,6 +173,12 @@ def late_replays(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
 
 
+def notes(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Warn of what policies say about themselves."""
+    for name, policy in scenario.policies.items():
+        yield from (Finding(("policies", name), note) for note in policy.notes)
+
+
 _RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     isolated_nodes,
     small_mtus,
@@ -180,4 +186,5 @@ _RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     late_replays,
     small_buckets,
     roots_above_links,
+    notes,
 )

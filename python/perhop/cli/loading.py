@@ -1,0 +1,53 @@
+"""Scenarios as commands take them: a file, a name of the gallery, or a router's configuration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perhop.files import read_file
+
+if TYPE_CHECKING:
+    from perhop.scenario import Overrides, Scenario
+
+__all__ = ["is_configuration", "load"]
+
+_SCENARIO = re.compile(r"""^[ \t{]*["']?perhop["']?[ \t]*:""", re.MULTILINE)
+"""The first key of a scenario."""
+
+
+def load(source: str, *, overrides: Overrides = (), agents: str | None = None) -> Scenario:
+    """Return the scenario in a file or of the gallery, or that a configuration amounts to.
+
+    Args:
+        source: A path, or the name of a scenario of the gallery.
+        overrides: Changes to make first, as for `perhop.load`.
+        agents: A file with the section `agents`, which replaces the scenario's.
+
+    Raises:
+        ScenarioError: There is no such file or name, or it is not a scenario after the changes.
+        UsageError: A configuration has no policy, or does not tell the rate of its interface.
+    """
+    if agents is None and is_configuration(source):
+        from perhop.routers.scenario import build
+
+        return build([source]).scenario(overrides)
+    from perhop import gallery
+
+    return gallery.load(source, overrides=overrides, agents=agents)
+
+
+def is_configuration(source: str) -> bool:
+    """Return whether a file is the configuration of a router: of a family, and not a scenario."""
+    if Path(source).suffix in (".yaml", ".yml") or not Path(source).is_file():
+        return False
+    from perhop.errors import UsageError
+    from perhop.routers.reading import MAX_SIZE, detect
+    from perhop.routers.reading import source as text_of
+
+    try:
+        text = text_of(read_file(source, MAX_SIZE), source)
+        return not _SCENARIO.search(text.text) and bool(detect.detect([text]))
+    except (UsageError, ValueError):
+        return False

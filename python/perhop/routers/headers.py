@@ -1,0 +1,295 @@
+"""A header for each class of a policy: one that this class matches, and no class before it.
+
+A match is a list of boxes: products of sets of values, one for each property of a packet. The
+search takes the box of a class, and removes the boxes of earlier classes one after another: of each
+it removes the values of one property, and takes the next property where nothing would be left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_network
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.scenario import EPHEMERAL_PORTS, parse_dscp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from perhop.scenario.resolve.packets import Ranges
+
+MAX_STEPS: Final = 100_000
+"""The most boxes that the search for all headers of a policy compares."""
+
+PROTOCOLS: Final = ("tcp", "udp", "icmp")
+
+DSCP, PORT, DESTINATION, SOURCE, PROTOCOL, SOURCE_PORT = range(6)
+"""The properties of packets, in the order in which the search tries to remove values of them."""
+
+Box = tuple["Ranges", ...]
+"""A set of packets: the values of each property."""
+
+_ALL: Final[Box] = (
+    ((0, 63),),
+    ((1, 65535),),
+    ((0, 2**32 - 1),),
+    ((0, 2**32 - 1),),
+    ((0, 255),),
+    ((1, 65535),),
+)
+
+_UNICAST: Final = ((0x01000001, 0x7EFFFFFE), (0x80000001, 0xDFFFFFFE))
+"""Addresses of hosts: from 1.0.0.1 to 126.255.255.254, and from 128.0.0.1 to 223.255.255.254."""
+
+_SENT: Final[Box] = (
+    ((0, 63),),
+    ((1, 65535),),
+    _UNICAST,
+    _UNICAST,
+    ((0, len(PROTOCOLS) - 1),),
+    (EPHEMERAL_PORTS,),
+)
+"""The packets that flows and pings send. Hosts choose source ports; any of them may come."""
+
+ClassPath = tuple[str, ...]
+"""The name of a class, after those of the classes that contain it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The headers of packets of a class: every combination of these values.
+
+    Attributes:
+        box: The values of each property.
+    """
+
+    box: Box
+
+    def allows(self, index: int, value: int) -> bool:
+        """Return whether packets of the class may have `value` of a property."""
+        return any(low <= value <= high for low, high in self.box[index])
+
+    def first(self, index: int, preferred: Iterable[int] = ()) -> int:
+        """Return the first preferred value of a property that the class has, or its lowest."""
+        values = (value for value in preferred if self.allows(index, value))
+        return next(values, self.box[index][0][0])
+
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols of these packets."""
+        return [name for code, name in enumerate(PROTOCOLS) if self.allows(PROTOCOL, code)]
+
+    def address(self, index: int, preferred: Iterable[IPv4Address]) -> IPv4Address:
+        """Return an address."""
+        return IPv4Address(self.first(index, map(int, preferred)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A rule of a match: packets in `box` match it, or are excluded."""
+
+    permit: bool
+    box: Box
+
+
+def headers(policy: Mapping[str, Any]) -> dict[ClassPath, Headers | None]:
+    """Return the headers of each class with a queue: of all classes without classes inside.
+
+    Args:
+        policy: A policy as scenarios state it.
+
+    Returns:
+        The headers by class; None if no flow or ping can send such packets, because earlier classes
+        match them all, or because of IPv6 addresses or a source port. So does a class whose search
+        takes more than its part of `MAX_STEPS`.
+    """
+    leaves = list(_leaves(policy, (), [], []))
+    budget = max(MAX_STEPS // max(len(leaves), 1), 1000)
+    return {path: _search(wanted, taken, budget) for path, wanted, taken in leaves}
+
+
+_Match = list[_Rule]
+
+
+def _leaves(
+    policy: Mapping[str, Any], path: ClassPath, wanted: list[_Match], taken: list[_Match]
+) -> Iterator[tuple[ClassPath, list[_Match], list[_Match]]]:
+    """Yield each class without classes inside, the matches it needs, and those to be avoided."""
+    earlier = list(taken)
+    for name, class_ in policy["classes"].items():
+        match = list(_rules(class_.get("match", "any")))
+        inner = (*path, name)
+        if "classes" in class_:
+            yield from _leaves(class_, inner, [*wanted, match], earlier)
+        else:
+            yield inner, [*wanted, match], list(earlier)
+        earlier.append(match)
+
+
+def _rules(match: Any) -> Iterator[_Rule]:
+    """Yield the rules of a match."""
+    for element in match if isinstance(match, list) else [match]:
+        excludes = isinstance(element, dict) and "except" in element
+        conditions = element["except"] if excludes else element
+        yield from (_Rule(not excludes, box) for box in _boxes(conditions))
+
+
+def _boxes(conditions: Any) -> Iterator[Box]:
+    """Yield the boxes of the packets that meet some conditions."""
+    if conditions == "any":
+        yield _ALL
+        return
+    box = list(_ALL)
+    either: Ranges | None = None
+    for key, value in conditions.items():
+        values = value if isinstance(value, list) else [value]
+        match key:
+            case "dscp":
+                box[DSCP] = _joined((code, code) for code in map(_dscp, values))
+            case "protocol":
+                codes = [PROTOCOLS.index(each) for each in values]
+                box[PROTOCOL] = _common(box[PROTOCOL], _joined((code, code) for code in codes))
+            case "source" | "destination":
+                index = SOURCE if key == "source" else DESTINATION
+                box[index] = _joined(_addresses(values))
+            case "port" | "source_port" | "destination_port":
+                box[PROTOCOL] = _common(box[PROTOCOL], ((0, 1),))
+                ports = _joined(map(_ports, values))
+                if key == "port":
+                    either = ports
+                else:
+                    box[SOURCE_PORT if key == "source_port" else PORT] = ports
+    for index in (PORT,) if either is None else (PORT, SOURCE_PORT):
+        whole = [*box]
+        if either is not None:
+            whole[index] = _common(box[index], either)
+        if all(whole):
+            yield tuple(whole)
+
+
+def _dscp(value: Any) -> int:
+    return value if isinstance(value, int) else parse_dscp(str(value))
+
+
+def _ports(value: Any) -> tuple[int, int]:
+    low, _, high = str(value).partition("-")
+    return int(low), int(high or low)
+
+
+def _addresses(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    """Yield the IPv4 addresses of prefixes; hosts send no IPv6."""
+    for value in values:
+        network = ip_network(str(value))
+        if network.version == 4:
+            yield int(network.network_address), int(network.broadcast_address)
+
+
+# The search
+
+
+def _search(wanted: list[_Match], taken: list[_Match], budget: int) -> Headers | None:
+    """Return packets that every match in `wanted` has and none in `taken`."""
+    forbidden = [
+        (rule.box, [other.box for other in match[:place] if not other.permit])
+        for match in taken
+        for place, rule in enumerate(match)
+        if rule.permit
+    ]
+    # Each state is a box, and the number of constraints that it meets.
+    for start, more in _starts(wanted, _SENT):
+        constraints = [*((box, []) for box in more), *forbidden]
+        states = [(start, 0)]
+        while states:
+            box, place = states.pop()
+            while place < len(constraints) and not _meet(box, constraints[place][0]):
+                place += 1
+                budget -= 1
+            if place == len(constraints):
+                return Headers(box)
+            budget -= 1
+            if budget < 0:
+                return None
+            avoided, unless = constraints[place]
+            choices = [*_without(box, avoided), *_within(box, unless)]
+            states += ((choice, place + 1) for choice in reversed(choices))
+    return None
+
+
+def _starts(wanted: Sequence[_Match], box: Box) -> Iterator[tuple[Box, list[Box]]]:
+    """Yield boxes of packets of all matches, each with the boxes that it must avoid."""
+    if not wanted:
+        yield box, []
+        return
+    match, *others = wanted
+    for place, rule in enumerate(match):
+        inner = _intersection(box, rule.box)
+        if rule.permit and inner is not None:
+            excluded = [other.box for other in match[:place] if not other.permit]
+            for found, avoided in _starts(others, inner):
+                yield found, [*excluded, *avoided]
+
+
+def _intersection(box: Box, other: Box) -> Box | None:
+    """Return the packets of both boxes; None if there are none, or if source ports decide."""
+    if not _contains(other[SOURCE_PORT], EPHEMERAL_PORTS):
+        return None
+    both = tuple(map(_common, box, other))
+    return both if all(both) else None
+
+
+def _meet(box: Box, other: Box) -> bool:
+    return all(map(_common, box, other))
+
+
+def _without(box: Box, other: Box) -> Iterator[Box]:
+    """Yield boxes without the packets of `other`: without its values of one property each."""
+    for index in (DSCP, PORT, DESTINATION, SOURCE, PROTOCOL):
+        left = _difference(box[index], other[index])
+        if left:
+            yield (*box[:index], left, *box[index + 1 :])
+
+
+def _within(box: Box, others: Iterable[Box]) -> Iterator[Box]:
+    found = (_intersection(box, other) for other in others)
+    return (inner for inner in found if inner is not None)
+
+
+# Sets of numbers as sorted ranges
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _common(own: Ranges, other: Ranges) -> Ranges:
+    found: list[tuple[int, int]] = []
+    here = there = 0
+    while here < len(own) and there < len(other):
+        low, high = max(own[here][0], other[there][0]), min(own[here][1], other[there][1])
+        if low <= high:
+            found.append((low, high))
+        if own[here][1] < other[there][1]:
+            here += 1
+        else:
+            there += 1
+    return tuple(found)
+
+
+def _difference(own: Ranges, other: Ranges) -> Ranges:
+    """Return the numbers of `own` that are not in `other`: those in the gaps of `other`."""
+    if not own or not other:
+        return own
+    ends = [own[0][0] - 1, *(high for _, high in other)]
+    starts = [*(low for low, _ in other), own[-1][1] + 1]
+    gaps = zip(ends, starts, strict=True)
+    return _common(own, tuple((end + 1, start - 1) for end, start in gaps if end + 1 < start))
+
+
+def _contains(ranges: Ranges, part: tuple[int, int]) -> bool:
+    return any(low <= part[0] and part[1] <= high for low, high in ranges)
