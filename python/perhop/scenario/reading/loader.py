@@ -60,14 +60,7 @@ def parse(
     Raises:
         ScenarioError: If `text` is not a scenario after the changes.
     """
-<<<<<<< HEAD
-    document = _document(text, filename, overrides, agents)
-=======
-    document = read_yaml(_decode(text, filename), filename)
-    if agents is not None and isinstance(document.data, dict):
-        path = os.fspath(agents)
-        document.include("agents", read_yaml(_decode(_read(path), path), path))
-    return validated(document, overrides)
+    return validated(_document(text, filename, agents), overrides)
 
 
 def validated(document: Document, overrides: Overrides = ()) -> Scenario:
@@ -76,10 +69,7 @@ def validated(document: Document, overrides: Overrides = ()) -> Scenario:
     Raises:
         ScenarioError: If the document is not a scenario after the changes.
     """
-    expand(document)
-    override(document, overrides, Scenario)
-    expand(document)  # the policies that changes refer to
->>>>>>> 9fa82cf (routers: run configurations, and let scenarios refer to them)
+    _change(document, overrides)
     found = list(document.problems)
     told = {(problem.file, problem.line, problem.column) for problem in found if problem.line}
     try:
@@ -107,7 +97,8 @@ def locate(
             above it is.
         overrides: The changes with which the scenario was read; values that they set are there.
     """
-    document = _document(text, filename, overrides)
+    document = _document(text, filename)
+    _change(document, overrides)
     found = {}
     for path in paths:
         loc = tuple(int(key) if key.isdigit() else key for key in path.split("."))
@@ -140,18 +131,21 @@ def to_mapping(scenario: Scenario) -> dict[str, Any]:
 
 
 def _document(
-    text: str | bytes,
-    filename: str,
-    overrides: Overrides,
-    agents: str | os.PathLike[str] | None = None,
+    text: str | bytes, filename: str, agents: str | os.PathLike[str] | None = None
 ) -> Document:
-    """Return the data of a scenario file after the changes, with positions."""
+    """Return the data of a scenario file, with positions."""
     document = read_yaml(_decode(text, filename), filename)
     if agents is not None and isinstance(document.data, dict):
         path = os.fspath(agents)
         document.include("agents", read_yaml(_decode(read(path), path), path))
-    override(document, overrides, Scenario)
     return document
+
+
+def _change(document: Document, overrides: Overrides) -> None:
+    """Make changes to a document, and replace its references to configurations."""
+    expand(document)
+    override(document, overrides, Scenario)
+    expand(document)  # the references in the changes
 
 
 def read(source: str | os.PathLike[str]) -> bytes:
