@@ -24,6 +24,7 @@ from perhop.cli.doctor import doctor
 from perhop.cli.export import export, tc
 from perhop.cli.import_ import import_
 from perhop.cli.lab import lab
+from perhop.cli.lint import lint
 from perhop.cli.path import path
 from perhop.cli.plugins import PLUGINS
 from perhop.cli.report import report
@@ -73,6 +74,7 @@ for command in (
     path,
     list_,
     schema,
+    lint,
     tc,
     agent,
     doctor,

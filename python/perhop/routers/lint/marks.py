@@ -1,0 +1,173 @@
+"""Rules on marks across policies: code points that are set, matched and trusted."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.lint.findings import Finding, Rule, Severity
+from perhop.routers.lint.wording import listed
+from perhop.scenario.model.dscp import format_dscp
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from perhop.routers.lint.findings import Settings
+    from perhop.routers.lint.policies import AttachedPolicy, JudgedClass
+    from perhop.routers.reading import Loc
+
+UNKNOWN: Final = Rule(
+    "unknown-mark",
+    Severity.WARNING,
+    "A code point that a class or policer sets, and that no other policy of the files matches.",
+    "The packets are in the default class of each later policy, as if they had not been marked. "
+    "Give the configurations of the next hops as further files, if these match the code point.",
+    "Match the code point in a class of the output policy, or set one that is matched.",
+    "RFC 2475, section 2.3.3: marking is of use only if later nodes select by it",
+)
+
+UNSET: Final = Rule(
+    "unset-code-point",
+    Severity.NOTE,
+    "A class for code points that no input policy sets, where input policies mark all packets.",
+    "Each input policy gives every packet a code point, and none of them is one of this class: it "
+    "gets no packets, except from interfaces without an input policy and from the router itself.",
+    "Set the code point in an input policy, or remove the class.",
+)
+
+UNTRUSTED: Final = Rule(
+    "untrusted-dscp",
+    Severity.WARNING,
+    "An interface that was named as untrusted, and whose packets keep their DSCP, while output "
+    "policies select by DSCP.",
+    "Its senders choose their class themselves: whoever sets EF is served first.",
+    "Mark all packets of the interface in an input policy, in the default class, too.",
+    "RFC 2475, section 2.3.1; Cisco Enterprise QoS Solution Reference Network Design Guide: trust "
+    "boundary",
+)
+
+RULES: Final = (UNKNOWN, UNSET, UNTRUSTED)
+
+_BEST_EFFORT: Final = 0
+_CONTROL: Final = frozenset(range(48, 64))
+"""Code points that routers themselves send."""
+
+
+def findings(policies: Sequence[AttachedPolicy], settings: Settings) -> Iterator[Finding]:
+    """Find code points that are set in vain, matched in vain, or trusted."""
+    yield from _unknown(policies)
+    yield from _unset(policies)
+    yield from _untrusted(policies, settings.untrusted)
+
+
+def _unknown(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:
+    """Find marks that no other policy matches."""
+    matched = {policy: _matched(policy) for policy in policies}
+    for policy in policies:
+        # A mark takes effect in other policies, and one of them must look at code points.
+        later = [other for other in policies if other.policy != policy.policy and other.is_output]
+        if not any(matched[other] for other in later):
+            continue
+        known = frozenset().union(*(matched[other] for other in policies if other is not policy))
+        known |= matched[policy]
+        for judged in policy.classes:
+            for keys, point in _marks(judged):
+                if point not in known and point != _BEST_EFFORT:
+                    yield Finding(
+                        UNKNOWN,
+                        judged.place(*keys),
+                        f"{judged} marks packets {format_dscp(point)}, and no class matches that: "
+                        "they are in the default class of each output policy",
+                        f"match {format_dscp(point)} in a class of the output policy",
+                    )
+
+
+def _unset(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:
+    """Find classes for code points that no packet has."""
+    inputs = [policy for policy in policies if not policy.is_output and policy.attachment.interface]
+    if not inputs or any(_kept(policy) is not None for policy in inputs):
+        return
+    marks = {
+        point for policy in policies for judged in policy.classes for _, point in _marks(judged)
+    }
+    for policy in policies:
+        if not policy.is_output or not policy.attachment.interface:
+            continue
+        for judged in policy.classes:
+            points = judged.code_points
+            if points and points.isdisjoint(marks) and points.isdisjoint(_CONTROL):
+                yield Finding(
+                    UNSET,
+                    judged.place("match"),
+                    f"{judged} matches {listed(points)}, which no input policy sets: they mark "
+                    "every packet otherwise",
+                    "set the code point in an input policy, or remove the class",
+                )
+
+
+def _untrusted(policies: Sequence[AttachedPolicy], untrusted: Iterable[str]) -> Iterator[Finding]:
+    """Find untrusted interfaces whose packets keep their DSCP."""
+    trusting = next((p for p in policies if p.is_output and _matched(p)), None)
+    if trusting is None:
+        return
+    for pattern in untrusted:
+        at = [
+            policy
+            for policy in policies
+            if not policy.is_output and matches_interface(policy.attachment.interface, pattern)
+        ]
+        relies = f"and policy {quote(trusting.attachment.name)} selects by it"
+        if not at:
+            yield Finding(
+                UNTRUSTED,
+                trusting.place,
+                f"the untrusted interface {quote(pattern)} has no input policy: its packets keep "
+                f"their DSCP, {relies}",
+                "attach an input policy that marks all packets",
+            )
+        for policy in at:
+            kept = _kept(policy)
+            if kept is not None:
+                yield Finding(
+                    UNTRUSTED,
+                    kept.place(),
+                    f"packets of {kept} from the untrusted interface "
+                    f"{quote(policy.attachment.interface)} keep their DSCP, {relies}",
+                    "mark the packets of the class, such as be",
+                )
+
+
+def matches_interface(interface: str, pattern: str) -> bool:
+    """Return whether a pattern such as ``ge-0/0/*`` is an interface's name, in any case."""
+    return fnmatchcase(interface.lower(), pattern.lower())
+
+
+def _kept(policy: AttachedPolicy) -> JudgedClass | None:
+    """Return a class of an input policy whose packets keep the DSCP of their sender."""
+    for judged in policy.classes:
+        police = judged.class_.police
+        # All that conforms is marked, and what does not is marked or dropped.
+        marked = police is not None and all(
+            action.drops or action.remark is not None for action in police.actions
+        )
+        if judged.mark is None and not marked and judged.is_leaf:
+            return judged
+    return None
+
+
+def _matched(policy: AttachedPolicy) -> frozenset[int]:
+    """Return the code points that classes of a policy select."""
+    return frozenset().union(*(judged.code_points for judged in policy.classes))
+
+
+def _marks(judged: JudgedClass) -> Iterator[tuple[Loc, int]]:
+    """Yield the code points that a class sets, with their keys."""
+    if judged.mark is not None:
+        yield ("mark",), judged.mark
+    police = judged.class_.police
+    if police is not None:
+        actions = police.actions if police.three_colours else police.actions[:2]
+        for key, action in zip(("conform", "exceed", "violate"), actions, strict=False):
+            if action.remark is not None:
+                yield ("police", key), action.remark

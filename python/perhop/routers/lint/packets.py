@@ -1,0 +1,224 @@
+"""Sets of packets, and whether some of them contain another.
+
+A set is a union of boxes. A box has one set of numbers for each property of a packet. The
+difference of two boxes is a few boxes, so that coverage by several earlier classes is exact. Some
+boxes contain packets that do not exist, such as a source of IPv4 and a destination of IPv6. They
+can only hide that a set is covered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.scenario import Match
+from perhop.scenario.resolve.packets import addresses_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+Ranges = tuple[tuple[int, int], ...]
+"""Disjoint ranges of numbers in ascending order, both ends included."""
+
+Box = tuple[Ranges, Ranges, Ranges, Ranges, Ranges, Ranges]
+"""Code points, protocols, source and destination ports, source and destination addresses."""
+
+_PROTOCOLS: Final = {"icmp": 1, "tcp": 6, "udp": 17}
+_REAL_PORTS: Final = ((1, 65535),)
+_NO_PORT: Final = ((0, 0),)
+_PORTS: Final = ((0, 65535),)
+_ADDRESSES: Final = ((0, 2**32 + 2**128 - 1),)
+EVERYTHING: Final[Box] = (((0, 63),), ((0, 255),), _PORTS, _PORTS, _ADDRESSES, _ADDRESSES)
+"""All packets. Those of protocols without ports have port 0. IPv6 addresses follow those of
+IPv4."""
+
+MAX_STEPS: Final = 50_000
+"""The differences of boxes that one question may take."""
+
+
+class TooComplexError(Exception):
+    """A question that takes more than `MAX_STEPS`."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """The steps that are left."""
+
+    steps: int = MAX_STEPS
+
+    def spend(self) -> None:
+        """Take a step.
+
+        Raises:
+            TooComplexError: If none is left.
+        """
+        self.steps -= 1
+        if self.steps < 0:
+            raise TooComplexError
+
+
+def packets_of(match: Any, addresses: Mapping[str, IPv4Address], budget: Budget) -> list[Box]:
+    """Return the packets that a match in the form of scenarios selects, as disjoint boxes.
+
+    Args:
+        match: ``any``, conditions, or a list of these and of ``{except: conditions}``, of which the
+            first that applies to a packet decides.
+        addresses: The addresses of nodes by name.
+        budget: The steps that the answer may take.
+
+    Raises:
+        TooComplexError: If the answer takes too many steps.
+    """
+    found: list[Box] = []
+    decided: list[Box] = []
+    for element in match if isinstance(match, (list, tuple)) else [match]:
+        permits = not (isinstance(element, dict) and "except" in element)
+        for box in _boxes(element if permits else element["except"], addresses):
+            rest = without([box], decided, budget) if all(box) else []
+            found += rest if permits else []
+            decided += rest
+    return found
+
+
+def without(boxes: Iterable[Box], taken: Iterable[Box], budget: Budget) -> list[Box]:
+    """Return the packets of `boxes` that are in none of `taken`.
+
+    Raises:
+        TooComplexError: If the answer takes too many steps.
+    """
+    left = list(boxes)
+    for other in taken:
+        if not left:
+            break
+        kept: list[Box] = []
+        for box in left:
+            budget.spend()
+            kept += _difference(box, other)
+        left = kept
+    return left
+
+
+def overlap(some: Iterable[Box], others: Iterable[Box]) -> bool:
+    """Return whether two sets have a packet in common."""
+    others = list(others)
+    return any(common(box, other) is not None for box in some for other in others)
+
+
+def common(box: Box, other: Box) -> Box | None:
+    """Return the packets that are in both boxes; None without any."""
+    shared = tuple(_common(mine, theirs) for mine, theirs in zip(box, other, strict=True))
+    return shared if all(shared) else None  # type: ignore[return-value]
+
+
+def code_points(boxes: Iterable[Box]) -> frozenset[int]:
+    """Return the code points of the packets of a set."""
+    return frozenset(
+        point for box in boxes for low, high in box[0] for point in range(low, high + 1)
+    )
+
+
+def protocols(boxes: Iterable[Box]) -> frozenset[int]:
+    """Return the numbers of the IP protocols of the packets of a set."""
+    return frozenset(
+        number for box in boxes for low, high in box[1] for number in range(low, high + 1)
+    )
+
+
+def _boxes(conditions: Any, addresses: Mapping[str, IPv4Address]) -> Iterator[Box]:
+    """Yield the packets that meet all of some conditions."""
+    match = Match.model_validate({} if conditions == "any" else conditions)
+    if match.is_any:
+        yield EVERYTHING
+        return
+    dscps, numbers, sources, destinations, origins, goals = EVERYTHING
+    if match.dscp is not None:
+        dscps = joined((point, point) for point in match.dscp)
+    with_ports = (match.port, match.source_port, match.destination_port) != (None, None, None)
+    if match.protocol is not None or with_ports:
+        names = set(_PROTOCOLS if match.protocol is None else match.protocol)
+        names -= {"icmp"} if with_ports else set()
+        numbers = joined((_PROTOCOLS[name],) * 2 for name in names)
+        if "icmp" not in names:
+            sources = destinations = _REAL_PORTS
+        elif names == {"icmp"}:
+            sources = destinations = _NO_PORT
+    if match.source_port is not None:
+        sources = joined(match.source_port)
+    if match.destination_port is not None:
+        destinations = joined(match.destination_port)
+
+    def ranges(ends: Iterable[Any]) -> Ranges:
+        return joined(
+            addresses_of(IPv4Network(addresses[end]) if isinstance(end, str) else end)
+            for end in ends
+        )
+
+    if match.source is not None:
+        origins = ranges(match.source)
+    if match.destination is not None:
+        goals = ranges(match.destination)
+    if match.port is None:
+        yield dscps, numbers, sources, destinations, origins, goals
+        return
+    either = joined(match.port)
+    yield dscps, numbers, _common(sources, either), destinations, origins, goals
+    yield dscps, numbers, sources, _common(destinations, either), origins, goals
+
+
+def _difference(box: Box, other: Box) -> Iterator[Box]:
+    """Yield the packets of `box` that are not in `other`."""
+    both = common(box, other)
+    if both is None:
+        yield box
+        return
+    left = list(box)
+    for index, shared in enumerate(both):
+        rest = _less(left[index], shared)
+        if rest:
+            yield (*left[:index], rest, *left[index + 1 :])  # type: ignore[misc]
+        left[index] = shared
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Return ranges in any order as disjoint ones in ascending order."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _common(some: Ranges, others: Ranges) -> Ranges:
+    """Return the numbers that are in both."""
+    if some == others:
+        return some
+    found: list[tuple[int, int]] = []
+    mine = theirs = 0
+    while mine < len(some) and theirs < len(others):
+        low = max(some[mine][0], others[theirs][0])
+        high = min(some[mine][1], others[theirs][1])
+        if low <= high:
+            found.append((low, high))
+        if some[mine][1] < others[theirs][1]:
+            mine += 1
+        else:
+            theirs += 1
+    return tuple(found)
+
+
+def _less(some: Ranges, taken: Ranges) -> Ranges:
+    """Return the numbers of `some` that are not in `taken`, a part of it."""
+    found: list[tuple[int, int]] = []
+    index = 0
+    for low, high in some:
+        while index < len(taken) and taken[index][0] <= high:
+            if low < taken[index][0]:
+                found.append((low, taken[index][0] - 1))
+            low = taken[index][1] + 1
+            index += 1
+        if low <= high:
+            found.append((low, high))
+    return tuple(found)

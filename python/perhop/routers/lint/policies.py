@@ -1,0 +1,348 @@
+"""Policies of attachments, with the rates of their classes, as rules look at them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from perhop.routers.lint.findings import Finding, Rule, Severity
+from perhop.routers.lint.packets import Box, Budget, TooComplexError, code_points, packets_of
+from perhop.scenario.model.classes import Class, Policy, Shape
+from perhop.scenario.resolve.shares import guarantee, rest
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from ipaddress import IPv4Address
+
+    from perhop.routers.reading import Attachment, Configuration, Loc, Place
+    from perhop.scenario.model.network import Bandwidth
+
+INVALID_VALUE: Final = Rule(
+    "invalid-value",
+    Severity.WARNING,
+    "A value that has no meaning, such as a rate of zero.",
+    "perhop ignores the value, and the other rules do not see it. A router refuses it, or its "
+    "effect depends on the release.",
+    "Give a value in the range that the platform accepts.",
+)
+
+_MAX_INVALID: Final = 100
+"""The invalid values of a policy that are removed one after the other."""
+
+EXPEDITED: Final = frozenset({46, 44})
+"""The code points of telephony: EF (RFC 3246) and VOICE-ADMIT (RFC 5865)."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedClass:
+    """A class of a policy.
+
+    Attributes:
+        loc: Its path in the policy of the attachment.
+        name: Its name, with those of the classes around it: ``parent/voice``.
+        class_: The class.
+        policy: The policy that it belongs to.
+        match: Its match in the form of scenarios.
+        mark: The code point that its packets get; None if they keep theirs.
+        capacity: The bandwidth that its policy divides, in bit/s; None if unknown.
+        attached: The policy at the interface.
+        earlier: The classes before it in its policy.
+    """
+
+    loc: Loc
+    name: str
+    class_: Class
+    policy: Policy
+    match: Any
+    mark: int | None
+    capacity: int | None
+    attached: AttachedPolicy = field(repr=False)
+    earlier: tuple[JudgedClass, ...] = field(repr=False)
+
+    @property
+    def class_name(self) -> str:
+        """Its name in its policy."""
+        return str(self.loc[-1])
+
+    @property
+    def strict(self) -> bool:
+        """True if it is served before other classes."""
+        return self.policy.strict(self.class_)
+
+    @property
+    def is_default(self) -> bool:
+        """True if it takes the packets that no other class matches."""
+        return bool(self.match == "any")
+
+    @property
+    def polices(self) -> bool:
+        """True if it has a policer that drops packets."""
+        police = self.class_.police
+        if police is None:
+            return False
+        actions = police.actions if police.three_colours else police.actions[:2]
+        return any(action.drops for action in actions)
+
+    @property
+    def guaranteed_or_rest(self) -> int | None:
+        """Its guarantee, or its equal part of what the others leave, in bit/s; None if unknown."""
+        if self.strict or self.class_.bandwidth is not None:
+            return self.guaranteed
+        return None if self.capacity is None else max(rest(self.policy, self.capacity), 0)
+
+    @property
+    def is_leaf(self) -> bool:
+        """True if it has a queue, and no classes."""
+        return self.class_.classes is None and self.class_.policy is None
+
+    @property
+    def ceilings(self) -> list[Bandwidth]:
+        """Its limit, and the rate of its shaper."""
+        shape = self.class_.shape
+        found = (self.class_.limit, shape.rate if shape is not None else None)
+        return [limit for limit in found if limit is not None]
+
+    @property
+    def ceiling(self) -> int | None:
+        """The least of its limits, in bit/s; None without one, or if unknown."""
+        known = [self.of(limit) for limit in self.ceilings]
+        return min((rate for rate in known if rate is not None), default=None)
+
+    @property
+    def guaranteed(self) -> int | None:
+        """The bandwidth that the configuration guarantees it, in bit/s; None without, or unknown.
+
+        For a strict class, it is the rate of its policer.
+        """
+        bandwidth = guarantee(self.policy, self.class_)
+        return None if bandwidth is None else self.of(bandwidth)
+
+    def of(self, bandwidth: Bandwidth) -> int | None:
+        """Return a bandwidth in bit/s; None for a share of an unknown rate."""
+        if bandwidth.rate is not None:
+            return bandwidth.rate
+        return None if self.capacity is None else bandwidth.of(self.capacity)
+
+    @cached_property
+    def packets(self) -> list[Box] | None:
+        """The packets that its match selects; None if they are not known exactly."""
+        inexact = self.attached.inexact
+        if self.match != "any" and (inexact is None or self.place() in inexact):
+            return None
+        try:
+            return packets_of(self.match, self.attached.addresses, Budget())
+        except TooComplexError:
+            return None
+
+    @cached_property
+    def code_points(self) -> frozenset[int]:
+        """The code points that its match names; none if it does not look at them."""
+        points = code_points(self.packets or [])
+        return points if len(points) < 64 else frozenset()
+
+    @property
+    def is_voice(self) -> bool:
+        """True if it is for telephony: it is strict, or matches its code points only."""
+        return (self.strict and self.policy.scheduler != "priority") or (
+            bool(self.code_points) and self.code_points <= EXPEDITED
+        )
+
+    def has_default(self, setting: str) -> bool:
+        """Return whether the platform gave the class a value of a setting whose name has a word."""
+        here = self.place()
+        return any(place == here and setting in name for place, name in self.attached.defaults)
+
+    def place(self, *keys: str | int) -> Place:
+        """Return the line of a value in the class, or of the class."""
+        return self.attached.attachment.place((*self.loc, *keys))
+
+    def __str__(self) -> str:
+        """Return the name for messages, with that of the policy."""
+        return f"class {quote(self.name)} of policy {quote(self.attached.attachment.name)}"
+
+
+@dataclass(frozen=True, eq=False)
+class AttachedPolicy:
+    """A policy at an interface.
+
+    Attributes:
+        attachment: The policy as it was read.
+        family: The family of the configuration, such as ``ios``.
+        platform_limit: The share of an interface that can be guaranteed, in parts per billion;
+            None for the whole.
+        policy: The policy; its classes are only those outermost.
+        raw: The policy as mappings, without invalid values.
+        addresses: The addresses of nodes that matches name.
+        inexact: Lines of classes whose packets are not known exactly; None if all may be.
+        defaults: Lines to which the platform added values.
+        invalid: Values that were removed.
+    """
+
+    attachment: Attachment
+    family: str
+    platform_limit: int | None
+    policy: Policy
+    raw: dict[str, Any]
+    addresses: Mapping[str, IPv4Address]
+    inexact: frozenset[Place] | None
+    defaults: frozenset[tuple[Place, str]]
+    invalid: tuple[Finding, ...]
+
+    @property
+    def is_output(self) -> bool:
+        """True if it applies to the packets that the interface sends."""
+        return self.attachment.direction == "out"
+
+    @cached_property
+    def shape(self) -> Shape | None:
+        """The shaper of everything that the interface sends."""
+        given = self.attachment.shape
+        try:
+            return None if given is None else Shape.model_validate(given)
+        except ValidationError:
+            return None
+
+    @cached_property
+    def capacity(self) -> int | None:
+        """The bandwidth that the policy divides, in bit/s; None if unknown."""
+        rate = self.attachment.rate
+        shape = None
+        if self.shape is not None:
+            given = self.shape.rate
+            shape = given.rate if rate is None else given.of(rate)
+        known = [each for each in (rate, shape) if each is not None]
+        capacity = min(known, default=None)
+        root = self.policy.cbq.rate if self.policy.cbq is not None else None
+        return capacity if root is None else root
+
+    @cached_property
+    def classes(self) -> tuple[JudgedClass, ...]:
+        """Its classes, each before the classes in it."""
+        return tuple(self._classes((), "", self.policy, self.raw, self.capacity))
+
+    @cached_property
+    def levels(self) -> list[tuple[JudgedClass | None, tuple[JudgedClass, ...]]]:
+        """The classes that divide one bandwidth, with the class around them."""
+        by_loc = {judged.loc: judged for judged in self.classes}
+        groups: dict[Loc, list[JudgedClass]] = {}
+        for judged in self.classes:
+            groups.setdefault(judged.loc[:-2], []).append(judged)
+        return [(by_loc.get(loc), tuple(group)) for loc, group in groups.items()]
+
+    @property
+    def place(self) -> Place:
+        """The line of the policy."""
+        return self.attachment.place(())
+
+    @property
+    def where(self) -> str:
+        """The interface and direction, for messages."""
+        interface = self.attachment.interface
+        if not interface:
+            return f"policy {quote(self.attachment.name)}"
+        into = "output" if self.is_output else "input"
+        return f"the {into} of {quote(interface)}"
+
+    def _classes(
+        self, loc: Loc, prefix: str, policy: Policy, raw: dict[str, Any], capacity: int | None
+    ) -> Iterator[JudgedClass]:
+        earlier: list[JudgedClass] = []
+        for name, class_ in policy.classes.items():
+            given = raw["classes"][name]
+            here: Loc = (*loc, "classes", name)
+            judged = JudgedClass(
+                here,
+                f"{prefix}{name}",
+                class_,
+                policy,
+                given["match"],
+                getattr(class_, "mark", None),
+                capacity,
+                self,
+                tuple(earlier),
+            )
+            yield judged
+            earlier.append(judged)
+            inside = policy.inside(class_)
+            if inside is not None:
+                divided = judged.ceiling or judged.guaranteed or capacity
+                yield from self._classes(here, f"{prefix}{name}/", inside, given, divided)
+
+
+def attached_policies(
+    configuration: Configuration,
+    *,
+    platform_limit: int | None = None,
+    addresses: Mapping[str, IPv4Address] | None = None,
+    inexact: frozenset[Place] | None = frozenset(),
+) -> Iterator[AttachedPolicy]:
+    """Yield the policies of a configuration, without the values that have no meaning.
+
+    Args:
+        configuration: The configuration.
+        platform_limit: The share of an interface that can be guaranteed; None for the whole.
+        addresses: The addresses of nodes that matches name.
+        inexact: Lines of classes whose packets are not known exactly; None if all may be.
+    """
+    defaults = frozenset((each.place, each.setting) for each in configuration.defaults)
+    for attachment in configuration.attachments:
+        raw = deepcopy(attachment.policy)
+        invalid: list[Finding] = []
+        policy = _valid(attachment, raw, invalid)
+        yield AttachedPolicy(
+            attachment=attachment,
+            family=configuration.family,
+            platform_limit=platform_limit,
+            policy=policy,
+            raw=raw,
+            addresses=addresses or {},
+            inexact=inexact,
+            defaults=defaults,
+            invalid=tuple(invalid),
+        )
+
+
+def _valid(attachment: Attachment, raw: dict[str, Any], invalid: list[Finding]) -> Policy:
+    """Return a policy, after invalid values were removed from `raw` with a finding for each."""
+    for _ in range(_MAX_INVALID):
+        try:
+            return Policy.model_validate(raw)
+        except ValidationError as error:
+            detail = error.errors(include_url=False)[0]
+            loc = _remove(raw, detail["loc"])
+            said = str(detail.get("ctx", {}).get("error", detail["msg"]))
+            path = ".".join(map(str, loc)) or attachment.name
+            place = attachment.place(loc)
+            invalid.append(
+                Finding(INVALID_VALUE, place, f"{quote(path, 80)}: {said}", "correct it")
+            )
+            if not loc:
+                break
+    raw.clear()
+    raw["classes"] = {"default": {"match": "any"}}
+    return Policy.model_validate(raw)
+
+
+def _remove(raw: dict[str, Any], loc: Loc) -> Loc:
+    """Remove the value at `loc`, or the nearest around it, and return its path."""
+    data: Any = raw
+    path: list[str | int] = []
+    parents: list[tuple[dict[str, Any], str]] = []
+    for step in loc:
+        if not (isinstance(data, dict) and isinstance(step, str) and step in data):
+            break
+        parents.append((data, step))
+        path.append(step)
+        data = data[step]
+    while parents:
+        parent, key = parents.pop()
+        # A class without a match, or a policer without a rate, has no meaning either.
+        if key not in ("match", "rate", "burst", "min", "max", "dscp", "classes"):
+            del parent[key]
+            return tuple(path[: len(parents) + 1])
+    return ()
