@@ -66,6 +66,12 @@ def nft(found: linux.Mapping, node: str = "r") -> list[str]:
     return [line.strip() for line in found.nft[node].splitlines()]
 
 
+def chain(lines: list[str], name: str) -> list[str]:
+    """Return the rules of a chain in `nft`'s lines."""
+    start = lines.index(f"chain {name} {{") + 1
+    return lines[start : lines.index("}", start)]
+
+
 def gaps(found: linux.Mapping) -> dict[str, str]:
     return {gap.path: gap.reason for gap in found.gaps}
 
@@ -216,6 +222,84 @@ def test_matches_are_conditions() -> None:
         "ip saddr 10.0.0.1/32 ip daddr 10.0.0.0/24"
     ]
     assert rules.matches(whole, whole.policies["p"].classes["rest"].match) == [""]
+
+
+def test_a_list_of_matches_is_a_rule_for_each_and_a_chain_for_exceptions() -> None:
+    found = nft(
+        linux.mapping(
+            scenario(
+                "x: {match: [{dscp: ef}, {protocol: udp, destination_port: 53}]}, "
+                "y: {match: [{except: {source: [10.1.0.0/16, 2001:db8::/32]}}, {dscp: cs1}]}, "
+                "rest: {match: any}"
+            )
+        )
+    )
+    assert chain(found, "to2") == [
+        *("ip dscp 46 goto to2_10", "ip6 dscp 46 goto to2_10"),
+        "meta l4proto udp th dport 53 goto to2_10",
+        "jump to2_11_match",
+        "goto to2_12",
+    ]
+    assert chain(found, "to2_11_match") == [
+        *("ip saddr 10.1.0.0/16 return", "ip6 saddr 2001:db8::/32 return"),
+        *("ip dscp 8 goto to2_11", "ip6 dscp 8 goto to2_11"),
+    ]
+    assert chain(found, "to2_11") == ["meta priority set 1:11 accept"]
+
+
+def test_a_list_of_matches_remarks_what_is_not_excepted() -> None:
+    remark = "[{match: [{except: {dscp: ef}}, {protocol: udp}], dscp: 3}, {match: any, dscp: 4}]"
+    found = nft(linux.mapping(scenario(router=f"{{kind: router, remark: {remark}}}")))
+    assert chain(found, "to1_mark_0") == [
+        *("ip dscp 46 return", "ip6 dscp 46 return"),
+        "meta l4proto udp ip dscp set 3 accept",
+        "meta l4proto udp ip6 dscp set 3 accept",
+    ]
+    assert chain(found, "to1_mark") == [
+        "jump to1_mark_0",
+        *("ip dscp set 4 return", "ip6 dscp set 4 return"),
+    ]
+
+
+def test_marks_are_set_where_the_class_is_known() -> None:
+    police = "police: {rate: 5 Mbps, burst: 1 MB, exceed: {remark: le}}"
+    found = linux.mapping(
+        scenario(
+            f"x: {{match: {{dscp: ef}}, mark: cs5, {police}}}, y: {{match: any, mark: cs2, "
+            "classes: {in: {match: {dscp: cs1}}, own: {match: {dscp: cs3}, mark: cs4, "
+            "unused: true}, rest: {match: any}}}"
+        )
+    )
+    text = nft(found)
+    assert found.gaps == ()
+    # Before the policer, whose mark replaces it.
+    assert chain(text, "to2_10")[:3] == [
+        *("ip dscp set 40", "ip6 dscp set 40"),
+        "limit rate over 625000 bytes/second burst 375000 bytes "
+        "counter name to2_10_exceed ip dscp set 1 meta mark set 0xffff",
+    ]
+    # Nested classes are told apart by the code points that packets had.
+    nested = next(line for line in chain(text, "to2") if "goto" in line and "dscp" not in line)
+    outer = nested.removeprefix("goto ")
+    assert chain(text, outer) == [f"goto {outer}_in"]
+    leaves = [line.rpartition(" ")[2] for line in chain(text, f"{outer}_in")]
+    assert leaves[0] == leaves[1]
+    marks = {leaf: chain(text, leaf)[0] for leaf in leaves}
+    assert [marks[leaf] for leaf in dict.fromkeys(leaves)] == [
+        *("ip dscp set 16", "ip dscp set 32", "ip dscp set 16"),
+    ]
+
+
+def test_marks_above_a_policer_that_remarks_are_a_gap() -> None:
+    police = "police: {rate: 5 Mbps, burst: 1 MB, exceed: {remark: le}}"
+    inner = f"{police}, classes: {{rest: {{match: any}}}}"
+    for classes, place in (
+        (f"x: {{match: any, mark: cs2, {inner}}}", "x.mark"),
+        (f"x: {{match: any, mark: cs2, classes: {{in: {{match: any, {inner}}}}}}}", "police"),
+    ):
+        (gap,) = linux.mapping(scenario(classes)).gaps
+        assert gap.path.endswith(place)
+        assert gap.reason.startswith("its rules mark after the policer")
 
 
 def test_red_counts_packets_of_full_size() -> None:

@@ -164,6 +164,51 @@ def test_what_is_kept_can_be_expected() -> None:
     assert verdicts[1].text == "share of kept DSCPs of web is at least 99%"
 
 
+LISTED = "[{match: [{except: {source: b}}, {destination_port: 80}, {dscp: ef}], dscp: af11}]"
+
+
+def test_a_list_of_matches_remarks_all_but_exceptions() -> None:
+    dataset = run(LISTED)
+    assert arrived(dataset, "web") == {("b", 8, 10), ("a", 8, 8)}
+    assert arrived(dataset, "call") == {("b", 46, 10)}
+    assert arrived(dataset, "echo") == {("b", 46, 10), ("a", 10, 10)}
+    excepted = LISTED.replace("source: b", "source: a, protocol: tcp")
+    assert arrived(run(excepted), "web") == {("b", 8, 8), ("a", 8, 8)}
+
+
+MARKED = LINE.replace(
+    "      gold: {{match: {{dscp: af11}}, bandwidth: 60%{unused}}}\n",
+    "      voice: {{match: [{{dscp: ef, protocol: udp}}, {{protocol: icmp}}], mark: cs5}}\n"
+    "      web: {{match: {{port: 80}}, mark: af21, police: {{rate: 1 Mbps, burst: 20 kB, "
+    "exceed: {{remark: af22}}}}, classes: {{cs1: {{match: {{dscp: cs1}}}}, "
+    "no: {{match: any}}}}}}\n",
+)
+
+
+def test_classes_mark_their_packets() -> None:
+    dataset = perhop.run(parse(MARKED.format(first="{be: be}", r2="router")))
+    assert arrived(dataset, "call") == {("b", 46, 40)}
+    assert ("b", 46, 40) in arrived(dataset, "echo")
+    # A policer's remark replaces the mark. Only r1 marks, so that answers come as they were sent.
+    assert arrived(dataset, "web") == {("b", 8, 18), ("b", 8, 20), ("a", 8, 8)}
+    counters = analysis.class_counters(dataset).filter(link="r1>r2")
+    found = {row["class"]: row for row in counters.to_dicts()}
+    # What was not remarked is told apart by the code point that it had.
+    remarked = found["web"]["remarked_packets"]
+    assert found["web/cs1"]["sent_packets"] > 0
+    assert found["web/no"]["sent_packets"] > 0
+    assert abs(found["web/no"]["sent_packets"] - remarked) < 100
+    assert found["voice"]["remarked_packets"] == 0
+
+
+def test_marks_are_known_before_a_class_of_the_next_link_is_judged() -> None:
+    text = MARKED.format(first="{be: be}", r2="router").replace(
+        "[r2, b], rate: 100 Mbps", "[r2, b], rate: 100 Mbps, egress: {r2: next}"
+    )
+    policy = "  next: {classes: {marked: {match: {dscp: cs5}}, rest: {match: any}}}\n"
+    parse(text.replace("flows:", f"{policy}flows:"))
+
+
 def test_the_first_rule_that_matches_decides_and_any_is_the_rest() -> None:
     # `any` is last, wherever it stands; a link's rules go before its node's.
     dataset = run("{any: be, ef: af11}", "router")
@@ -173,7 +218,7 @@ def test_the_first_rule_that_matches_decides_and_any_is_the_rest() -> None:
     assert arrived(run("{any: be, ef: af11}", both), "web") == {("b", 8, 24), ("a", 8, 8)}
 
 
-@pytest.mark.parametrize("first", ["clear", "{cs1: be, any: 10}", WEB_IS_GOLD, "{8: ef}"])
+@pytest.mark.parametrize("first", ["clear", "{cs1: be, any: 10}", WEB_IS_GOLD, "{8: ef}", LISTED])
 def test_a_marking_is_written_as_rules(first: str) -> None:
     written = dump(once := scenario(first, "{kind: router, remark: {af11: le, any: be}}"))
     assert parse(written) == once
@@ -186,7 +231,7 @@ def test_the_schema_knows_all_three_forms() -> None:
         text = LINE.format(first=first, r2="router", unused="")
         return bool(validator.is_valid(yaml.safe_load(text)))
 
-    assert all(map(valid, ("clear", "{cs1: be, any: 10}", WEB_IS_GOLD)))
+    assert all(map(valid, ("clear", "{cs1: be, any: 10}", WEB_IS_GOLD, LISTED)))
     assert not any(map(valid, ("{}", "[]", "cleared", "{cs1: cs9}", "[{dscp: be}]")))
 
 

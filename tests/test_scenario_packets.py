@@ -6,8 +6,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perhop.scenario.model.classes import Match
-from perhop.scenario.resolve.packets import EVERYWHERE, Index, Packets
+from perhop.scenario.model.classes import Class
+from perhop.scenario.model.matching import Except, Match, Matching, match_rules, matches_any
+from perhop.scenario.resolve.packets import EVERYWHERE, Index, Packets, Selection
 
 ADDRESSES = {"a": IPv4Address("10.0.0.1"), "b": IPv4Address("10.0.0.2")}
 UNIVERSE = list(
@@ -36,6 +37,11 @@ matches = st.fixed_dictionaries(
         ),
     },
 ).map(Match.model_validate)
+listed = st.lists(
+    st.one_of(matches, matches.map(lambda match: Except.model_validate({"except": match}))),
+    min_size=1,
+    max_size=4,
+).map(lambda elements: Class.model_validate({"match": elements}).match)
 
 
 def taken(match: Match) -> set[int]:
@@ -113,10 +119,53 @@ wide = st.builds(
 )
 
 
-@given(matches, st.lists(st.sampled_from(range(len(UNIVERSE))), max_size=5), st.lists(wide))
+@given(
+    st.one_of(matches, listed),
+    st.lists(st.sampled_from(range(len(UNIVERSE))), max_size=5),
+    st.lists(wide),
+)
 def test_an_index_knows_whether_some_packet_is_met(
-    match: Match, single: list[int], several: list[Packets]
+    match: Matching, single: list[int], several: list[Packets]
 ) -> None:
     packets = [*map(packet, single), *several]
-    asked = Packets.of(match, ADDRESSES)
+    asked = Selection.of(match, ADDRESSES)
     assert Index(packets).any_of(asked) == any(asked.meets(some) for some in packets)
+
+
+def selected(match: Matching) -> set[int]:
+    """The packets of the universe that a match selects, read element by element."""
+    found: set[int] = set()
+    excluded: set[int] = set()
+    for permit, conditions in match_rules(match):
+        applies = taken(conditions) - found - excluded
+        found |= applies if permit else set()
+        excluded |= set() if permit else applies
+    return found
+
+
+@given(listed)
+def test_a_list_selects_what_its_first_element_to_apply_says(match: Matching) -> None:
+    selection = Selection.of(match, ADDRESSES)
+    expected = selected(match)
+    everything = set(range(len(UNIVERSE)))
+    assert {index for index in everything if selection.meets(packet(index))} == expected
+    if matches_any(match):
+        assert expected == everything
+    rules = match_rules(match)
+    permitted = dict(selection.permitted())
+    assert {index for number in permitted for index in taken(rules[number].conditions)} >= expected
+
+
+@given(listed, matches)
+def test_a_rule_that_takes_packets_selects_them_all(match: Matching, other: Match) -> None:
+    packets = Packets.of(other, ADDRESSES)
+    selection = Selection.of(match, ADDRESSES)
+    for number, (permit, _) in enumerate(selection.rules):
+        if permit and selection.takes(number, packets):
+            assert selected(match) >= taken(other)
+
+
+@given(matches, matches)
+def test_disjoint_sets_have_no_packet_in_common(one: Match, other: Match) -> None:
+    if Packets.of(one, ADDRESSES).disjoint(Packets.of(other, ADDRESSES)):
+        assert not taken(one) & taken(other)

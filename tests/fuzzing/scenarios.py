@@ -25,8 +25,9 @@ from perhop.scenario import METRICS, Scenario
 from perhop.scenario.model.agents import Agent
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
-from perhop.scenario.model.classes import Class, Match, Police, Policy, Shape
+from perhop.scenario.model.classes import Class, Police, Policy, Shape
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
+from perhop.scenario.model.matching import Match
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp

@@ -1,7 +1,7 @@
 //! Marking at the edge: new DSCPs for packets that arrive.
 
 use perhop_core::{Dscp, Header};
-use perhop_queue::{Classifier, Match};
+use perhop_queue::{Classifier, MatchRules};
 
 /// Rules by which packets are remarked (RFC 2475, section 2.3.3.2). The first rule that matches
 /// decides; a packet that none matches keeps its DSCP. ECN is not changed.
@@ -16,11 +16,11 @@ impl Marker {
     /// Creates a marker with these rules, in order of precedence.
     ///
     /// # Panics
-    /// With more than 65535 rules.
-    pub fn new(rules: impl IntoIterator<Item = (Match, Dscp)>) -> Self {
+    /// With more than 65535 rules, each element of a list of matches counted.
+    pub fn new<M: Into<MatchRules>>(rules: impl IntoIterator<Item = (M, Dscp)>) -> Self {
         let (mut matches, mut marks): (Vec<_>, Vec<_>) =
-            rules.into_iter().map(|(matches, mark)| (matches, Some(mark))).unzip();
-        matches.push(Match::default());
+            rules.into_iter().map(|(matches, mark)| (matches.into(), Some(mark))).unzip();
+        matches.push(MatchRules::default());
         marks.push(None);
         Self { classifier: Classifier::new(matches), marks }
     }
@@ -37,6 +37,7 @@ impl Marker {
 mod tests {
     use super::*;
     use perhop_core::{Ecn, NodeId, Protocol, TrafficClass};
+    use perhop_queue::Match;
 
     fn marked(marker: &Marker, dscp: Dscp, protocol: Protocol) -> TrafficClass {
         let mut header = Header {
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn without_rules_nothing_changes() {
-        let marker = Marker::new([]);
+        let marker = Marker::new::<Match>([]);
         assert_eq!(marked(&marker, Dscp::EF, Protocol::Icmp).dscp(), Dscp::EF);
     }
 }

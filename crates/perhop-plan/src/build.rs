@@ -5,7 +5,7 @@ use perhop_net::{LinkSpec, Marker, Network, NodeKind, PortId, RouteError, Wire};
 use perhop_workload::WorkloadError;
 use thiserror::Error;
 
-use crate::classes::Site;
+use crate::classes::{Site, checked_rules, resolve};
 use crate::names::Names;
 use crate::network::{EndPlan, LinkPlan, NetworkPlan, RemarkPlan};
 
@@ -112,6 +112,7 @@ fn marker(rules: &[RemarkPlan], names: &Names) -> Result<Marker, BuildError> {
     if rules.len() > usize::from(u16::MAX) {
         return Err(BuildError::TooLarge("a link's end has more than 65535 rules for marks"));
     }
-    let rule = |rule: &RemarkPlan| Ok((rule.matches.resolve(names)?, rule.dscp));
+    checked_rules(rules.iter().map(|rule| &rule.matches[..]))?;
+    let rule = |rule: &RemarkPlan| Ok((resolve(&rule.matches, names)?, rule.dscp));
     Ok(Marker::new(rules.iter().map(rule).collect::<Result<Vec<_>, BuildError>>()?))
 }

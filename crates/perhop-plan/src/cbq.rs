@@ -1,12 +1,14 @@
 //! Class-based queueing in a plan, and the tree built from it.
 
-use perhop_core::{Duration, Rate};
+use perhop_core::{Dscp, Duration, Rate};
 use perhop_queue::{Cbq, CbqClassKind, CbqConfig, CbqSpec, Class, Queue, QueueConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
-use crate::classes::{DisciplinePlan, MatchPlan, PolicePlan, Site, checked_number};
+use crate::classes::{
+    DisciplinePlan, MatchRulePlan, PolicePlan, Site, checked_number, checked_rules, resolve,
+};
 
 /// Least time between two ticks.
 const LEAST_TICK: Duration = Duration::from_micros(100);
@@ -32,7 +34,7 @@ pub struct CbqClassPlan {
     pub name: String,
     /// Filter of its packets.
     #[serde(rename = "match")]
-    pub matches: MatchPlan,
+    pub matches: Vec<MatchRulePlan>,
     /// Rate.
     pub rate: Rate,
     /// True if the class borrows from its parent.
@@ -57,6 +59,9 @@ pub enum CbqClassKindPlan {
 pub struct CbqLeafPlan {
     /// Priority, from 0 (highest) to 7.
     pub priority: u8,
+    /// DSCP that its packets get after they are classified.
+    #[serde(default)]
+    pub mark: Option<Dscp>,
     /// Policer.
     pub police: Option<PolicePlan>,
     /// Queue.
@@ -78,9 +83,10 @@ impl CbqPlan {
 
 fn specs<B>(plans: &[CbqClassPlan], site: Site<'_>) -> Result<Vec<CbqSpec<B>>, BuildError> {
     checked_number(plans.len())?;
+    checked_rules(plans.iter().map(|plan| &plan.matches[..]))?;
     let spec = |plan: &CbqClassPlan| {
         Ok(CbqSpec {
-            matches: plan.matches.resolve(site.names)?,
+            matches: resolve(&plan.matches, site.names)?,
             rate: plan.rate,
             borrow: plan.borrow,
             kind: match &plan.kind {
@@ -102,10 +108,13 @@ impl CbqLeafPlan {
             return Err(BuildError::TooLarge("a priority is above 7"));
         }
         let queue = DisciplinePlan::Queue(self.queue.clone()).queue(name, site)?;
-        let class = Class::new(queue).named(name);
-        Ok(match self.police {
-            Some(police) => class.policed(police.policer(), police.actions()),
-            None => class,
-        })
+        let mut class = Class::new(queue).named(name);
+        if let Some(mark) = self.mark {
+            class = class.marked(mark);
+        }
+        if let Some(police) = self.police {
+            class = class.policed(police.policer(), police.actions());
+        }
+        Ok(class)
     }
 }

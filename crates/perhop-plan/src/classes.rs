@@ -2,8 +2,8 @@
 
 use perhop_core::{Bytes, Dscp, NodeId, Protocol, Rate, Stream};
 use perhop_queue::{
-    Action, Actions, Class, ClassService, ClassSpec, Classes, Match, Policer, Queue, QueueConfig,
-    Shaper, Sharing, Weight,
+    Action, Actions, Class, ClassService, ClassSpec, Classes, Match, MatchRule, MatchRules,
+    Policer, Queue, QueueConfig, Shaper, Sharing, Weight,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,10 @@ pub struct ClassPlan {
     pub name: String,
     /// Filter of its packets.
     #[serde(rename = "match")]
-    pub matches: MatchPlan,
+    pub matches: Vec<MatchRulePlan>,
+    /// DSCP that its packets get after they are classified.
+    #[serde(default)]
+    pub mark: Option<Dscp>,
     /// Guaranteed rate, which is its weight among the others; `None` for a strict class.
     pub weight: Option<Weight>,
     /// Priority in link sharing: the lowest number borrows first.
@@ -57,7 +60,19 @@ pub struct ClassPlan {
     pub discipline: DisciplinePlan,
 }
 
-/// Filter of a class. A missing list is no condition, nor is an empty list of anything but nodes.
+/// Rule of a filter: the first that applies to a packet decides whether the packet matches. A
+/// packet to which no rule applies does not match.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MatchRulePlan {
+    /// True if packets that meet the conditions match, false if they do not.
+    pub permit: bool,
+    /// Conditions under which the rule applies.
+    pub conditions: MatchPlan,
+}
+
+/// Conditions on a packet, which must all hold. A missing list is no condition, nor is an empty
+/// list of anything but nodes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MatchPlan {
@@ -170,6 +185,7 @@ impl DisciplinePlan {
 impl ClassesPlan {
     fn queue<B>(&self, site: Site<'_>) -> Result<Queue<B>, BuildError> {
         checked_number(self.classes.len())?;
+        checked_rules(self.classes.iter().map(|class| &class.matches[..]))?;
         let weights = self.classes.iter().filter_map(|class| class.weight);
         if weights.map(|weight| u128::from(weight.get())).sum::<u128>() > MAX_WEIGHTS {
             return Err(BuildError::TooLarge("the weights of a policy's classes"));
@@ -188,9 +204,34 @@ pub(crate) fn checked_number(classes: usize) -> Result<(), BuildError> {
     }
 }
 
+/// Checks that filters have no more rules in sum than can be numbered.
+pub(crate) fn checked_rules<'a>(
+    mut filters: impl Iterator<Item = &'a [MatchRulePlan]>,
+) -> Result<(), BuildError> {
+    let count = |sum: usize, rules: &[_]| sum.checked_add(rules.len()).filter(|&sum| sum <= 0xffff);
+    match filters.try_fold(0, count) {
+        Some(_) => Ok(()),
+        None => Err(BuildError::TooLarge("filters at one place have more than 65535 rules")),
+    }
+}
+
+/// Returns a filter with nodes by number.
+///
+/// # Errors
+/// [`BuildError::UnknownNode`] if it names an unknown node.
+pub(crate) fn resolve(rules: &[MatchRulePlan], names: &Names) -> Result<MatchRules, BuildError> {
+    let rule = |rule: &MatchRulePlan| {
+        Ok(MatchRule { permit: rule.permit, conditions: rule.conditions.resolve(names)? })
+    };
+    rules.iter().map(rule).collect::<Result<_, _>>().map(MatchRules)
+}
+
 impl ClassPlan {
     fn spec<B>(&self, site: Site<'_>) -> Result<ClassSpec<B>, BuildError> {
         let mut class = Class::new(self.discipline.queue(&self.name, site)?).named(&self.name);
+        if let Some(mark) = self.mark {
+            class = class.marked(mark);
+        }
         if let Some(police) = self.police {
             class = class.policed(police.policer(), police.actions());
         }
@@ -201,12 +242,12 @@ impl ClassPlan {
             None => ClassService::Strict,
             Some(weight) => ClassService::Share(weight, self.priority),
         };
-        Ok(ClassSpec { matches: self.matches.resolve(site.names)?, service, class })
+        Ok(ClassSpec { matches: resolve(&self.matches, site.names)?, service, class })
     }
 }
 
 impl MatchPlan {
-    /// Returns the filter with nodes by number.
+    /// Returns the conditions with nodes by number.
     ///
     /// # Errors
     /// [`BuildError::UnknownNode`] if it names an unknown node.

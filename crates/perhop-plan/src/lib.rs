@@ -17,6 +17,8 @@ pub use changes::{
     ChangePlan, DisciplineChangePlan, Effect, EffectPlan, PoliceChangePlan, ReservationsPlan,
     ReservedPlan, StatePlan, Timeline, WirePlan,
 };
-pub use classes::{ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, PolicePlan, Shape};
+pub use classes::{
+    ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, MatchRulePlan, PolicePlan, Shape,
+};
 pub use names::Names;
 pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RemarkPlan};

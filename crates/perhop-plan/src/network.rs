@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::ChangePlan;
-use crate::classes::{DisciplinePlan, MatchPlan, Shape};
+use crate::classes::{DisciplinePlan, MatchRulePlan, Shape};
 
 /// A network, its changes, and the times of measurement.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -106,7 +106,7 @@ pub struct EndPlan {
 pub struct RemarkPlan {
     /// Filter of its packets.
     #[serde(rename = "match")]
-    pub matches: MatchPlan,
+    pub matches: Vec<MatchRulePlan>,
     /// Their new DSCP.
     pub dscp: perhop_core::Dscp,
 }

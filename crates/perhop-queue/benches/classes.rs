@@ -9,7 +9,7 @@ use std::time::Instant;
 use perhop_core::{Bytes, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass};
 use perhop_queue::{
     Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
-    Queue, Sharing, Weight,
+    MatchRules, Queue, Sharing, Weight,
 };
 
 const SHARINGS: [(&str, Sharing); 3] =
@@ -42,8 +42,8 @@ fn main() {
 fn run(sharing: Sharing, classes: u16, packets: u64) -> u64 {
     let spec = |class: u16| ClassSpec {
         matches: match class + 1 == classes {
-            true => Match::default(),
-            false => Match { destination_ports: vec![class..=class], ..Match::default() },
+            true => MatchRules::default(),
+            false => Match { destination_ports: vec![class..=class], ..Match::default() }.into(),
         },
         service: ClassService::Share(
             Weight::new(1_000_000 + u64::from(class) * 1_000).expect("not zero"),

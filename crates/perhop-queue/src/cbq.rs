@@ -20,7 +20,9 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, Packet, Rate, Time};
 
-use crate::{Backlog, Class, ClassCounters, Classifier, Dequeue, Discipline, Ledger, Match, Pass};
+use crate::{
+    Backlog, Class, ClassCounters, Classifier, Dequeue, Discipline, Ledger, MatchRules, Pass,
+};
 use clock::{Clock, Regulator};
 use estimator::{Bounds, Estimator, Micros, packet_time};
 use turns::Turns;
@@ -57,7 +59,7 @@ pub struct CbqConfig {
 #[derive(Debug)]
 pub struct CbqSpec<B> {
     /// Filter of the packets of the parent that belong to the class.
-    pub matches: Match,
+    pub matches: MatchRules,
     /// Rate of the class.
     pub rate: Rate,
     /// True if the class borrows from its parent.
@@ -161,7 +163,7 @@ impl<B> Cbq<B> {
             ring_bytes: Bytes::ZERO,
         };
         let root = CbqSpec {
-            matches: Match::default(),
+            matches: MatchRules::default(),
             rate: config.rate,
             borrow: false,
             kind: CbqClassKind::Interior(Box::default(), classes),
@@ -190,7 +192,7 @@ impl<B> Cbq<B> {
                 self.nodes.push(node(Kind::Leaf { class, asleep: None }));
             }
             CbqClassKind::Interior(name, specs) => {
-                let matches = specs.iter().map(|spec| spec.matches.clone()).collect();
+                let matches = specs.iter().map(|spec| spec.matches.clone());
                 let classifier = Box::new(Classifier::new(matches));
                 let counters = ClassCounters::default();
                 let (children, end) = (Vec::new(), 0);

@@ -1,22 +1,25 @@
-//! A class: a queue between an optional policer and an optional shaper, with counters.
+//! A class: a queue between an optional marker and policer and an optional shaper, with counters.
 
+mod conditioner;
 mod reserved;
 
-use perhop_core::{Bytes, Packet, Rate, Time};
+use perhop_core::{Bytes, Dscp, Packet, Rate, Time};
 
 pub use reserved::Reserved;
 
+use conditioner::{Conditioned, Conditioner};
+
 use crate::{
-    Action, Actions, Backlog, Cause, ClassCounters, Dequeue, Discipline, Fifo, Ledger, Limit, Pass,
+    Actions, Backlog, Cause, ClassCounters, Dequeue, Discipline, Fifo, Ledger, Limit, Pass,
     Policer, Queue, Shaper,
 };
 
-/// A traffic class at one link: its policer, queue, shaper and counters.
+/// A traffic class at one link: its mark, policer, queue, shaper and counters.
 ///
 /// The root of every link is a class, too, so that a plain queue has counters.
 #[derive(Debug)]
 pub struct Class<B> {
-    policer: Option<Box<(Policer, Actions)>>,
+    conditioner: Option<Box<Conditioner>>,
     shaper: Option<Box<Shaper<B>>>,
     queue: Queue<B>,
     counters: ClassCounters,
@@ -25,10 +28,10 @@ pub struct Class<B> {
 }
 
 impl<B> Class<B> {
-    /// Creates a class without a policer or a shaper.
+    /// Creates a class without a mark, a policer or a shaper.
     pub fn new(queue: Queue<B>) -> Self {
         Self {
-            policer: None,
+            conditioner: None,
             shaper: None,
             queue,
             counters: ClassCounters::default(),
@@ -49,8 +52,19 @@ impl<B> Class<B> {
 
     /// Returns the same class behind a policer.
     #[must_use]
-    pub fn policed(self, policer: Policer, actions: Actions) -> Self {
-        Self { policer: Some(Box::new((policer, actions))), ..self }
+    pub fn policed(mut self, policer: Policer, actions: Actions) -> Self {
+        self.conditioner.get_or_insert_default().policer = Some((policer, actions));
+        self
+    }
+
+    /// Returns the same class with a DSCP that all its packets get when they arrive: after they are
+    /// classified, before the policer, whose [`Remark`](crate::Action::Remark) replaces it.
+    ///
+    /// Classes inside this one classify by the DSCP that the packets had.
+    #[must_use]
+    pub fn marked(mut self, mark: Dscp) -> Self {
+        self.conditioner.get_or_insert_default().mark = Some(mark);
+        self
     }
 
     /// Returns the same class behind a shaper.
@@ -100,8 +114,9 @@ impl<B> Class<B> {
     /// Changes the policer's committed rate and burst from `now` on; returns `true` if there is a
     /// policer. It keeps its tokens, as far as the new bucket holds them.
     pub fn set_policer(&mut self, now: Time, rate: Rate, burst: Bytes) -> bool {
-        let policer = self.policer.as_mut().map(|policed| &mut policed.0);
-        policer.map(|policer| policer.set(now, rate, burst)).is_some()
+        let conditioner = self.conditioner.as_mut();
+        let policed = conditioner.and_then(|conditioner| conditioner.policer.as_mut());
+        policed.map(|(policer, _)| policer.set(now, rate, burst)).is_some()
     }
 
     /// Returns this class, or one inside it, by name; never a [reserved](Reserved) one.
@@ -124,7 +139,7 @@ impl<B> Class<B> {
     /// instead of enqueueing them, and keep them itself.
     pub fn is_plain(&self) -> bool {
         let fifo = matches!(&self.queue, Queue::Fifo(fifo) if fifo.departures_are_final());
-        fifo && self.policer.is_none() && self.shaper.is_none()
+        fifo && self.conditioner.is_none() && self.shaper.is_none()
     }
 
     fn plain(&mut self) -> &mut Fifo<B> {
@@ -196,23 +211,33 @@ impl<B> Class<B> {
         self.shaper.as_ref().and_then(|shaper| shaper.staged())
     }
 
-    /// Passes a packet through the policer, which may remark or drop it.
+    /// Marks a packet and passes it through the policer, which may remark or drop it.
     #[inline]
-    fn police(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
-        let Some(policed) = &mut self.policer else { return Ok(()) };
-        let (policer, actions) = policed.as_mut();
-        let verdict = policer.police(now, packet.size(), packet.header.dscp());
-        self.counters.count_policed(verdict, packet.size());
-        match actions.of(verdict) {
-            Action::Send => Ok(()),
-            Action::Drop => Err(Cause::Policer),
-            Action::Remark(dscp) => {
-                self.counters.remarked += 1;
-                let header = &mut packet.header;
-                header.traffic_class = header.traffic_class.with_dscp(dscp);
-                Ok(())
-            }
+    fn condition(&mut self, now: Time, packet: &mut Packet<B>) -> Result<Conditioned, Cause> {
+        match &mut self.conditioner {
+            None => Ok(Conditioned::Unchanged),
+            Some(conditioner) => conditioner.apply(now, packet, &mut self.counters),
         }
+    }
+
+    /// Offers a packet that an outer class has marked; it had the DSCP `unmarked`, by which the
+    /// classes inside classify.
+    pub(crate) fn enqueue_marked(
+        &mut self,
+        now: Time,
+        mut packet: Packet<B>,
+        unmarked: Dscp,
+        ledger: &mut Ledger<B>,
+    ) {
+        let (drops, marks) = (ledger.drops.len(), ledger.marks);
+        match self.condition(now, &mut packet) {
+            Ok(Conditioned::Remarked) => self.queue.enqueue(now, packet, ledger),
+            Ok(Conditioned::Unchanged | Conditioned::Marked { .. }) => {
+                self.queue.enqueue_marked(now, packet, unmarked, ledger);
+            }
+            Err(cause) => ledger.drop(packet, cause),
+        }
+        self.counters.count_since(ledger, drops, marks);
     }
 }
 
@@ -220,8 +245,13 @@ impl<B> Discipline<B> for Class<B> {
     #[inline]
     fn enqueue(&mut self, now: Time, mut packet: Packet<B>, ledger: &mut Ledger<B>) {
         let (drops, marks) = (ledger.drops.len(), ledger.marks);
-        match self.police(now, &mut packet) {
-            Ok(()) => self.queue.enqueue(now, packet, ledger),
+        match self.condition(now, &mut packet) {
+            Ok(Conditioned::Unchanged | Conditioned::Remarked) => {
+                self.queue.enqueue(now, packet, ledger);
+            }
+            Ok(Conditioned::Marked { unmarked }) => {
+                self.queue.enqueue_marked(now, packet, unmarked, ledger);
+            }
             Err(cause) => ledger.drop(packet, cause),
         }
         self.counters.count_since(ledger, drops, marks);
@@ -243,8 +273,8 @@ impl<B> Discipline<B> for Class<B> {
 
     #[inline]
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
-        // The policer measures an enqueued packet in `enqueue`.
-        let pass = match (&self.policer, &mut self.shaper) {
+        // A packet is marked and policed in `enqueue`.
+        let pass = match (&self.conditioner, &mut self.shaper) {
             (None, None) => self.queue.pass(now, packet),
             (None, Some(shaper)) => match shaper.admits(now, packet.size()) {
                 true => shaper.passed(packet.size(), self.queue.pass(now, packet)),

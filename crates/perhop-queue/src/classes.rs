@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use perhop_core::{Bytes, Packet, Time};
+use perhop_core::{Bytes, Dscp, Packet, Time};
 
 use crate::flags::Flags;
 use crate::scheduler::Scheduler;
 use crate::{
-    Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, Pass, Priority, Sharing, Weight,
+    Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, MatchRules, Pass, Priority,
+    Sharing, Weight,
 };
 
 /// Service of a class among its siblings.
@@ -26,7 +27,7 @@ pub enum ClassService {
 #[derive(Debug)]
 pub struct ClassSpec<B> {
     /// Filter of the packets of the class.
-    pub matches: Match,
+    pub matches: MatchRules,
     /// Service among its siblings.
     pub service: ClassService,
     /// Queue, policer and shaper.
@@ -128,7 +129,7 @@ impl<B> Classes<B> {
         classes
     }
 
-    /// Returns the classes in match order, with their filters.
+    /// Returns the classes in match order, with their filters of one rule each.
     pub(crate) fn into_parts(self) -> Vec<(Match, Class<B>)> {
         self.classifier.into_matches().into_iter().zip(self.classes).collect()
     }
@@ -204,18 +205,41 @@ impl<B> Classes<B> {
     }
 }
 
-impl<B> Discipline<B> for Classes<B> {
-    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
-        let index = self.classifier.classify(&packet.header);
+impl<B> Classes<B> {
+    /// Offers a packet that an outer class has marked, and that is classified by the DSCP
+    /// `unmarked`, which it had.
+    pub(crate) fn enqueue_marked(
+        &mut self,
+        now: Time,
+        packet: Packet<B>,
+        unmarked: Dscp,
+        ledger: &mut Ledger<B>,
+    ) {
+        let mut header = packet.header;
+        header.traffic_class = header.traffic_class.with_dscp(unmarked);
+        let index = self.classifier.classify(&header);
+        self.offer(now, index, |class| class.enqueue_marked(now, packet, unmarked, ledger));
+    }
+
+    /// Calls `enqueue` on a class, and updates the backlog and the scheduler.
+    #[inline(always)]
+    fn offer(&mut self, now: Time, index: usize, enqueue: impl FnOnce(&mut Class<B>)) {
         let class = &mut self.classes[index];
         let before = class.backlog();
-        class.enqueue(now, packet, ledger);
+        enqueue(class);
         let after = class.backlog();
         self.settle(before, after);
         // A sleeping class may be able to send the new packet at once, so that it is polled again.
         if self.asleep[index] || before.packets == 0 && after.packets > 0 {
             self.wake(now, index);
         }
+    }
+}
+
+impl<B> Discipline<B> for Classes<B> {
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        let index = self.classifier.classify(&packet.header);
+        self.offer(now, index, |class| class.enqueue(now, packet, ledger));
     }
 
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {

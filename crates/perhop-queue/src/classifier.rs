@@ -1,17 +1,21 @@
 //! Classification of packets.
 
 mod decision;
+mod rules;
 
 use std::ops::RangeInclusive;
 
 use perhop_core::{Dscp, Header, NodeId, Protocol};
 
+pub use rules::{MatchRule, MatchRules};
+
 use decision::Decision;
+use rules::Outcome;
 
 /// Ports, as a list of ranges; empty means every port.
 pub type PortRanges = Vec<RangeInclusive<u16>>;
 
-/// Filter of a class. All conditions must hold; an empty list is no condition, so that
+/// Conditions on a packet. All must hold; an empty list is no condition, so that
 /// [`Match::default`] matches every packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
@@ -50,65 +54,74 @@ impl Match {
             && among(&self.destinations, header.destination)
     }
 
-    /// Returns `true` if the filter depends on nothing but the DSCP.
+    /// Returns `true` if the conditions depend on nothing but the DSCP.
     fn is_dscp_only(&self) -> bool {
         *self == Self { dscps: self.dscps.clone(), ..Self::default() }
     }
 }
 
-/// An ordered list of filters, one for each class; the first that matches decides.
+/// The filters of an ordered list of classes; the first that matches decides.
 #[derive(Debug)]
 pub struct Classifier {
+    /// Conditions of all rules of all classes, in order; the last ones match every packet.
     matches: Vec<Match>,
-    /// Search structures, each for a list of classes.
+    /// For each rule, what it decides; `None` if every class has one rule.
+    outcomes: Option<Vec<Outcome>>,
+    /// Search structures, each for a list of rules.
     decisions: Vec<Decision>,
     /// Index of the decision for each DSCP.
     by_dscp: [u8; Dscp::COUNT],
-    /// Class of all packets with a DSCP if nothing else matters; otherwise [`UNDECIDED`].
+    /// Class of all packets with a DSCP if nothing else matters; otherwise [`UNDECIDED`], or
+    /// [`RULES`] if classes have several rules.
     alone: [u32; Dscp::COUNT],
 }
 
-const UNDECIDED: u32 = u32::MAX;
+const UNDECIDED: u32 = u32::MAX - 1;
+const RULES: u32 = u32::MAX;
+
+/// The most rules of a classifier.
+const MOST_RULES: usize = 1 << 16;
 
 impl Classifier {
     /// Creates a classifier for classes with these filters. The last class takes the packets that
     /// no other matches, whatever its filter.
     ///
     /// # Panics
-    /// Without a class, or with more than 65536.
-    pub fn new(matches: Vec<Match>) -> Self {
-        assert!((1..=1 << 16).contains(&matches.len()), "a classifier needs 1 to 65536 classes");
-        let last = matches.len() - 1;
-        // The classes that a packet with a DSCP can match, in order, up to the first with no other
-        // condition. DSCPs that no class names share a list.
+    /// Without a class, or with more than 65536 rules of classes in sum.
+    pub fn new<M: Into<MatchRules>>(filters: impl IntoIterator<Item = M>) -> Self {
+        let mut filters: Vec<MatchRules> = filters.into_iter().map(Into::into).collect();
+        *filters.last_mut().expect("a classifier needs a class") = MatchRules::default();
+        let (matches, outcomes) = rules::flat(filters);
+        assert!(matches.len() <= MOST_RULES, "a classifier has 65536 rules at most");
+        // DSCPs that no rule names share a list.
         let mut lists: Vec<Vec<u16>> = Vec::new();
         let by_dscp = std::array::from_fn(|value| {
             let dscp = Dscp::new(value as u8).expect("the array is as long as there are DSCPs");
-            let mut candidates = Vec::new();
-            for (class, rule) in matches.iter().enumerate() {
-                if class == last || rule.dscps.is_empty() || rule.dscps.contains(&dscp) {
-                    candidates.push(class as u16);
-                    if rule.is_dscp_only() {
-                        break;
-                    }
-                }
-            }
+            let candidates = rules::candidates(&matches, &outcomes, dscp);
             let known = lists.iter().position(|list| *list == candidates);
             known.unwrap_or_else(|| {
                 lists.push(candidates);
                 lists.len() - 1
             }) as u8
         });
+        let own = |(rule, outcome): (usize, &Outcome)| *outcome == Outcome::Class(rule as u16);
+        let one_each = outcomes.iter().enumerate().all(own);
         let alone = by_dscp.map(|list: u8| match lists[usize::from(list)][..] {
-            [class] => u32::from(class),
-            _ => UNDECIDED,
+            [rule] => match outcomes[usize::from(rule)] {
+                Outcome::Class(class) => u32::from(class),
+                Outcome::Skip(_) => unreachable!("the last rule of a list matches"),
+            },
+            _ if one_each => UNDECIDED,
+            _ => RULES,
         });
         let decisions = lists.into_iter().map(|list| Decision::new(&matches, list)).collect();
-        Self { matches, decisions, by_dscp, alone }
+        let outcomes = (!one_each).then_some(outcomes);
+        Self { matches, outcomes, decisions, by_dscp, alone }
     }
 
-    /// Returns the filters.
+    /// Returns the conditions of classes that have one rule each.
     pub(crate) fn into_matches(self) -> Vec<Match> {
+        debug_assert!(self.outcomes.is_none(), "classes have several rules");
         self.matches
     }
 
@@ -116,77 +129,31 @@ impl Classifier {
     #[inline]
     pub fn classify(&self, header: &Header) -> usize {
         let dscp = usize::from(header.dscp().get());
-        if self.alone[dscp] != UNDECIDED {
+        if self.alone[dscp] < UNDECIDED {
             return self.alone[dscp] as usize;
+        }
+        if self.alone[dscp] == RULES {
+            return self.by_rules(header);
         }
         let decision = usize::from(self.by_dscp[dscp]);
         usize::from(self.decisions[decision].first(&self.matches, header))
     }
+
+    /// Returns the class of a packet where classes have several rules.
+    #[cold]
+    fn by_rules(&self, header: &Header) -> usize {
+        let decision = &self.decisions[usize::from(self.by_dscp[usize::from(header.dscp().get())])];
+        let outcomes = self.outcomes.as_ref().expect("there are classes with several rules");
+        let mut from = 0;
+        loop {
+            let rule = decision.first_from(&self.matches, header, from);
+            match outcomes[usize::from(rule)] {
+                Outcome::Class(class) => return usize::from(class),
+                Outcome::Skip(to) => from = to,
+            }
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use perhop_core::TrafficClass;
-    use proptest::prelude::*;
-
-    fn dscp() -> impl Strategy<Value = Dscp> {
-        (0_u8..8).prop_map(|value| Dscp::new(value).unwrap())
-    }
-
-    fn ports() -> impl Strategy<Value = PortRanges> {
-        prop::collection::vec((0_u16..6, 0_u16..3).prop_map(|(low, more)| low..=low + more), 0..2)
-    }
-
-    fn protocol() -> impl Strategy<Value = Protocol> {
-        prop::sample::select(vec![Protocol::Icmp, Protocol::Tcp, Protocol::Udp])
-    }
-
-    fn nodes() -> impl Strategy<Value = Vec<NodeId>> {
-        prop::collection::vec((0_u16..4).prop_map(NodeId), 0..2)
-    }
-
-    prop_compose! {
-        fn rule()(
-            dscps in prop::collection::vec(dscp(), 0..3),
-            protocols in prop::collection::vec(protocol(), 0..2),
-            (ports, source_ports, destination_ports) in (ports(), ports(), ports()),
-            (sources, destinations) in (nodes(), nodes()),
-        ) -> Match {
-            Match {
-                dscps, protocols, ports, source_ports, destination_ports, sources, destinations,
-            }
-        }
-    }
-
-    prop_compose! {
-        fn header()(
-            dscp in dscp(), protocol in protocol(), source in 0_u16..4, destination in 0_u16..4,
-            source_port in 0_u16..8, destination_port in 0_u16..8,
-        ) -> Header {
-            Header {
-                size: 100, source: NodeId(source), destination: NodeId(destination),
-                source_port, destination_port, protocol, traffic_class: TrafficClass::new(dscp),
-                ttl: Header::TTL,
-            }
-        }
-    }
-
-    proptest! {
-        /// The tables do not change the result: the first match in order decides.
-        #[test]
-        fn the_first_match_decides(
-            mut rules in prop_oneof![
-                prop::collection::vec(rule(), 0..6), prop::collection::vec(rule(), 0..60),
-            ],
-            headers in prop::collection::vec(header(), 20),
-        ) {
-            rules.push(Match::default());
-            let classifier = Classifier::new(rules.clone());
-            for header in headers {
-                let expected = rules.iter().position(|rule| rule.matches(&header)).unwrap();
-                prop_assert_eq!(classifier.classify(&header), expected);
-            }
-        }
-    }
-}
+mod tests;

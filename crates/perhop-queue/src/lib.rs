@@ -9,7 +9,7 @@
 //! * [`Red`], [`Codel`], [`FqCodel`], [`Pie`] and [`DualPi2`] drop or mark packets before they are
 //!   full;
 //! * [`Classifier`] decides which class a packet belongs to;
-//! * [`Class`] is a queue between an optional policer and an optional shaper, with
+//! * [`Class`] is a queue between an optional marker and policer and an optional shaper, with
 //!   [`ClassCounters`];
 //! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
@@ -39,7 +39,7 @@ use perhop_core::{Bytes, Packet, Time};
 pub use cbq::{Cbq, CbqClassKind, CbqConfig, CbqSpec};
 pub use class::{Class, Reserved};
 pub use classes::{ClassService, ClassSpec, Classes};
-pub use classifier::{Classifier, Match, PortRanges};
+pub use classifier::{Classifier, Match, MatchRule, MatchRules, PortRanges};
 pub use counters::ClassCounters;
 pub use drr::Drr;
 pub use fifo::{Drop, Fifo, FifoConfig, Limit};

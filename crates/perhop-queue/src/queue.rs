@@ -8,7 +8,7 @@ mod red;
 mod signal;
 mod waiting;
 
-use perhop_core::{Bytes, Packet, Stream, Time};
+use perhop_core::{Bytes, Dscp, Packet, Stream, Time};
 
 pub use codel::{Codel, CodelConfig};
 pub use dualpi2::{DualPi2, DualPi2Config};
@@ -87,6 +87,23 @@ impl<B> Discipline<B> for Queue<B> {
 
     fn drain(self, packets: &mut Vec<Packet<B>>) {
         delegate!(self, discipline => discipline.drain(packets));
+    }
+}
+
+impl<B> Queue<B> {
+    /// Offers a packet that the class of this queue has marked, or one above it. Classes classify
+    /// it by the DSCP `unmarked`, which it had.
+    pub(crate) fn enqueue_marked(
+        &mut self,
+        now: Time,
+        packet: Packet<B>,
+        unmarked: Dscp,
+        ledger: &mut Ledger<B>,
+    ) {
+        match self {
+            Self::Classes(classes) => classes.enqueue_marked(now, packet, unmarked, ledger),
+            _ => self.enqueue(now, packet, ledger),
+        }
     }
 }
 

@@ -110,7 +110,7 @@ mod tests {
     /// Returns a strict class before a shared one, so that an arrival may change what goes next.
     fn two_classes() -> Queue<()> {
         let spec = |dscp: u8, service| ClassSpec {
-            matches: Match { dscps: vec![Dscp::new(dscp).unwrap()], ..Match::default() },
+            matches: Match { dscps: vec![Dscp::new(dscp).unwrap()], ..Match::default() }.into(),
             service,
             class: Class::new(Queue::Fifo(Fifo::new(Limit::packets(u64::MAX)))),
         };

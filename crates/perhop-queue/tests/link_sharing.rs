@@ -158,7 +158,11 @@ fn build(node: &ShareClass, sharing: Sharing, next: &mut u8) -> (Class<usize>, V
             dscps.extend(&of_child);
             let matches = Match { dscps: of_child, ..Match::default() };
             let weight = Weight::new(child.guarantee.max(1)).unwrap();
-            ClassSpec { matches, service: ClassService::Share(weight, child.priority), class }
+            ClassSpec {
+                matches: matches.into(),
+                service: ClassService::Share(weight, child.priority),
+                class,
+            }
         });
         let specs = specs.collect();
         (Queue::Classes(Box::new(Classes::sharing(specs, sharing))), dscps)

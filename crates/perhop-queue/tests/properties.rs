@@ -8,7 +8,7 @@ use perhop_core::{
 };
 use perhop_queue::{
     Action, Actions, Backlog, Cause, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline,
-    Fifo, Ledger, Limit, Match, Pass, Policer, Queue, Weight,
+    Fifo, Ledger, Limit, Match, MatchRules, Pass, Policer, Queue, Weight,
 };
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn classes(plans: &[ClassPlan]) -> Class<Id> {
             true => ClassService::Strict,
             false => ClassService::Share(Weight::new(plan.weight).unwrap(), 0),
         };
-        ClassSpec { matches, service, class }
+        ClassSpec { matches: matches.into(), service, class }
     };
     Class::new(Queue::Classes(Box::new(Classes::new(plans.iter().enumerate().map(spec).collect()))))
 }
@@ -323,7 +323,7 @@ proptest! {
     #[test]
     fn a_nested_policy_conserves_packets((plans, arrivals) in policy_and_traffic()) {
         let nested = ClassSpec {
-            matches: Match::default(),
+            matches: MatchRules::default(),
             service: ClassService::Share(Weight::new(1).unwrap(), 0),
             class: classes(&plans),
         };

@@ -5,7 +5,7 @@ use perhop_core::{
 };
 use perhop_queue::{
     Action, Actions, Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Dequeue,
-    Discipline, Fifo, Ledger, Limit, Match, Policer, Queue, Reserved, Shaper, Weight,
+    Discipline, Fifo, Ledger, Limit, Match, MatchRules, Policer, Queue, Reserved, Shaper, Weight,
 };
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn rest(kind: u8) -> Class<Id> {
     let rate = |mbps: u64| Rate::new(mbps * 1_000_000).unwrap();
     let queue = || Class::new(Queue::Fifo(Fifo::new(Limit::packets(6))));
     let share = |weight| ClassService::Share(Weight::new(weight).unwrap(), 0);
-    let spec = |dscp, service, class| ClassSpec { matches: matches(dscp), service, class };
+    let spec = |dscp, service, class| ClassSpec { matches: matches(dscp).into(), service, class };
     let policed =
         queue().policed(Policer::new(rate(3), Bytes::new(4_000)), Actions::exceed(Action::Drop));
     let inner = vec![spec(2, share(1), queue()), spec(3, share(3), queue())];
@@ -60,7 +60,7 @@ fn rest(kind: u8) -> Class<Id> {
     let classes = vec![
         spec(0, ClassService::Strict, policed),
         spec(1, share(2), queue().shaped(Shaper::new(rate(2), Bytes::new(2_000)))),
-        ClassSpec { matches: Match::default(), service: share(5), class: nested },
+        ClassSpec { matches: MatchRules::default(), service: share(5), class: nested },
     ];
     let classes = Class::new(Queue::Classes(Box::new(Classes::new(classes))));
     match kind {

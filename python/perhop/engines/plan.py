@@ -8,6 +8,7 @@ from perhop.engines.queues import queue_plan
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.matching import match_rules
 from perhop.scenario.resolve import rates, steps, walk
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Scenario,
         Shape,
     )
+    from perhop.scenario.model.matching import Matching
     from perhop.scenario.resolve import Step
 
 __all__ = ["effects", "match_plan", "network_plan", "plan"]
@@ -80,7 +82,7 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
             "discipline": _discipline(scenario, link, link.egress.get(node), link.capacity(node)),
             "shape": _shape(link.shape.get(node), link.rate),
             "remark": [
-                {"match": match_plan(scenario, rule.match), "dscp": rule.dscp}
+                {"match": _rules(scenario, rule.match), "dscp": rule.dscp}
                 for rule in (*link.remark.get(node, ()), *scenario.nodes[node].remark)
             ],
         }
@@ -151,7 +153,8 @@ def _classes(
             discipline = {"queue": queue}
         return {
             "name": f"{above}{name}",
-            "match": match_plan(scenario, class_.match),
+            "match": _rules(scenario, class_.match),
+            "mark": class_.mark,
             "weight": None if policy.strict(class_) else rate,
             "priority": class_.priority if isinstance(class_.priority, int) else 0,
             "police": None if class_.police is None else _police(class_.police, capacity),
@@ -177,7 +180,9 @@ def _classes(
 def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
     """Return the classes of a policy for ALTQ's class-based queueing."""
 
-    def classes(policy: Policy, capacity: int, above: str) -> list[plans.CbqClassPlan]:
+    def classes(
+        policy: Policy, capacity: int, above: str, mark: int | None
+    ) -> list[plans.CbqClassPlan]:
         found: list[plans.CbqClassPlan] = []
         for name, rate in rates(policy, capacity).items():
             class_ = policy.classes[name]
@@ -185,22 +190,27 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
             found.append(
                 {
                     "name": f"{above}{name}",
-                    "match": match_plan(scenario, class_.match),
+                    "match": _rules(scenario, class_.match),
                     "rate": rate,
                     "borrow": class_.borrow,
-                    "kind": kind(policy, class_, rate, f"{above}{name}/"),
+                    "kind": kind(policy, class_, rate, f"{above}{name}/", mark),
                 }
             )
         return found
 
-    def kind(policy: Policy, class_: Class, rate: int, above: str) -> plans.CbqClassKindPlan:
+    def kind(
+        policy: Policy, class_: Class, rate: int, above: str, mark: int | None
+    ) -> plans.CbqClassKindPlan:
+        # A leaf is known before anything is marked, and its own mark is the last.
+        mark = mark if class_.mark is None else class_.mark
         inside = policy.inside(class_)
         if inside is not None:
-            return {"interior": classes(inside, rate, above)}
+            return {"interior": classes(inside, rate, above, mark)}
         queue = class_.effective_queue.model_copy(update={"drop": "head"})
         return {
             "leaf": {
                 "priority": class_.priority if isinstance(class_.priority, int) else 0,
+                "mark": mark,
                 "police": None if class_.police is None else _police(class_.police, capacity),
                 "queue": queue_plan(queue, rate, in_class=True),
             }
@@ -219,7 +229,7 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
             "efficient": cbq.efficient,
             "kick": cbq.kick,
         },
-        "classes": classes(policy, root, ""),
+        "classes": classes(policy, root, "", None),
     }
 
 
@@ -258,8 +268,16 @@ def _police(police: Police, capacity: int) -> plans.PolicePlan:
     }
 
 
+def _rules(scenario: Scenario, match: Matching) -> list[plans.MatchRulePlan]:
+    """Return the rules of a match."""
+    return [
+        {"permit": rule.permit, "conditions": match_plan(scenario, rule.conditions)}
+        for rule in match_rules(match)
+    ]
+
+
 def match_plan(scenario: Scenario, match: Match) -> plans.MatchPlan:
-    """Return a match, with nodes instead of address prefixes."""
+    """Return the conditions of a match, with nodes instead of address prefixes."""
 
     def within(ends: tuple[Any, ...] | None) -> list[str] | None:
         if ends is None:

@@ -135,6 +135,11 @@ class MatchPlan(TypedDict):
     destination: list[str] | None
 
 
+class MatchRulePlan(TypedDict):
+    permit: bool
+    conditions: MatchPlan
+
+
 class Shape(TypedDict):
     rate: int
     burst: int
@@ -160,7 +165,8 @@ class PolicePlan(TypedDict):
 
 class ClassPlan(TypedDict):
     name: str
-    match: MatchPlan
+    match: list[MatchRulePlan]
+    mark: int | None
     weight: int | None
     priority: int
     police: PolicePlan | None
@@ -189,6 +195,7 @@ class CbqConfig(TypedDict):
 
 class CbqLeafPlan(TypedDict):
     priority: int
+    mark: int | None
     police: PolicePlan | None
     queue: QueueConfig
 
@@ -206,7 +213,7 @@ CbqClassKindPlan = _Leaf | _Interior
 
 class CbqClassPlan(TypedDict):
     name: str
-    match: MatchPlan
+    match: list[MatchRulePlan]
     rate: int
     borrow: bool
     kind: CbqClassKindPlan
@@ -260,7 +267,7 @@ Overhead = Literal["atm"] | _Fixed
 
 
 class RemarkPlan(TypedDict):
-    match: MatchPlan
+    match: list[MatchRulePlan]
     dscp: int
 
 

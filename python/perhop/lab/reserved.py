@@ -11,7 +11,7 @@ from perhop.engines.plan import match_plan
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean, listed
 from perhop.scenario.model.cbq import ALTQ_CBQ
-from perhop.scenario.model.classes import Match
+from perhop.scenario.model.matching import Match
 from perhop.scenario.resolve import next_hops
 from perhop.units import quote
 

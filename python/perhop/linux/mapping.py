@@ -194,7 +194,7 @@ def _node_rules(
         marks = (*link.remark.get(name, ()), *node.remark)
         if marks:
             label = f"{each.chain}_mark"
-            found.append(rules.remark(scenario, marks, label))
+            found += rules.remark(scenario, marks, label)
             marking.append(f'iifname "{each.device}" jump {label}')
     if marking:
         hook = "type filter hook prerouting priority raw"

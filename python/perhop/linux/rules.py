@@ -13,6 +13,7 @@ from perhop.linux.gaps import Gap
 from perhop.linux.nft import Chain, conditions, one_of
 from perhop.linux.policers import by_limit, marked
 from perhop.linux.routes import FIRST_MARK
+from perhop.scenario.model.matching import match_rules
 from perhop.scenario.resolve import rates
 from perhop.units import SECOND
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from perhop.linux.tree import Htb
-    from perhop.scenario import Match, Node, PoliceChange, Policy, Scenario
+    from perhop.scenario import Class, Match, Node, PoliceChange, Policy, Scenario
     from perhop.scenario.model.marking import MarkRule
+    from perhop.scenario.model.matching import Matching
 
 __all__ = ["classify", "errors", "matches", "per_packet", "remark"]
 
@@ -73,7 +75,9 @@ def classify(
     changed = police or {}
     by_tc = set(marked(htb, policed))
 
-    def walk(policy: Policy, path: str, called: str, place: str, rate: int) -> None:
+    def walk(
+        policy: Policy, path: str, called: str, place: str, rate: int, above: int | None
+    ) -> None:
         rules: list[str] = []
         guaranteed = rates(policy, rate)
         for key, class_ in policy.classes.items():
@@ -83,7 +87,13 @@ def classify(
                 continue
             at = f"{place}.{key}"
             label = f"{name}_{node.minor:x}"
-            inside: list[str] = []
+            nested = scenario.divided(policy, class_)
+            mark = above if class_.mark is None else class_.mark
+            # Classes inside classify by the DSCP that a packet had.
+            inside = _marks(mark) if mark is not None and nested is None else []
+            if mark is not None and nested is not None and _remarks(class_):
+                reason = "its rules mark after the policer, and would undo its marks"
+                gaps.append(Gap(f"{at}.police" if class_.mark is None else f"{at}.mark", reason))
             counters: list[str] = []
             if class_.police is not None and own not in policed:
                 now = (
@@ -96,32 +106,76 @@ def classify(
             elif node.leaf is not None:
                 inside.append(f"meta priority set 1:{node.minor:x} accept")
             else:
-                nested = scenario.divided(policy, class_)
                 assert nested is not None
                 within = f"policies.{class_.policy}.classes" if class_.policy else f"{at}.classes"
-                walk(nested, own, f"{label}_in", within, guaranteed[key] or rate)
+                walk(nested, own, f"{label}_in", within, guaranteed[key] or rate, mark)
                 inside.append(f"goto {label}_in")
             chains.append(Chain(label, tuple(inside), counters=tuple(counters)))
-            rules += [
-                f"{condition} goto {label}".lstrip()
-                for condition in matches(scenario, class_.match)
-            ]
+            first, more = _chosen(scenario, class_.match, [f"goto {label}"], f"{label}_match")
+            chains.extend(more)
+            rules += first
         chains.append(Chain(called, tuple(rules)))
 
-    walk(scenario.policies[policy], "", name, f"policies.{policy}.classes", capacity)
+    walk(scenario.policies[policy], "", name, f"policies.{policy}.classes", capacity, None)
     return chains, gaps
 
 
-def remark(scenario: Scenario, rules: Sequence[MarkRule], name: str) -> Chain:
-    """Return the chain that remarks arriving packets; the first rule that matches decides."""
-    written = []
-    for rule in rules:
-        for condition in matches(scenario, rule.match):
-            if "ip6 " not in f" {condition}":
-                written.append(f"{condition} ip dscp set {rule.dscp} return".lstrip())
-            if "ip " not in f" {condition}":
-                written.append(f"{condition} ip6 dscp set {rule.dscp} return".lstrip())
-    return Chain(name, tuple(written))
+def _marks(dscp: int) -> list[str]:
+    """Return rules that give every packet a DSCP."""
+    return [f"ip dscp set {dscp}", f"ip6 dscp set {dscp}"]
+
+
+def _remarks(class_: Class) -> bool:
+    """Return whether the policer of a class, if any, remarks packets."""
+    actions = class_.police.actions if class_.police is not None else ()
+    return any(action.remark is not None for action in actions)
+
+
+def _chosen(
+    scenario: Scenario, match: Matching, actions: Sequence[str], name: str
+) -> tuple[list[str], list[Chain]]:
+    """Return rules that apply `actions` to the packets that match.
+
+    Each action ends in a verdict, after which no further rule is examined.
+
+    Args:
+        scenario: Scenario with the nodes.
+        match: The match.
+        actions: Actions of nftables, one of each IP version or one of both.
+        name: Name for a chain of exceptions.
+
+    Returns:
+        The rules, and a chain that they jump to if the match has exceptions: it returns from those.
+    """
+    rules: list[str] = []
+    for rule in match_rules(match):
+        for condition in matches(scenario, rule.conditions):
+            for action in actions if rule.permit else ("return",):
+                # A condition on addresses of one version and an action on the other's header.
+                words = f" {condition} {action}".split(" ")
+                if not {"ip", "ip6"} <= {*words}:
+                    rules.append(f"{condition} {action}".lstrip())
+    if all(permit for permit, _ in match_rules(match)):
+        return rules, []
+    return [f"jump {name}"], [Chain(name, tuple(rules))]
+
+
+def remark(scenario: Scenario, rules: Sequence[MarkRule], name: str) -> list[Chain]:
+    """Return the chains that remark arriving packets, of which the last is `name`.
+
+    The first rule that matches decides.
+    """
+    written: list[str] = []
+    chains: list[Chain] = []
+    for number, rule in enumerate(rules):
+        # From a chain of exceptions, packets must not return to the next rule.
+        single = all(permit for permit, _ in match_rules(rule.match))
+        verdict = "return" if single else "accept"
+        actions = [f"{mark} {verdict}" for mark in _marks(rule.dscp)]
+        first, more = _chosen(scenario, rule.match, actions, f"{name}_{number}")
+        written += first
+        chains += more
+    return [*chains, Chain(name, tuple(written))]
 
 
 def per_packet(

@@ -31,8 +31,8 @@ impl Kind {
                 let policed =
                     fifo(Limit::packets(limit)).policed(policer, Actions::exceed(Action::Drop));
                 let even = (0..8).step_by(2).map(perhop_core::NodeId).collect();
-                let class = |matches, weight, class| ClassSpec {
-                    matches,
+                let class = |matches: Match, weight, class| ClassSpec {
+                    matches: matches.into(),
                     service: ClassService::Share(Weight::new(weight).unwrap(), 0),
                     class,
                 };

@@ -3,8 +3,8 @@
 use perhop_core::{Bytes, Duration, Protocol, Rate, Stream, Time};
 use perhop_net::{Network, Wire};
 use perhop_queue::{
-    Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, Queue, Reserved,
-    Weight,
+    Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, MatchRules,
+    Queue, Reserved, Weight,
 };
 
 use crate::lab::*;
@@ -12,7 +12,7 @@ use crate::lab::*;
 /// A single class, which is a queue that is not scheduled.
 fn class_of_its_own(limit: Limit) -> Class<Line> {
     let service = ClassService::Share(Weight::new(1).unwrap(), 0);
-    let spec = ClassSpec { matches: Match::default(), service, class: fifo(limit) };
+    let spec = ClassSpec { matches: MatchRules::default(), service, class: fifo(limit) };
     Class::new(Queue::Classes(Box::new(Classes::new(vec![spec]))))
 }
 

@@ -41,7 +41,7 @@ impl Reserved {
                 class.policed(Policer::new(rate, burst), Actions::exceed(Action::Drop))
             }
             Some(_) => class,
-            None => Class { policer: None, ..class },
+            None => Class { conditioner: None, ..class },
         }
     }
 }
@@ -104,7 +104,11 @@ impl<B> Class<B> {
         let shaper = rest.shaper.take();
         // The rest is the last strict class, and not polled before its turn.
         let parts = reserved.into_iter().chain([(Match::default(), rest)]);
-        let strict = |(matches, class)| ClassSpec { matches, service: ClassService::Strict, class };
+        let strict = |(matches, class): (Match, _)| ClassSpec {
+            matches: matches.into(),
+            service: ClassService::Strict,
+            class,
+        };
         let specs = parts.map(strict).collect();
         let queue = Queue::Reserved(Box::new(Classes::waiting(now, specs)));
         Self { shaper, ..Self::new(queue) }

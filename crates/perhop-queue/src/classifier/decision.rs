@@ -1,7 +1,7 @@
-//! Decisions that examine few of many classes.
+//! Decisions that examine few of many rules.
 //!
 //! The idea is that of HiCuts (P. Gupta and N. McKeown, *Packet Classification using Hierarchical
-//! Intelligent Cuttings*, 1999): divide the list of classes by the value of one field until few are
+//! Intelligent Cuttings*, 1999): divide the list of rules by the value of one field until few are
 //! left, and examine those in order.
 
 use std::ops::RangeInclusive;
@@ -13,14 +13,14 @@ use super::Match;
 /// Length of a list that is not divided further.
 const FEW: usize = 4;
 
-/// Factor by which dividing a list may lengthen the parts in sum, because a class without a
+/// Factor by which dividing a list may lengthen the parts in sum, because a rule without a
 /// condition on the field, or with a wide range, is in several parts.
 const COPIES: usize = 8;
 
-/// A search for the first match in a list of classes. The last of a list always matches.
+/// A search for the first match in a list of rules. The last of a list always matches.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// Examine each class in order.
+    /// Examine each rule in order.
     Scan(Vec<u16>),
     /// Select a part of the list by the value of a field.
     Cut(Cut),
@@ -35,7 +35,7 @@ pub(super) struct Cut {
     parts: Vec<Decision>,
 }
 
-/// Field that a class can have a condition on.
+/// Field that a rule can have a condition on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     DestinationPort,
@@ -67,7 +67,7 @@ impl Field {
         }
     }
 
-    /// Returns the values of the field that a class accepts; empty if it has no condition on it.
+    /// Returns the values of the field that a rule accepts; empty if it has no condition on it.
     fn asked(self, rule: &Match) -> Vec<RangeInclusive<u16>> {
         match self {
             Self::DestinationPort => rule.destination_ports.clone(),
@@ -87,7 +87,7 @@ const fn number(protocol: Protocol) -> u16 {
 }
 
 impl Decision {
-    /// Creates the decision for these classes, in order, the last of which matches every packet.
+    /// Creates the decision for these rules, in order, the last of which matches every packet.
     pub fn new(rules: &[Match], list: Vec<u16>) -> Self {
         Self::by(rules, list, &Field::ALL)
     }
@@ -96,11 +96,9 @@ impl Decision {
         if list.len() <= FEW {
             return Self::Scan(list);
         }
-        // The field that most of the classes have a condition on divides best.
+        // The field that most of the rules have a condition on divides best.
         let looks = |field: Field| {
-            list.iter()
-                .filter(|&&class| !field.asked(&rules[usize::from(class)]).is_empty())
-                .count()
+            list.iter().filter(|&&rule| !field.asked(&rules[usize::from(rule)]).is_empty()).count()
         };
         let mut by_use: Vec<(usize, Field)> = fields.iter().map(|&f| (looks(f), f)).collect();
         // The sort is stable, so that the order is the same on all platforms.
@@ -118,26 +116,38 @@ impl Decision {
         Self::Scan(list)
     }
 
-    /// Returns the first class that a packet with this header matches.
+    /// Returns the first rule that a packet with this header matches.
     #[inline]
     pub fn first(&self, rules: &[Match], header: &Header) -> u16 {
+        self.search(rules, header, |_| true)
+    }
+
+    /// Returns the first rule that a packet with this header matches, from the rule `from` on,
+    /// which is not behind the last one of the list.
+    pub fn first_from(&self, rules: &[Match], header: &Header, from: u16) -> u16 {
+        self.search(rules, header, |rule| rule >= from)
+    }
+
+    #[inline]
+    fn search(&self, rules: &[Match], header: &Header, counts: impl Fn(u16) -> bool + Copy) -> u16 {
         match self {
             Self::Scan(list) => {
                 let (&last, others) = list.split_last().expect("no list is empty");
-                let matches = |class: &&u16| rules[usize::from(**class)].matches(header);
+                let matches =
+                    |rule: &&u16| counts(**rule) && rules[usize::from(**rule)].matches(header);
                 *others.iter().find(matches).unwrap_or(&last)
             }
-            Self::Cut(cut) => cut.first(rules, header),
+            Self::Cut(cut) => cut.search(rules, header, counts),
         }
     }
 }
 
 impl Cut {
-    fn first(&self, rules: &[Match], header: &Header) -> u16 {
-        let first = self.part(self.field.of(header)).first(rules, header);
+    fn search(&self, rules: &[Match], header: &Header, counts: impl Fn(u16) -> bool + Copy) -> u16 {
+        let first = self.part(self.field.of(header)).search(rules, header, counts);
         match self.field {
-            // A class is in the part of either port, or in both if it has no condition on ports.
-            Field::Port => first.min(self.part(header.source_port).first(rules, header)),
+            // A rule is in the part of either port, or in both if it has no condition on ports.
+            Field::Port => first.min(self.part(header.source_port).search(rules, header, counts)),
             _ => first,
         }
     }
@@ -147,10 +157,10 @@ impl Cut {
     }
 }
 
-/// Returns the parts of the list by the value of a field: the first value of each, and its classes,
+/// Returns the parts of the list by the value of a field: the first value of each, and its rules,
 /// in order. `None` if dividing does not help.
 fn cut(rules: &[Match], list: &[u16], field: Field) -> Option<(Vec<u16>, Vec<Vec<u16>>)> {
-    let asked: Vec<_> = list.iter().map(|&class| field.asked(&rules[usize::from(class)])).collect();
+    let asked: Vec<_> = list.iter().map(|&rule| field.asked(&rules[usize::from(rule)])).collect();
     let mut starts = vec![0];
     for range in asked.iter().flatten() {
         starts.push(*range.start());
@@ -160,18 +170,18 @@ fn cut(rules: &[Match], list: &[u16], field: Field) -> Option<(Vec<u16>, Vec<Vec
     starts.dedup();
     let mut parts = vec![Vec::new(); starts.len()];
     let mut copies = 0;
-    for (&class, asked) in list.iter().zip(&asked) {
+    for (&rule, asked) in list.iter().zip(&asked) {
         if asked.is_empty() {
-            parts.iter_mut().for_each(|part| part.push(class));
+            parts.iter_mut().for_each(|part| part.push(rule));
             copies += parts.len();
         }
         for range in asked {
             let from = starts.partition_point(|start| start < range.start());
             let to = starts.partition_point(|start| start <= range.end());
             for part in &mut parts[from..to] {
-                // Ranges of a class may overlap.
-                if part.last() != Some(&class) {
-                    part.push(class);
+                // Ranges of a rule may overlap.
+                if part.last() != Some(&rule) {
+                    part.push(rule);
                     copies += 1;
                 }
             }

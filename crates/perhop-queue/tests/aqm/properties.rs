@@ -4,8 +4,8 @@
 use perhop_core::{Bytes, Duration, Ecn, Packet, Rate, Time};
 use perhop_queue::{
     Class, ClassService, ClassSpec, Classes, Codel, CodelConfig, Dequeue, Discipline, DualPi2,
-    DualPi2Config, Fifo, FqCodel, FqCodelConfig, Ledger, Limit, Match, Measure, Pass, Pie,
-    PieConfig, Queue, Red, RedConfig, RedProfile, StandingBacklog, Weight,
+    DualPi2Config, Fifo, FqCodel, FqCodelConfig, Ledger, Limit, Match, MatchRules, Measure, Pass,
+    Pie, PieConfig, Queue, Red, RedConfig, RedProfile, StandingBacklog, Weight,
 };
 use proptest::prelude::*;
 
@@ -240,9 +240,9 @@ proptest! {
         let specs = queues(limit(bounds)).into_iter().enumerate().map(|(index, queue)| ClassSpec {
             matches: if index < 8 {
                 let port = (index % 5) as u16;
-                Match { source_ports: vec![port..=port], ..Match::default() }
+                Match { source_ports: vec![port..=port], ..Match::default() }.into()
             } else {
-                Match::default()
+                MatchRules::default()
             },
             service: if index == strict {
                 ClassService::Strict

@@ -32,7 +32,7 @@ pub fn config(root: u64) -> CbqConfig {
 pub fn leaf(dscp: u8, bps: u64, borrow: bool, limit: u64) -> CbqSpec<u64> {
     let queue = Queue::Fifo(Fifo::new(Limit::packets(limit)).dropping_at_head());
     CbqSpec {
-        matches: Match { dscps: vec![Dscp::new(dscp).unwrap()], ..Match::default() },
+        matches: Match { dscps: vec![Dscp::new(dscp).unwrap()], ..Match::default() }.into(),
         rate: rate(bps),
         borrow,
         kind: CbqClassKind::Leaf(Class::new(queue), 0),

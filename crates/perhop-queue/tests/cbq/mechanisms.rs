@@ -2,7 +2,7 @@
 //! without new arrivals, so that only timers and transmissions poll for the next packet.
 
 use perhop_core::Duration;
-use perhop_queue::{CbqClassKind, CbqConfig, CbqSpec, Match};
+use perhop_queue::{CbqClassKind, CbqConfig, CbqSpec, MatchRules};
 
 use super::lab::*;
 
@@ -103,7 +103,7 @@ fn efficient_links_exceed_the_root_without_the_token_bucket() {
 fn borrowing_ends_at_a_class_that_does_not() {
     let config = CbqConfig { tick: Duration::from_millis(1), ..config(10 * MEGABIT) };
     let inner = |borrow| CbqSpec {
-        matches: Match::default(),
+        matches: MatchRules::default(),
         rate: rate(5 * MEGABIT),
         borrow,
         kind: CbqClassKind::Interior(Box::default(), vec![leaf(0, 2 * MEGABIT, true, u64::MAX)]),

@@ -44,10 +44,10 @@ fn build(tree: &Tree, limit: u64) -> (Vec<CbqSpec<u64>>, u8) {
             .iter()
             .map(|&(part, borrow, priority)| make(bps * part / parts, borrow, priority));
         let inner = inner.collect::<Vec<_>>();
-        let dscps = inner.iter().flat_map(|spec| spec.matches.dscps.clone());
+        let dscps = inner.iter().flat_map(|spec| spec.matches.0[0].conditions.dscps.clone());
         let dscps: Vec<Dscp> = dscps.collect();
         specs.push(CbqSpec {
-            matches: Match { dscps, ..Match::default() },
+            matches: Match { dscps, ..Match::default() }.into(),
             rate: rate(bps),
             borrow: *borrow,
             kind: CbqClassKind::Interior(Box::default(), inner),

@@ -23,6 +23,7 @@ const CLASSES: &str = "/network/links/1/ends/0/discipline/classes/classes";
 fn what_a_plan_has_wrong_is_said() {
     assert_eq!(refused(&[]), None);
     let in_class = |place| format!("{CLASSES}/0/{place}");
+    let rules = |number| json!(vec![json!({"permit": true, "conditions": {}}); number]);
     let cases = [
         ("/network/links/0/rate".into(), json!(0), "network.links[0].rate: must not be zero"),
         (in_class("weight"), json!(0), "classes[0].weight: must not be zero"),
@@ -49,8 +50,9 @@ fn what_a_plan_has_wrong_is_said() {
         ("/network/links/0/ends/0/node".into(), json!("1"), "itself"),
         ("/network/links/0/ends/0/name".into(), json!("1-2"), "the name 1-2 is given twice"),
         ("/network/nodes/0/name".into(), json!("1"), "the name 1 is given twice"),
-        (in_class("match/dscp/0"), json!(64), "64 is not in 0..=63"),
-        (in_class("match"), json!({"source": ["9"]}), "unknown node 9"),
+        (in_class("match/0/conditions/dscp/0"), json!(64), "64 is not in 0..=63"),
+        (in_class("match/0/conditions"), json!({"source": ["9"]}), "unknown node 9"),
+        (in_class("match"), rules(65_536), "more than 65535 rules"),
         (in_class("police/exceed/remark"), json!(64), "64 is not in 0..=63"),
         ("/flows/0/dscp".into(), json!(64), "64 is not in 0..=63"),
         ("/pings/0/dscp".into(), json!(64), "64 is not in 0..=63"),

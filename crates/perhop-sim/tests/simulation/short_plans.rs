@@ -62,7 +62,7 @@ fn expand_link(link: &Value, names: &mut Vec<String>) -> Value {
             names.push(name_of_end.clone());
             let remark = link["remarks"][end].as_array().into_iter().flatten();
             let remark: Vec<Value> = remark
-                .map(|rule| json!({"match": expand_match(&rule["matches"]), "dscp": rule["dscp"]}))
+                .map(|rule| json!({"match": expand_rules(&rule["matches"]), "dscp": rule["dscp"]}))
                 .collect();
             json!({
                 "node": name(&link["ends"][end]), "name": name_of_end, "remark": remark,
@@ -91,7 +91,7 @@ fn expand_discipline(short: &Value, above: &str) -> Value {
             let class = |(number, class): (usize, &Value)| {
                 let name = format!("{above}{number}");
                 let mut class = class.clone();
-                class["match"] = expand_match(&class["matches"]);
+                class["match"] = expand_rules(&class["matches"]);
                 class["discipline"] = expand_discipline(&class["queue"], &format!("{name}/"));
                 class["name"] = json!(name);
                 class
@@ -112,6 +112,18 @@ fn expand_discipline(short: &Value, above: &str) -> Value {
         _ => short.clone(),
     };
     json!({"queue": queue})
+}
+
+/// Returns the rules of a filter: of conditions, or of a list of them; one in `except` excludes.
+fn expand_rules(short: &Value) -> Value {
+    let rule = |element: &Value| match element.get("except") {
+        Some(conditions) => json!({"permit": false, "conditions": expand_match(conditions)}),
+        None => json!({"permit": true, "conditions": expand_match(element)}),
+    };
+    match short {
+        Value::Array(elements) => elements.iter().map(rule).collect(),
+        one => json!([rule(one)]),
+    }
 }
 
 fn expand_match(short: &Value) -> Value {

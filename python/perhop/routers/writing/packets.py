@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perhop.routers.reading.matching import (
     MAX_PAIRS,
@@ -11,26 +11,34 @@ from perhop.routers.reading.matching import (
     Rules,
     TooManyRulesError,
 )
+from perhop.scenario.model.matching import match_rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perhop.scenario import Scenario
+    from perhop.scenario import Match, Scenario
+    from perhop.scenario.model.matching import Matching
 
 __all__ = ["decisions", "rules_of"]
 
 
-def rules_of(scenario: Scenario, match: Any) -> Rules:
+def rules_of(scenario: Scenario, match: Matching) -> Rules:
     """Return the packets that a `match` of a scenario matches, as rules in its order.
 
     Args:
         scenario: The scenario, for the addresses of nodes.
         match: The match of a class, or of a rule of marking.
     """
-    return Rules(tuple((True, each) for each in _conditions(scenario, match)))
+    return Rules(
+        tuple(
+            (rule.permit, each)
+            for rule in match_rules(match)
+            for each in _conditions(scenario, rule.conditions)
+        )
+    )
 
 
-def _conditions(scenario: Scenario, match: Any) -> list[Conditions]:
+def _conditions(scenario: Scenario, match: Match) -> list[Conditions]:
     """Return conditions, of which a packet must meet one: two sets if `port` is of either end."""
     common = Conditions(
         dscp=None if match.dscp is None else frozenset(match.dscp),

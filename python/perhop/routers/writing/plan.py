@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.packets import rules_of
-from perhop.scenario.model.classes import CEILING_BURST, Class, Match
+from perhop.scenario.model.classes import CEILING_BURST, Class
+from perhop.scenario.model.matching import Match
 from perhop.scenario.resolve import rates
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
-"""Per-hop policies: classes with their matches, policers, shapers and queues."""
+"""Per-hop policies: classes with their marks, policers, shapers and queues."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     Field,
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
@@ -20,10 +19,11 @@ from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.dscp import Dscp
-from perhop.scenario.model.names import MatchEnd, Name
-from perhop.scenario.model.network import ClassBandwidth, MatchPorts
+from perhop.scenario.model.matching import Matching
+from perhop.scenario.model.names import Name
+from perhop.scenario.model.network import ClassBandwidth
 from perhop.scenario.model.quantities import Priority, Size
-from perhop.scenario.model.queues import CLASS_LIMIT, Queue, one_or_more
+from perhop.scenario.model.queues import CLASS_LIMIT, Queue
 from perhop.units import quote
 
 CLASS_QUEUE = Queue.model_construct(limit=CLASS_LIMIT)
@@ -38,81 +38,6 @@ class Shape(Model):
     burst: Size = 0
     """The size of the bucket in bytes. Without it the bucket is leaky: packets are spaced as on a
     link of `rate`. A packet longer than the burst waits for a full bucket."""
-
-
-class Match(Model):
-    """Filter of a class: a packet belongs to the class if it meets every condition given.
-
-    A condition that is a list is met by any of its elements. No condition at all, written ``any``,
-    matches every packet.
-    """
-
-    short_form: ClassVar[str] = "`any`"
-
-    dscp: Annotated[tuple[Dscp, ...] | None, BeforeValidator(one_or_more)] = None
-    """Code points: names such as ``cs1``, ``af11``, ``ef``, ``le``, or numbers from 0 to 63."""
-
-    protocol: Annotated[
-        tuple[Literal["tcp", "udp", "icmp"], ...] | None, BeforeValidator(one_or_more)
-    ] = None
-    """Protocols."""
-
-    port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
-    """Source or destination ports, singly or as ranges."""
-
-    source_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
-    """Source ports."""
-
-    destination_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
-    """Destination ports."""
-
-    source: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(one_or_more)] = None
-    """Sources: nodes, or address prefixes."""
-
-    destination: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(one_or_more)] = None
-    """Destinations: nodes, or address prefixes."""
-
-    @property
-    def is_any(self) -> bool:
-        """True if every packet matches."""
-        return all(getattr(self, name) is None for name in type(self).model_fields)
-
-    @model_serializer(mode="wrap")
-    def _to_text(self, handler: SerializerFunctionWrapHandler) -> Any:
-        if self.is_any:
-            return "any"
-        written = handler(self)
-        return {
-            key: value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
-            for key, value in written.items()
-        }
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """``any``, or conditions, each one value or a list."""
-        whole = with_short_form(schema, handler, {"const": "any"})
-        conditions = whole["anyOf"][1]
-        conditions["minProperties"] = 1
-        for condition in conditions["properties"].values():
-            lists = next(form for form in condition.pop("anyOf") if form.get("type") == "array")
-            condition["anyOf"] = [lists["items"], {**lists, "minItems": 1}]
-        return whole
-
-
-def match_from_text(value: object) -> object:
-    """``any`` is the match without conditions; a mapping must have one."""
-    if isinstance(value, str):
-        if value != "any":
-            hint = did_you_mean(value, ["any"])
-            expected = "expected `any` or conditions like {dscp: cs1}"
-            message = f"{quote(value)} is not a valid match; {expected}"
-            raise ValueError(f"{message}; {hint}" if hint else message)
-        return {}
-    if value == {}:
-        raise ValueError("has no condition; expected one such as {dscp: cs1}, or `any`")
-    return value
 
 
 class Action(Model):
@@ -229,8 +154,12 @@ time in which other classes' packets are sent."""
 class Class(Model):
     """Packets that are treated alike at the end of a link."""
 
-    match: Annotated[Match, BeforeValidator(match_from_text)]
+    match: Matching
     """The packets of the class, among those that no earlier class matched."""
+
+    mark: Dscp | None = None
+    """The DSCP that packets of the class get after they are classified, before the policer and the
+    queue; a policer's `remark` replaces it."""
 
     bandwidth: ClassBandwidth | None = None
     """The guaranteed bandwidth; the class may borrow what others do not use. By default, an equal

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model
-from perhop.scenario.model.classes import Match, match_from_text
 from perhop.scenario.model.dscp import Dscp, parse_dscp
+from perhop.scenario.model.matching import Matching  # noqa: TC001 (pydantic evaluates it)
 from perhop.scenario.model.text import kind_of
 from perhop.units import quote
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class MarkRule(Model):
     """Packets that match get a code point."""
 
-    match: Annotated[Match, BeforeValidator(match_from_text)]
+    match: Matching
     """The packets of the rule, among those that no earlier rule matched."""
 
     dscp: Dscp

@@ -1,7 +1,8 @@
 """The packets that a class matches, and the packets that a scenario sends.
 
-A class matches a set of packets and receives those that no earlier class matches. Each set is the
-product of one set per packet property, so a set contains another if each of its factors does.
+A class matches a set of packets and receives those that no earlier class matches. The set of a
+rule is the product of one set per packet property, so it contains another if each of its factors
+does. A match is a list of rules, of which the first that applies to a packet decides.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
 from perhop.scenario.resolve.elements import markings
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from ipaddress import IPv4Address
 
-    from perhop.scenario.model.classes import Match
+    from perhop.scenario.model.matching import Match, Matching
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 Ranges = tuple[tuple[int, int], ...]
@@ -37,7 +39,7 @@ EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets that a match selects: those with each property in its set.
+    """The packets that meet some conditions: those with each property in its set.
 
     Attributes:
         dscps: Code points.
@@ -59,7 +61,7 @@ class Packets:
 
     @classmethod
     def of(cls, match: Match, addresses: Mapping[str, IPv4Address]) -> Packets:
-        """Return the packets that `match` selects if nodes have `addresses`."""
+        """Return the packets that meet `match` if nodes have `addresses`."""
 
         def ranges(ends: tuple[str | IPv4Network | IPv6Network, ...] | None) -> Ranges:
             if ends is None:
@@ -154,28 +156,94 @@ class Packets:
             and _overlap(self.goals, other.goals)
         )
 
+    def disjoint(self, other: Packets) -> bool:
+        """Return whether no packet is in both sets, as far as one property tells."""
+        return (
+            self.dscps.isdisjoint(other.dscps)
+            or (
+                self.protocols is not None
+                and other.protocols is not None
+                and self.protocols.isdisjoint(other.protocols)
+            )
+            or any(
+                own is not None and others is not None and not _overlap(own, others)
+                for own, others in (
+                    (self.sources, other.sources),
+                    (self.destinations, other.destinations),
+                    (self.origins, other.origins),
+                    (self.goals, other.goals),
+                )
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The packets that a match selects.
+
+    Attributes:
+        rules: For each rule, whether it permits, and the packets to which it applies.
+    """
+
+    rules: tuple[tuple[bool, Packets], ...]
+
+    @classmethod
+    def of(cls, match: Matching, addresses: Mapping[str, IPv4Address]) -> Selection:
+        """Return the packets that `match` selects if nodes have `addresses`."""
+        rules = match_rules(match)
+        return cls(tuple((rule.permit, Packets.of(rule.conditions, addresses)) for rule in rules))
+
+    def permitted(self) -> Iterator[tuple[int, Packets]]:
+        """Yield the index and the packets of each rule that permits some, as far as known.
+
+        A rule whose packets an earlier one excludes permits none.
+        """
+        # By a value that packets must have to be among those, so that few need to be compared.
+        excluded: dict[object, list[Packets]] = {}
+        for index, (permit, packets) in enumerate(self.rules):
+            if not permit:
+                for handle in packets.handles():
+                    excluded.setdefault(handle, []).append(packets)
+                continue
+            near = (excluded.get(sample, ()) for sample in packets.samples())
+            if not any(each.contains(packets) for group in near for each in group):
+                yield index, packets
+
+    def takes(self, index: int, packets: Packets) -> bool:
+        """Return whether a rule takes all of `packets`, none of which an earlier one excludes."""
+        return self.rules[index][1].contains(packets) and all(
+            permit or excluded.disjoint(packets) for permit, excluded in self.rules[:index]
+        )
+
+    def meets(self, packets: Packets) -> bool:
+        """Return whether a packet of `packets`, which has no `either`, may be selected."""
+        for permit, of_rule in self.rules:
+            if permit and of_rule.meets(packets):
+                return True
+            if not permit and of_rule.contains(packets):
+                return False
+        return False
+
 
 def sent(scenario: ResolvedScenario) -> list[Packets]:
     """Return the packets of flows and pings: data, acknowledgements, requests and replies.
 
-    If a rule or policer remarks, a packet may have its own code point or any new one.
+    If a rule, class or policer marks, a packet may have its own code point or any new one.
     """
     addresses = scenario.addresses
-    remarks = {
-        action.remark
-        for _, policy in scenario.all_policies()
-        for class_ in policy.classes.values()
-        if class_.police is not None
-        for action in class_.police.actions
-        if action.remark is not None
-    } | {rule.dscp for _, rules in markings(scenario) for rule in rules}
+    marks: set[int] = {rule.dscp for _, rules in markings(scenario) for rule in rules}
+    for _, policy in scenario.all_policies():
+        for class_ in policy.classes.values():
+            actions = class_.police.actions if class_.police is not None else ()
+            new = (class_.mark, *(action.remark for action in actions))
+            marks |= {dscp for dscp in new if dscp is not None}
 
     def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:
         origins, goals = (
             (addresses_of(IPv4Network(addresses[node])),) if node in addresses else EVERYWHERE
             for node in way
         )
-        dscps = frozenset({dscp, *remarks})
+        dscps = frozenset({dscp, *marks})
         return Packets(dscps, frozenset({protocol}), None, *ports, origins, goals)
 
     found: dict[Packets, None] = {}
@@ -229,13 +297,22 @@ class Index:
             for name, numbers in self._numbers.items()
         }
 
-    def any_of(self, match: Packets) -> bool:
-        """Return whether some of the packets may be among those of `match`."""
+    def any_of(self, selection: Selection) -> bool:
+        """Return whether some of the packets may be selected."""
+        return any(
+            selection.meets(packets)
+            for permit, of_rule in selection.rules
+            if permit
+            for packets in self._met(of_rule)
+        )
+
+    def _met(self, match: Packets) -> Iterator[Packets]:
+        """Yield the packets that may be among those of `match`."""
         near = [self._near((name,), getattr(match, name)) for name in _SIDES]
         near.append(self._near(("sources", "destinations"), match.either))
         fewest = min((groups for groups in near if groups is not None), key=_count, default=None)
         groups = [self._all] if fewest is None else fewest
-        return any(match.meets(packet) for group in groups for packet in group)
+        return (packets for group in groups for packets in group if match.meets(packets))
 
     def _near(
         self, sides: tuple[str, ...], ranges: Ranges | None

@@ -6,6 +6,7 @@ from ipaddress import IPv6Network
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.model.matching import placed_rules
 from perhop.scenario.resolve.elements import markings
 from perhop.scenario.rules.findings import Finding
 from perhop.units import format_size
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.scenario.model.base import Loc
-    from perhop.scenario.model.classes import Match
+    from perhop.scenario.model.matching import Matching
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 __all__ = ["LEAST_MTU", "ipv6_links"]
@@ -43,17 +44,19 @@ def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def _about(scenario: ResolvedScenario) -> Iterator[Loc]:
     """Yield the places of everything that matches IPv6 addresses."""
-    classes: Iterator[tuple[Loc, Match]] = (
+    classes: Iterator[tuple[Loc, Matching]] = (
         ((*loc, key, "match"), class_.match)
         for loc, policy in scenario.all_policies()
         for key, class_ in policy.classes.items()
     )
-    marks: Iterator[tuple[Loc, Match]] = (
+    marks: Iterator[tuple[Loc, Matching]] = (
         ((*loc, number, "match"), rule.match)
         for loc, rules in markings(scenario)
         for number, rule in enumerate(rules)
     )
     for loc, match in chain(classes, marks):
-        for key in ("source", "destination"):
-            if any(isinstance(end, IPv6Network) for end in getattr(match, key) or ()):
-                yield (*loc, key)
+        for place, rule in placed_rules(match, loc):
+            for key in ("source", "destination"):
+                ends = getattr(rule.conditions, key) or ()
+                if any(isinstance(end, IPv6Network) for end in ends):
+                    yield (*place, key)

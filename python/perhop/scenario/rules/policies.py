@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from perhop.hints import did_you_mean
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.model.matching import match_rules, matches_any
 from perhop.scenario.resolve import nesting
 from perhop.scenario.resolve.elements import classes
 from perhop.scenario.resolve.nesting import has_cycles, references, with_nested
-from perhop.scenario.resolve.packets import Index, Packets, sent
+from perhop.scenario.resolve.packets import Index, Selection, sent
 from perhop.scenario.resolve.shares import guarantee, rates, rest
 from perhop.scenario.resolve.steps import attachments
 from perhop.scenario.rules.findings import Finding
-from perhop.scenario.rules.marking import known_ends
+from perhop.scenario.rules.marking import matches
 from perhop.units import WHOLE, format_rate, format_share, quote
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ MAX_CLASSES = 1024
 """The most classes in all policies, and, nested ones included, at one end of a link."""
 
 
+MAX_RULES = 65_535
+"""The most elements of all matches of a policy, nested ones apart."""
+
 MOST_SHARED = 2**48
 """The most that a policy can divide, in bits per second: classes weigh as much as their rates, and
 virtual time must not overflow."""
@@ -37,7 +41,7 @@ virtual time must not overflow."""
 def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find policies whose classes leave packets without a class."""
     for loc, policy in scenario.all_policies():
-        if not any(class_.match.is_any for class_ in policy.classes.values()):
+        if not any(matches_any(class_.match) for class_ in policy.classes.values()):
             yield Finding(
                 loc, "leaves packets without a class; expected the last one to have `match: any`"
             )
@@ -140,10 +144,20 @@ def number_of_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
         )
 
 
-def match_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find matches with unknown nodes."""
+def class_matches(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find matches with unknown nodes, and elements of a match that have no effect."""
     for loc, _, class_ in classes(scenario):
-        yield from known_ends(class_.match, scenario.nodes, (*loc, "match"))
+        yield from matches(class_.match, scenario.nodes, (*loc, "match"))
+
+
+def number_of_rules(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find policies whose matches have too many elements."""
+    for loc, policy in scenario.all_policies():
+        total = sum(len(match_rules(class_.match)) for class_ in policy.classes.values())
+        if total > MAX_RULES:
+            yield Finding(
+                loc, f"match by {total:,} elements together; expected at most {MAX_RULES:,}"
+            )
 
 
 def cycles(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -219,39 +233,52 @@ def guarantees(
 
 def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find classes whose packets an earlier class takes, and that are not `unused`."""
-    if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
+    if any(class_matches(scenario)) or any(number_of_classes(scenario)):
         return
     addresses = scenario.addresses
     for loc, policy in scenario.all_policies():
         # By a value that packets must have to be theirs, so that few need to be compared.
-        earlier: dict[object, list[tuple[int, str, Packets]]] = {}
+        earlier: dict[object, list[tuple[int, str, Selection, int]]] = {}
         for index, (key, class_) in enumerate(policy.classes.items()):
-            packets = Packets.of(class_.match, addresses)
-            near = (earlier.get(handle, ()) for handle in packets.samples())
-            takers = [t for group in near for t in group if t[2].contains(packets)]
-            if takers and not class_.unused:
+            selection = Selection.of(class_.match, addresses)
+            permitted = list(selection.permitted())
+            takers = []
+            for _, packets in permitted:
+                near = (earlier.get(handle, ()) for handle in packets.samples())
+                of_rule = [t[:2] for group in near for t in group if t[2].takes(t[3], packets)]
+                takers += [min(of_rule)] if of_rule else []
+            if not permitted and not class_.unused:
+                yield Finding(
+                    (*loc, key, "match"),
+                    "matches no packet: its `except` elements exclude all that the others match",
+                )
+            elif len(takers) == len(permitted) and not class_.unused:
+                names = " and ".join(quote(name) for _, name in sorted(set(takers)))
+                take = "takes" if len(set(takers)) == 1 else "take"
                 yield Finding(
                     (*loc, key),
-                    f"gets no packets: {quote(min(takers)[1])} before it takes all that it matches",
+                    f"gets no packets: {names} before it {take} all that it matches",
                     at_key=True,
                 )
-            for handle in packets.handles():
-                earlier.setdefault(handle, []).append((index, key, packets))
+            for number, packets in permitted:
+                for handle in packets.handles():
+                    earlier.setdefault(handle, []).append((index, key, selection, number))
 
 
 def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find classes that match no packet of the scenario and are not `unused`."""
-    if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
+    if any(class_matches(scenario)) or any(number_of_classes(scenario)):
         return
     if not scenario.flows and not scenario.pings:
         return  # the traffic is up to the users of the network
     packets = Index(sent(scenario))
     addresses = scenario.addresses
     for loc, _, class_ in classes(scenario):
-        if class_.unused or class_.match.is_any:
+        if class_.unused or matches_any(class_.match):
             continue
-        taken = Packets.of(class_.match, addresses)
-        if not packets.any_of(taken):
+        selection = Selection.of(class_.match, addresses)
+        # A match that selects nothing at all has a finding of its own.
+        if any(selection.permitted()) and not packets.any_of(selection):
             yield Finding(
                 loc,
                 "matches no packet of any flow or ping; expected another match, or `unused: true`",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.scenario.resolve.packets import Packets, sent
+from perhop.scenario.resolve.packets import Packets, Selection, sent
 from perhop.scenario.resolve.paths import next_hops, path_mtu
 from perhop.scenario.resolve.sizes import packet_size
 from perhop.scenario.resolve.steps import steps
@@ -17,7 +17,6 @@ from perhop.units import format_duration, format_rate, format_size, quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from perhop.scenario.model.classes import Match
     from perhop.scenario.model.traffic import Flow
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
@@ -111,7 +110,8 @@ def small_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
         for key, class_ in policy.classes.items():
             if class_.police is None:
                 continue
-            met = (size for packets, size in largest if _meets(scenario, class_.match, packets))
+            taken = Selection.of(class_.match, scenario.addresses)
+            met = (size for packets, size in largest if taken.meets(packets))
             size, name = max(met, default=(0, ""))
             if class_.police.burst < size:
                 yield Finding(
@@ -119,10 +119,6 @@ def small_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
                     f"{format_size(class_.police.burst)} is less than a packet of {quote(name)}, "
                     f"{format_size(size)}, which therefore never conforms",
                 )
-
-
-def _meets(scenario: ResolvedScenario, match: Match, packets: Packets) -> bool:
-    return match.is_any or Packets.of(match, scenario.addresses).meets(packets)
 
 
 def roots_above_links(scenario: ResolvedScenario) -> Iterator[Finding]:

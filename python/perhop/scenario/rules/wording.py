@@ -79,21 +79,31 @@ def _type_at(loc: Loc, model: type[BaseModel]) -> Any:
     """Return the annotation of the field, entry or element at `loc`."""
     annotation: Any = model
     for step in loc:
-        plain = _plain(annotation)
-        if isinstance(plain, type) and issubclass(plain, BaseModel):
-            field = _field(plain, step)
-            if field is None:
-                return Any
-            annotation = (
-                Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-            )
-        elif get_origin(plain) is dict:
-            annotation = get_args(plain)[1]
-        elif get_origin(plain) is tuple:
-            annotation = get_args(plain)[0]
-        else:
-            return Any
+        found = (_inside(form, step) for form in _forms(annotation))
+        annotation = next((form for form in found if form is not Any), Any)
     return annotation
+
+
+def _inside(plain: Any, step: str | int) -> Any:
+    """Return the annotation of a field, entry or element of a plain annotation; `Any` if none."""
+    if isinstance(plain, type) and issubclass(plain, BaseModel):
+        field = _field(plain, step)
+        if field is None:
+            return Any
+        return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    if get_origin(plain) is dict:
+        return get_args(plain)[1]
+    if get_origin(plain) is tuple and isinstance(step, int):
+        return get_args(plain)[0]
+    return Any
+
+
+def _forms(annotation: Any) -> list[Any]:
+    """Return the alternatives of a union; for anything else, itself."""
+    plain = _plain(annotation)
+    if get_origin(plain) in (Union, UnionType):
+        return [_plain(form) for form in get_args(plain) if form is not NoneType]
+    return [plain]
 
 
 def _field(model: type[BaseModel], key: str | int) -> FieldInfo | None:
@@ -136,10 +146,12 @@ def _text(annotation: Any) -> Text | None:
 
 def _keys(annotation: Any) -> list[str]:
     """Return the keys of a mapping of `annotation`."""
-    plain = _plain(annotation)
-    if isinstance(plain, type) and issubclass(plain, BaseModel):
-        return [field.alias or name for name, field in plain.model_fields.items()]
-    return []
+    return [
+        field.alias or name
+        for form in _forms(annotation)
+        if isinstance(form, type) and issubclass(form, BaseModel)
+        for name, field in form.model_fields.items()
+    ]
 
 
 def _expected(loc: Loc, model: type[BaseModel]) -> str:
@@ -148,7 +160,12 @@ def _expected(loc: Loc, model: type[BaseModel]) -> str:
     text = _text(annotation)
     if text is not None:
         return text.expected
-    plain = _plain(annotation)
+    forms = _forms(annotation)
+    return " or ".join(_expected_form(form) for form in forms)
+
+
+def _expected_form(plain: Any) -> str:
+    """Return the expected value of a plain annotation, in words."""
     if get_origin(plain) is Literal:
         choices = [str(choice) for choice in get_args(plain)]
         return f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perhop.errors import PerhopError, UsageError
 from perhop.lab.client import Lab
-from perhop.scenario.model.classes import Match
+from perhop.scenario.model.matching import Match
 from perhop_services.reservations.drivers.protocol import (
     RULE_NAME,
     DriverError,

@@ -1,0 +1,155 @@
+//! Marks of classes: the DSCP with which packets leave, and what looks at which DSCP.
+
+use perhop_core::{
+    Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+};
+use perhop_queue::{
+    Action, Actions, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger,
+    Limit, Match, Measure, Policer, Queue, QueueConfig, RedConfig, RedProfile, RedRule, RedSpec,
+    Weight,
+};
+
+fn dscp(value: u8) -> Dscp {
+    Dscp::new(value).unwrap()
+}
+
+fn packet(value: u8) -> Packet<()> {
+    let header = Header {
+        size: 1000,
+        source: NodeId(0),
+        destination: NodeId(1),
+        source_port: 0,
+        destination_port: 0,
+        protocol: Protocol::Udp,
+        traffic_class: TrafficClass::new(dscp(value)),
+        ttl: Header::TTL,
+    };
+    Packet { header, body: () }
+}
+
+fn fifo() -> Class<()> {
+    Class::new(Queue::Fifo(Fifo::new(Limit::packets(100))))
+}
+
+/// Returns a policer that lets one packet conform.
+fn one(class: Class<()>, exceed: Action) -> Class<()> {
+    class.policed(Policer::new(Rate::new(8).unwrap(), Bytes::new(1000)), Actions::exceed(exceed))
+}
+
+/// Returns classes for the DSCPs 1 and 2, and one for the rest.
+fn by_dscp(classes: [Class<()>; 3]) -> Class<()> {
+    let specs = classes.into_iter().zip([vec![dscp(1)], vec![dscp(2)], vec![]]);
+    let spec = |(class, dscps)| ClassSpec {
+        matches: Match { dscps, ..Match::default() }.into(),
+        service: ClassService::Share(Weight::new(1).unwrap(), 0),
+        class,
+    };
+    Class::new(Queue::Classes(Box::new(Classes::new(specs.map(spec).collect()))))
+}
+
+/// Offers packets with these DSCPs, and returns those with which packets leave, sorted.
+fn leave(class: &mut Class<()>, offered: &[u8]) -> Vec<u8> {
+    let mut ledger = Ledger::new();
+    let mut left = Vec::new();
+    for &value in offered {
+        class.enqueue(Time::ZERO, packet(value), &mut ledger);
+    }
+    while let Dequeue::Packet(packet) = class.dequeue(Time::ZERO, &mut ledger) {
+        left.push(packet.header.dscp().get());
+    }
+    left.sort_unstable();
+    left
+}
+
+/// Returns the number of packets that each inner class has sent.
+fn sent(class: &Class<()>) -> Vec<u64> {
+    class.inner().iter().map(|inner| inner.counters().sent.packets).collect()
+}
+
+#[test]
+fn packets_leave_with_the_mark_of_their_class() {
+    let mut class = by_dscp([fifo().marked(dscp(46)), fifo(), fifo().marked(dscp(0))]);
+    assert_eq!(leave(&mut class, &[1, 2, 3]), [0, 2, 46]);
+    assert_eq!(sent(&class), [1, 1, 1]);
+}
+
+#[test]
+fn an_idle_link_marks_too() {
+    let mut class = fifo().marked(dscp(46));
+    assert!(!class.is_plain());
+    assert_eq!(class.pass(Time::ZERO, &mut packet(1)), perhop_queue::Pass::Enqueue);
+    assert_eq!(leave(&mut class, &[1]), [46]);
+}
+
+#[test]
+fn a_remark_of_the_policer_replaces_the_mark() {
+    let mut class = one(fifo().marked(dscp(46)), Action::Remark(dscp(8)));
+    assert_eq!(leave(&mut class, &[1, 1, 1]), [8, 8, 46]);
+    assert_eq!(class.counters().remarked, 2);
+}
+
+#[test]
+fn a_policer_sees_the_mark() {
+    let policer = Policer::new(Rate::new(8).unwrap(), Bytes::new(9000)).colour_aware();
+    let aware = |class: Class<()>| class.policed(policer.clone(), Actions::exceed(Action::Drop));
+    // AF12 is yellow, so that no packet conforms.
+    assert_eq!(leave(&mut aware(fifo()), &[12, 10]), [10]);
+    assert_eq!(leave(&mut aware(fifo().marked(dscp(12))), &[12, 10]), [0; 0]);
+}
+
+#[test]
+fn classes_inside_classify_by_the_dscp_that_packets_had() {
+    let inner = || by_dscp([fifo(), fifo(), fifo()]);
+    let mut class = inner().marked(dscp(2));
+    assert_eq!(leave(&mut class, &[1, 2, 3, 3]), [2, 2, 2, 2]);
+    assert_eq!(sent(&class), [1, 1, 2]);
+    // To any depth, also below classes with marks of their own.
+    let mut class = by_dscp([inner().marked(dscp(9)), fifo(), inner()]).marked(dscp(2));
+    assert_eq!(leave(&mut class, &[1, 1, 3]), [2, 9, 9]);
+    assert_eq!(sent(&class), [2, 0, 1]);
+    assert_eq!(sent(&class.inner()[0]), [2, 0, 0]);
+    assert_eq!(sent(&class.inner()[2]), [0, 0, 1]);
+}
+
+#[test]
+fn the_innermost_mark_is_the_last() {
+    let mut class = by_dscp([fifo().marked(dscp(5)), fifo(), fifo()]).marked(dscp(7));
+    assert_eq!(leave(&mut class, &[1, 2]), [5, 7]);
+}
+
+#[test]
+fn classes_inside_see_the_remark_of_an_outer_policer() {
+    let inner = by_dscp([fifo(), fifo(), fifo()]);
+    let mut class = one(inner.marked(dscp(9)), Action::Remark(dscp(2)));
+    assert_eq!(leave(&mut class, &[1, 1, 1]), [2, 2, 9]);
+    assert_eq!(sent(&class), [1, 2, 0]);
+    // Also where the outermost class marks, and the policer is further in.
+    let inner = by_dscp([fifo(), fifo(), fifo()]);
+    let remarks = one(inner, Action::Remark(dscp(2)));
+    let mut class = by_dscp([remarks, fifo(), fifo()]).marked(dscp(9));
+    assert_eq!(leave(&mut class, &[1, 1, 1]), [2, 2, 9]);
+    assert_eq!(sent(&class.inner()[0]), [1, 2, 0]);
+}
+
+#[test]
+fn red_has_the_thresholds_of_the_mark() {
+    let rule =
+        |dscps, min, max| RedRule { dscps, thresholds: RedProfile { min, max, probability: 1.0 } };
+    let spec = RedSpec {
+        config: RedConfig {
+            limit: Limit::packets(100),
+            measure: Measure::Packets,
+            weight: 1.0,
+            packet_time: Duration::from_millis(1),
+            gentle: false,
+            ecn: false,
+            harddrop: false,
+        },
+        // By default nothing is dropped; packets with the mark are from the first one waiting on.
+        rules: vec![rule(vec![], 90.0, 99.0), rule(vec![dscp(46)], 0.5, 1.0)],
+    };
+    let stream = || perhop_core::Stream::new(1, "red");
+    let class = || Class::new(QueueConfig::Red(spec.clone()).queue(stream));
+    assert_eq!(leave(&mut class(), &[1; 20]).len(), 20);
+    assert!(leave(&mut class().marked(dscp(46)), &[1; 20]).len() < 5);
+}
