@@ -1,0 +1,109 @@
+"""Access lists, numbered and named, for IPv4 and IPv6, as sets of packets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.ios.entries import Entry
+from perhop.routers.reading.matching import Rules, TooManyRulesError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.ios.account import Account
+    from perhop.routers.reading.ios.groups import Groups
+    from perhop.routers.reading.ios.tree import Statement
+    from perhop.routers.reading.matching import Rule
+
+
+class AccessLists:
+    """The access lists of a configuration.
+
+    The account has the lines of a list as soon as something refers to it.
+    """
+
+    def __init__(self, statements: Sequence[Statement], groups: Groups, account: Account) -> None:
+        """Find the lists among the statements of the top level."""
+        self._account = account
+        self._groups = groups
+        self._entries: dict[str, list[Statement]] = {}
+        self._headers: dict[str, list[Statement]] = {}
+        self._standard: set[str] = set()
+        self._read: dict[str, Rules | None] = {}
+        for statement in statements:
+            if statement.starts("access-list") and len(statement.words) > 2:
+                self._numbered(statement)
+            elif statement.kind == "access-list":
+                self._named(statement)
+
+    def _numbered(self, statement: Statement) -> None:
+        name = statement.words[1]
+        self._entries.setdefault(name, []).append(statement)
+        if _is_standard(name):
+            self._standard.add(name)
+
+    def _named(self, statement: Statement) -> None:
+        types = ("standard", "extended", "role-based", "fqdn")
+        index = 3 if statement.word(2) in types else 2
+        if index >= len(statement.words):
+            return
+        name = statement.words[index]
+        if statement.word(2) == "standard" or (index == 2 and _is_standard(name)):
+            self._standard.add(name)
+        self._headers.setdefault(name, []).append(statement)
+        self._entries.setdefault(name, []).extend(statement.children)
+
+    def rules(self, name: str) -> Rules | None:
+        """Return the packets that a list permits; None if there is no such list.
+
+        Raises:
+            TooManyRulesError: It has too many entries.
+        """
+        if name not in self._entries:
+            return None
+        if name not in self._read:
+            self._read[name] = None
+            self._read[name] = self._list(name)
+        found = self._read[name]
+        if found is None:
+            raise TooManyRulesError(f"access list {name} has too many entries")
+        return found
+
+    def _list(self, name: str) -> Rules | None:
+        account = self._account
+        for header in self._headers.get(name, ()):
+            account.modelled(header)
+        rules: list[Rule] = []
+        entries = self._entries[name]
+        for statement in _ordered(entries):
+            words = statement.words[2:] if statement.starts("access-list") else statement.words
+            account.modelled(statement)
+            standard = name in self._standard
+            rules += Entry(statement, words, account, self._groups, standard=standard).rules()
+            account.ignored(statement.children, "unknown statement")
+        try:
+            return Rules(tuple(rules)).simplified()
+        except TooManyRulesError:
+            return None
+
+
+def _ordered(entries: Sequence[Statement]) -> list[Statement]:
+    """Return entries by their sequence numbers; those without follow the one before them."""
+    if not any(entry.word(0).isdigit() for entry in entries):
+        return list(entries)
+    keyed: list[tuple[int, Statement]] = []
+    last = 0
+    for entry in entries:
+        if entry.word(0).isdecimal() and len(entry.word(0)) < 12:
+            last = int(entry.word(0))
+        keyed.append((last, entry))
+    return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
+
+
+_STANDARD: Final = (range(1, 100), range(1300, 2000))
+
+
+def _is_standard(name: str) -> bool:
+    if not (name.isascii() and name.isdigit() and len(name) < 6):
+        return False
+    return any(int(name) in numbers for numbers in _STANDARD)

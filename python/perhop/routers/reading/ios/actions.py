@@ -1,0 +1,289 @@
+"""The statements of a class in a policy map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.ios import queues
+from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, whole
+from perhop.routers.reading.ios.police import Burst, Policer, Rate, read_police
+
+if TYPE_CHECKING:
+    from perhop.routers.reading.ios.account import Account
+    from perhop.routers.reading.ios.tree import Statement
+
+MAX_RATIO: Final = 65536
+
+
+@dataclass(slots=True)
+class Shaper:
+    """What a `shape` statement says.
+
+    Attributes:
+        statement: The statement.
+        rate: The committed rate.
+        bits: The committed burst in bits, or None.
+        excess: The excess burst in bits, or None.
+        peak: True for a rate that includes the excess burst in every interval.
+    """
+
+    statement: Statement
+    rate: Rate
+    bits: Burst | None = None
+    excess: Burst | None = None
+    peak: bool = False
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the statements of a class say, before defaults.
+
+    Attributes:
+        header: The ``class`` statement.
+        statements: The statement of each setting.
+        bandwidth: The guarantee, or None.
+        remaining: A share of the bandwidth that is left, in parts per billion.
+        ratio: A weight in the bandwidth that is left.
+        level: The level of a priority class; 0 for others.
+        priority: The rate of the policer of `priority`, or None.
+        priority_burst: Its burst, or None.
+        police: The policer, or None.
+        drop: The statement that drops all packets, or None.
+        shape: The shaper, or None.
+        mark: The new code point, or None.
+        queue: What the statements say about the queue.
+        child: The name of the policy that divides the class, or None.
+    """
+
+    header: Statement
+    statements: dict[str, Statement] = field(default_factory=dict)
+    bandwidth: Rate | None = None
+    remaining: int | None = None
+    ratio: int | None = None
+    level: int = 0
+    priority: Rate | None = None
+    priority_burst: Burst | None = None
+    police: Policer | None = None
+    drop: Statement | None = None
+    shape: Shaper | None = None
+    mark: int | None = None
+    queue: queues.QueueSettings = field(default_factory=queues.QueueSettings)
+    child: str | None = None
+
+    @property
+    def queues(self) -> bool:
+        """True if the class has a queue, and not only conditions packets."""
+        return bool(
+            self.level
+            or self.bandwidth
+            or self.remaining is not None
+            or self.ratio is not None
+            or self.shape
+            or self.queue.statements
+        )
+
+
+def read_settings(header: Statement, statements: list[Statement], account: Account) -> Settings:
+    """Return what the statements of a class say; the last of several decides."""
+    found = Settings(header)
+    last: dict[str, Statement] = {}
+    live: list[Statement] = []
+    for statement in statements:
+        key = _key(statement)
+        negated = statement.starts("no") or statement.starts("default")
+        before = last.pop(key, None)
+        if before is not None:
+            account.not_modelled(before, f"replaced in line {statement.place.line}")
+            account.ignored(before.children, f"replaced in line {statement.place.line}")
+        if negated:
+            account.modelled(statement)
+            continue
+        if key:
+            last[key] = statement
+        live.append(statement)
+    kept = {id(statement) for statement in last.values()}
+    for statement in live:
+        if id(statement) in kept or not _key(statement):
+            _read(statement, found, account)
+            account.ignored(statement.children, "unknown statement")
+    return found
+
+
+def _key(statement: Statement) -> str:
+    """Return the setting of a statement; "" for statements that add to each other."""
+    words = [word.lower() for word in statement.words]
+    if words[:1] == ["no"] or words[:1] == ["default"]:
+        words = words[1:]
+    match words:
+        case ["bandwidth", "remaining", *_]:
+            return "bandwidth remaining"
+        case ["random-detect" | "set" | "description", *rest]:
+            return " ".join([words[0], *rest[:2]]) if rest else words[0]
+        case ["queue-limit", "dscp" | "precedence" | "cos" | "qos-group", *_]:
+            return ""
+        case ["fair-queue", "queue-limit", *_]:
+            return "fair-queue queue-limit"
+        case ["shape", kind, *_] if kind in ("average", "peak"):
+            return "shape"
+        case ["shape", kind, *_]:
+            return f"shape {kind}"
+        case [first, *_]:
+            return first
+    return ""
+
+
+def _read(statement: Statement, found: Settings, account: Account) -> None:
+    words = [word.lower() for word in statement.words[1:]]
+    match statement.word(0):
+        case "bandwidth":
+            _bandwidth(statement, words, found, account)
+        case "priority":
+            _priority(statement, words, found, account)
+        case "police":
+            found.police = read_police(statement, account)
+            if found.police is not None:
+                found.statements["police"] = statement
+        case "shape":
+            _shape(statement, words, found, account)
+        case "queue-limit":
+            queues.read_limit(statement, found.queue, account)
+        case "random-detect":
+            queues.read_wred(statement, found.queue, account)
+        case "fair-queue":
+            queues.read_fair(statement, found.queue, account)
+        case "set":
+            _mark(statement, words, found, account)
+        case "service-policy" if len(words) == 1:
+            account.modelled(statement)
+            found.child = statement.words[1]
+            found.statements["child"] = statement
+        case "drop" if not words:
+            account.modelled(statement)
+            found.drop = statement
+        case "description":
+            account.modelled(statement)
+        case first:
+            account.not_modelled(statement, _OTHERS.get(first, "unknown statement"))
+
+
+_OTHERS: Final = {
+    "compress": "header compression is not modelled",
+    "netflow-sampler": "it measures only",
+    "estimate": "it measures only",
+    "account": "it measures only",
+    "log": "it reports only",
+    "fragment": "fragmentation is not modelled",
+    "trust": "trust of ports is not modelled",
+    "admit": "admission control is not modelled",
+    "queue-buffers": "the buffers of switches are not modelled",
+    "service-policy": "expected the name of a policy map",
+}
+
+
+def _bandwidth(statement: Statement, words: list[str], found: Settings, account: Account) -> None:
+    account.modelled(statement)
+    match words:
+        case ["remaining", "percent", word] if percent(word) is not None:
+            found.remaining, found.ratio = percent(word), None
+        case ["remaining", "ratio", word] if whole(word, 1, MAX_RATIO) is not None:
+            found.ratio, found.remaining = whole(word, 1, MAX_RATIO), None
+        case ["percent", word] if percent(word) is not None:
+            found.bandwidth = Rate(share=percent(word) or 0)
+        case [word] | [word, "kbps"] if number(word):
+            found.bandwidth = Rate((number(word) or 0) * 1000)
+        case _:
+            account.not_modelled(statement, "expected a bandwidth above zero")
+            return
+    key = "remaining" if words[0] == "remaining" else "bandwidth"
+    found.statements[key] = statement
+
+
+def _priority(statement: Statement, words: list[str], found: Settings, account: Account) -> None:
+    account.modelled(statement)
+    level = 1
+    if words[:1] == ["level"] and len(words) > 1:
+        level = whole(words[1], 1, 8) or 0
+        words = words[2:]
+    rate: Rate | None = None
+    if words[:1] == ["percent"] and len(words) > 1:
+        share = percent(words[1])
+        rate = None if share is None else Rate(share=share)
+        words = words[2:] if rate is not None else ["?"]
+    elif words and number(words[0]):
+        rate = Rate((number(words[0]) or 0) * 1000)
+        words = words[1:]
+    burst: Burst | None = None
+    if words and rate is not None and number(words[0], 2**40):
+        burst = Burst(number(words[0], 2**40) or 0)
+        words = words[1:]
+    if words or not level:
+        account.not_modelled(statement, "expected `priority` with a rate and a burst above zero")
+        return
+    found.level, found.priority, found.priority_burst = level, rate, burst
+    found.statements["priority"] = statement
+
+
+def _shape(statement: Statement, words: list[str], found: Settings, account: Account) -> None:
+    account.modelled(statement)
+    kind, rest = words[0] if words else "", words[1:]
+    if kind not in ("average", "peak"):
+        account.not_modelled(statement, f"`shape {kind}` is not modelled")
+        return
+    if rest[:1] == ["percent"]:
+        share = percent(rest[1]) if len(rest) > 1 else None
+        rate = Rate(share=share or 0)
+        rest = rest[2:]
+    else:
+        rate = Rate(number(rest[0]) or 0) if rest else Rate()
+        rest = rest[1:]
+    if rest[:1] and rest[0] in ("bps", "kbps", "mbps", "gbps"):
+        rate = Rate(rate.bits * {"b": 1, "k": 10**3, "m": 10**6, "g": 10**9}[rest[0][0]])
+        rest = rest[1:]
+    if rest[:1] == ["account"]:
+        account.approximated(statement, "the overhead of layer 2 is that of the link")
+        rest = []
+    bursts = [Burst(time=value * 1000) if rate.share else Burst(value) for value in _numbers(rest)]
+    if not (rate.bits or rate.share) or len(bursts) > 2 or (rest[:1] and not bursts):
+        account.not_modelled(statement, "expected a rate above zero, and up to two bursts")
+        return
+    found.shape = Shaper(statement, rate, peak=kind == "peak")
+    if bursts and (bursts[0].bytes or bursts[0].time):
+        found.shape.bits = bursts[0]
+    if len(bursts) == 2:
+        found.shape.excess = bursts[1]
+    found.statements["shape"] = statement
+
+
+def _numbers(words: list[str]) -> list[int]:
+    values = [number(word, 2**40) for word in words if word not in ("ms", "bc", "be", "bits")]
+    return [value for value in values if value is not None] if None not in values else []
+
+
+def _mark(statement: Statement, words: list[str], found: Settings, account: Account) -> None:
+    account.modelled(statement)
+    if words[:1] == ["ip"]:
+        words = words[1:]
+    match words:
+        case ["dscp", word] if dscp(word) is not None:
+            found.mark = dscp(word)
+        case ["precedence", word] if precedence(word) is not None:
+            found.mark = 8 * (precedence(word) or 0)
+        case [kind, *_] if kind in ("dscp", "precedence"):
+            account.not_modelled(statement, "no code point that perhop knows")
+            return
+        case _:
+            account.not_modelled(statement, _MARKS.get(" ".join(words[:1]), "unknown mark"))
+            return
+    found.statements["mark"] = statement
+
+
+_MARKS: Final = {
+    "cos": "layer 2 has no classes of service",
+    "mpls": "there are no MPLS labels",
+    "qos-group": "there are no QoS groups",
+    "discard-class": "there are no discard classes",
+    "atm-clp": "ATM cells have no loss priority",
+    "fr-de": "there is no frame relay",
+    "vlan": "there are no VLANs",
+}

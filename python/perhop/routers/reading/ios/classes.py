@@ -1,0 +1,232 @@
+"""Class maps as sets of packets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.ios.numbers import dscp, precedence, whole
+from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.ios.access_lists import AccessLists
+    from perhop.routers.reading.ios.account import Account
+    from perhop.routers.reading.ios.tree import Statement
+
+MAX_DEPTH: Final = 16
+"""The most class maps within each other."""
+
+DEFAULT_CLASS: Final = "class-default"
+
+_PROTOCOLS: Final = frozenset({"tcp", "udp", "icmp"})
+
+
+@dataclass(slots=True)
+class ClassMap:
+    """A class map: its statements, and whether one of them is enough."""
+
+    any: bool
+    headers: list[Statement] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+
+
+class ClassMaps:
+    """The class maps of a configuration; the account has those that are used."""
+
+    def __init__(
+        self, statements: Sequence[Statement], lists: AccessLists, account: Account
+    ) -> None:
+        """Find the class maps among the statements of the top level."""
+        self._account = account
+        self._lists = lists
+        self._maps: dict[str, ClassMap] = {}
+        self._read: dict[str, Rules | None] = {}
+        self._open: list[str] = []
+        self._others: list[Statement] = []
+        for statement in statements:
+            if statement.kind == "class-map":
+                self._add(statement)
+
+    def _add(self, statement: Statement) -> None:
+        words = statement.words[1:]
+        if words[:1] == ["type"]:
+            if statement.word(2) not in ("qos", "queuing", "traffic"):
+                self._others.append(statement)
+                return
+            words = words[2:]
+        mode = words[0].lower() if words else ""
+        if mode in ("match-any", "match-all"):
+            words = words[1:]
+        if len(words) != 1:
+            self._others.append(statement)
+            return
+        found = self._maps.setdefault(words[0], ClassMap(any=mode == "match-any"))
+        if mode:
+            found.any = mode == "match-any"
+        found.headers.append(statement)
+        found.statements += statement.children
+
+    def rules(self, name: str) -> Rules | None:
+        """Return the packets of a class; None if there is no such class map.
+
+        Raises:
+            TooManyRulesError: It takes too many conditions.
+        """
+        if name.lower() == DEFAULT_CLASS:
+            return Rules.any()
+        if name not in self._maps:
+            return None
+        if name not in self._read:
+            self._open.append(name)
+            try:
+                self._read[name] = self._class(self._maps[name])
+            except TooManyRulesError:
+                self._read[name] = None
+            finally:
+                self._open.pop()
+        found = self._read[name]
+        if found is None:
+            raise TooManyRulesError(f"class map {name} needs too many rules")
+        return found
+
+    def finish(self) -> None:
+        """Note the class maps that no policy uses."""
+        for name, each in self._maps.items():
+            if name not in self._read:
+                self._account.ignored([*each.headers, *each.statements], "no policy uses it")
+        for statement in self._others:
+            typed = statement.word(1) == "type"
+            note = f"class maps of type {statement.word(2)} are not modelled" if typed else ""
+            self._account.ignored([statement], note or "expected one name")
+
+    def _class(self, each: ClassMap) -> Rules:
+        account = self._account
+        for header in each.headers:
+            account.modelled(header)
+        sets: list[Rules] = []
+        missing: list[Statement] = []
+        for statement in each.statements:
+            account.ignored(statement.children, "unknown statement")
+            if statement.starts("description"):
+                account.modelled(statement)
+                continue
+            if not statement.starts("match"):
+                account.not_modelled(statement)
+                continue
+            negated = statement.word(1) == "not"
+            words = statement.words[2 if negated else 1 :]
+            account.modelled(statement)
+            found = self._match(statement, words)
+            if found is None:
+                missing.append(statement)
+            else:
+                sets.append(~found if negated else found)
+        if each.any:
+            return Rules.union(sets).simplified()
+        if missing and sets:
+            for statement in missing:
+                account.not_modelled(
+                    statement, f"{_reason(statement)}; the class has the other conditions only"
+                )
+        return Rules.intersection(sets).simplified() if sets else Rules.never()
+
+    def _match(self, statement: Statement, words: list[str]) -> Rules | None:
+        """Return the packets that a statement matches; None if that is not modelled."""
+        lower = [word.lower() for word in words]
+        if lower[:1] in (["ip"], ["ipv6"]) and len(lower) > 1:
+            lower, words = lower[1:], words[1:]
+        values = lower[1:]
+        match lower[:1]:
+            case ["any"]:
+                return Rules.any()
+            case ["dscp"] if values:
+                return self._points(statement, [dscp(word) for word in values])
+            case ["precedence"] if values:
+                ranges = [
+                    None if value is None else range(8 * value, 8 * value + 8)
+                    for value in map(precedence, values)
+                ]
+                points = [
+                    point for each in ranges for point in (each if each is not None else (None,))
+                ]
+                return self._points(statement, points)
+            case ["access-group"] if values:
+                return self._access_group(statement, words[2 if values[0] == "name" else 1 :])
+            case ["class-map"] if len(values) == 1:
+                return self._nested(statement, words[1])
+            case ["protocol"] if values:
+                return self._protocol(statement, values)
+            case ["rtp"] if len(values) == 2:
+                return self._rtp(statement, values)
+        self._account.not_modelled(statement, _reason(statement))
+        return None
+
+    def _points(self, statement: Statement, values: Sequence[int | None]) -> Rules | None:
+        known = frozenset(value for value in values if value is not None)
+        if not known:
+            self._account.not_modelled(statement, "no code point")
+            return None
+        if len(known) < len(set(values)):
+            self._account.approximated(statement, "only the words that are code points")
+        return Rules.of(Conditions(dscp=known))
+
+    def _access_group(self, statement: Statement, names: list[str]) -> Rules | None:
+        if len(names) != 1:
+            self._account.not_modelled(statement)
+            return None
+        rules = self._lists.rules(names[0])
+        if rules is None:
+            self._account.not_modelled(statement, f"no access list {names[0]}")
+        return rules
+
+    def _nested(self, statement: Statement, name: str) -> Rules | None:
+        if name in self._open or len(self._open) >= MAX_DEPTH:
+            self._account.not_modelled(
+                statement, "contains itself" if name in self._open else "too many class maps deep"
+            )
+            return None
+        rules = self.rules(name)
+        if rules is None:
+            self._account.not_modelled(statement, f"no class map {name}")
+        return rules
+
+    def _protocol(self, statement: Statement, values: list[str]) -> Rules | None:
+        if values[0] in _PROTOCOLS and len(values) == 1:
+            return Rules.of(Conditions(protocols=frozenset(values)))
+        if values == ["ip"]:
+            return Rules.any()
+        self._account.not_modelled(statement, _reason(statement))
+        return None
+
+    def _rtp(self, statement: Statement, values: list[str]) -> Rules | None:
+        first, count = (whole(value, 0, 65535) for value in values)
+        if first is None or count is None:
+            self._account.not_modelled(statement, "no range of ports")
+            return None
+        self._account.approximated(statement, "all UDP ports of the range; IOS: the even ones")
+        ports = ((first, first + count),)
+        return Rules.of(Conditions(protocols=frozenset({"udp"}), destination_ports=ports))
+
+
+def _reason(statement: Statement) -> str:
+    """Return why a `match` is not modelled."""
+    words = [word.lower() for word in statement.words[1:] if word.lower() != "not"]
+    if words[:1] == ["protocol"] and len(words) > 1:
+        if words[1] in ("ipv6", "arp", "cdp", "clns", "ipx", "appletalk", "decnet"):
+            return f"scenarios have no {words[1]} packets here"
+        return f"NBAR's recognition of {' '.join(words[1:])} is not modelled"
+    known = {
+        "cos": "layer 2 has no classes of service",
+        "input-interface": "a policy does not know where a packet arrived",
+        "qos-group": "there are no QoS groups",
+        "mpls": "there are no MPLS labels",
+        "discard-class": "there are no discard classes",
+        "vlan": "there are no VLANs",
+        "packet": "the length of packets is not compared",
+        "flow": "there are no flow records",
+    }
+    if words[:1] and words[0] in known:
+        return known[words[0]]
+    return f"`match {' '.join(words[:2])}` is not modelled"

@@ -1,0 +1,388 @@
+"""Interfaces: their rates, the policies at them, and the older statements of QoS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.configuration import Attachment, Direction
+from perhop.routers.reading.ios.defaults import ASSUMED_RATE, COMMANDS, kind_rate
+from perhop.routers.reading.ios.legacy import Legacy
+from perhop.routers.reading.ios.numbers import number
+from perhop.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.ios.access_lists import AccessLists
+    from perhop.routers.reading.ios.account import Account
+    from perhop.routers.reading.ios.building import Builder, Built
+    from perhop.routers.reading.ios.defaults import Platform
+    from perhop.routers.reading.ios.policies import PolicyMaps
+    from perhop.routers.reading.ios.tree import Statement
+
+_DIRECTIONS: Final[dict[str, Direction]] = {
+    "input": "in",
+    "output": "out",
+    "in": "in",
+    "out": "out",
+}
+
+NOT_MODELLED: Final[dict[tuple[str, ...], str]] = {
+    ("tx-ring-limit",): "the transmit ring is not modelled",
+    ("max-reserved-bandwidth",): "it limits what may be configured, and reserves nothing",
+    ("priority-group",): "priority lists are not modelled",
+    ("custom-queue-list",): "custom queues are not modelled",
+    ("ip", "rsvp"): "RSVP is not modelled",
+    ("ip", "rtp", "priority"): "not modelled; `priority` in a class is",
+    ("ip", "nbar"): "it measures only",
+    ("ppp", "multilink", "interleave"): "fragmentation and interleaving are not modelled",
+    ("ppp", "multilink", "fragment"): "fragmentation and interleaving are not modelled",
+    ("mls", "qos"): "the queues of switches are not modelled",
+    ("auto", "qos"): "what it stands for is not in this line",
+    ("srr-queue",): "the queues of switches are not modelled",
+    ("wrr-queue",): "the queues of switches are not modelled",
+    ("rcv-queue",): "the queues of switches are not modelled",
+    ("queue-set",): "the queues of switches are not modelled",
+    ("priority-queue",): "the queues of switches are not modelled",
+    ("qos",): "not modelled",
+    ("trust",): "trust of ports is not modelled",
+    ("frame-relay", "fragment"): "fragmentation and interleaving are not modelled",
+    ("frame-relay", "ip", "rtp"): "not modelled; `priority` in a class is",
+}
+"""Statements of interfaces that are about QoS, by their first words, and why they are ignored."""
+
+
+@dataclass(slots=True)
+class _Point:
+    """What can have policies: an interface, or a circuit of it."""
+
+    name: str
+    header: Statement
+    statements: list[Statement] = field(default_factory=list)
+    rate: int | None = None
+    rate_place: Place | None = None
+
+
+class Interfaces:
+    """The interfaces of a configuration and what is attached to them."""
+
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        policies: PolicyMaps,
+        builder: Builder,
+        lists: AccessLists,
+        platform: Platform,
+        account: Account,
+    ) -> None:
+        """Find the interfaces and frame-relay map classes among the statements of the top level."""
+        self._policies = policies
+        self._builder = builder
+        self._lists = lists
+        self._platform = platform
+        self._account = account
+        self._interfaces: dict[str, list[Statement]] = {}
+        self._map_classes: dict[str, Statement] = {}
+        self.balance: str | None = None
+        for statement in statements:
+            if statement.kind == "interface" and len(statement.words) > 1:
+                name = " ".join(statement.words[1:])
+                for kind in ("point-to-point", "multipoint"):
+                    name = name.removesuffix(f" {kind}")
+                self._interfaces.setdefault(name, []).append(statement)
+            elif statement.kind == "map-class":
+                self._map_classes.setdefault(statement.words[-1], statement)
+
+    def attachments(self) -> list[Attachment]:
+        """Return the policies at interfaces."""
+        found: list[Attachment] = []
+        for name in self._interfaces:
+            for point in self._points(name):
+                found += self._at(point)
+        for statement in self._map_classes.values():
+            self._account.ignored([s for s in statement.children if _is_qos(s)], "nothing uses it")
+        return found
+
+    def _points(self, name: str) -> Iterator[_Point]:
+        headers = self._interfaces[name]
+        statements = [child for header in headers for child in header.children]
+        rate, place = self._rate(name)
+        whole = _Point(name, headers[0], rate=rate, rate_place=place)
+        circuits: list[_Point] = []
+        for statement in statements:
+            if statement.kind == "pvc":
+                circuits.append(self._pvc(name, statement, rate))
+            elif statement.starts("service", "instance") or statement.starts("frame-relay"):
+                text = " ".join(statement.words[: 3 if statement.starts("service") else 9])
+                inner = _Point(f"{name} {text}", statement, rate=rate, rate_place=place)
+                inner.statements = statement.children
+                circuits.append(inner)
+                whole.statements.append(statement)
+            else:
+                whole.statements.append(statement)
+        yield whole
+        yield from circuits
+
+    def _pvc(self, name: str, statement: Statement, rate: int | None) -> _Point:
+        text = " ".join(statement.words)
+        point = _Point(f"{name} {text}", statement, statement.children, rate)
+        point.rate_place = statement.place if rate is not None else None
+        for child in statement.children:
+            kind = child.word(0)
+            if kind in ("vbr-nrt", "vbr-rt", "cbr", "ubr"):
+                values = [number(word) for word in child.words[1:3]]
+                index = 1 if kind.startswith("vbr") and len(values) > 1 else 0
+                value = values[index] if index < len(values) else None
+                if value:
+                    point.rate, point.rate_place = value * 1000, child.place
+                    note = "the sustained rate, without bursts at the peak rate"
+                    if any(each.starts("service-policy") for each in statement.children):
+                        self._account.approximated(child, note if index else "the rate of the link")
+        return point
+
+    # Rates
+
+    def _rate(self, name: str) -> tuple[int | None, Place | None]:
+        """Return the rate of an interface, or of its parent, in bit/s, and the line of it."""
+        for each in (name, name.partition(".")[0]):
+            for statement in self._statements(each):
+                if statement.starts("bandwidth"):
+                    value = _bandwidth(statement)
+                    if value:
+                        return value, statement.place
+        for statement in self._statements(name.partition(".")[0]):
+            value = number(statement.word(1)) if statement.starts("speed") else None
+            if value:
+                return value * 10**6, statement.place
+        return None, None
+
+    def _statements(self, name: str) -> Iterator[Statement]:
+        for header in self._interfaces.get(name, ()):
+            yield from header.children
+
+    def _effective_rate(self, point: _Point) -> int:
+        """Return the rate of an interface in bit/s: stated, of its kind, or assumed."""
+        if point.rate is not None:
+            return point.rate
+        kind = kind_rate(point.name)
+        place = point.header.place
+        if kind is None:
+            text = format_rate(ASSUMED_RATE)
+            source = "assumption: no line tells the rate; times and shares are converted at it"
+            self._account.default(place, "rate", text, source)
+            return ASSUMED_RATE
+        point.rate, point.rate_place = kind[0], place
+        self._account.default(
+            place, "rate", format_rate(kind[0]), f"the kind of interface: {kind[1]}"
+        )
+        return kind[0]
+
+    # Attachments
+
+    def _at(self, point: _Point) -> list[Attachment]:
+        account = self._account
+        wanted: dict[Direction, tuple[str, Statement]] = {}
+        legacy = Legacy(self._lists, self._platform, account)
+        told: list[Statement] = []
+        mapped: Statement | None = None
+        for statement in point.statements:
+            words = tuple(word.lower() for word in statement.words)
+            if words[:1] == ("service-policy",):
+                self._wanted(statement, words, wanted)
+            elif words[:1] == ("no",) and _is_qos_words(words[1:]):
+                account.modelled(statement)
+                if words[1:2] == ("service-policy",) and len(words) > 2:
+                    wanted.pop(_DIRECTIONS.get(words[2], "out"), None)
+            elif words[:2] == ("ip", "load-sharing"):
+                self._balance(statement, words)
+            elif words[:2] == ("frame-relay", "traffic-shaping"):
+                account.modelled(statement)
+            elif words[:2] == ("frame-relay", "class") or words[:1] == ("class",):
+                mapped = self._map_classes.get(statement.words[-1])
+                account.modelled(statement)
+                if mapped is None:
+                    account.not_modelled(statement, f"no map class {statement.words[-1]}")
+            elif words[:1] in (("bandwidth",), ("speed",)):
+                told.append(statement)
+            elif legacy.takes(statement, words):
+                continue
+            elif (reason := _reason(words)) is not None:
+                account.not_modelled(statement, reason)
+            elif statement.children and not statement.starts("frame-relay"):
+                self._inner(statement)
+        found: list[Attachment] = []
+        if mapped is not None:
+            found += self._mapped(point, mapped)
+        if wanted or legacy.any:
+            self._effective_rate(point)
+        for direction in ("out", "in"):
+            directed: Direction = "out" if direction == "out" else "in"
+            if directed in wanted:
+                name, statement = wanted[directed]
+                built = self._built(name, statement, point, directed)
+                legacy.beside(directed)
+            else:
+                name, built = "", legacy.built(directed, point.header, self._effective(point))
+            if built is not None:
+                found.append(self._attachment(point, directed, name, built))
+        if found:
+            account.modelled(point.header)
+            self._told(point, told)
+        return found
+
+    def _effective(self, point: _Point) -> int:
+        return point.rate if point.rate is not None else ASSUMED_RATE
+
+    def _attachment(
+        self, point: _Point, direction: Direction, name: str, built: Built
+    ) -> Attachment:
+        return Attachment(
+            interface=point.name,
+            direction=direction,
+            name=name or "interface",
+            policy=built.policy,
+            places=built.places,
+            rate=point.rate,
+            rate_place=point.rate_place,
+            shape=built.shape,
+        )
+
+    def _wanted(
+        self,
+        statement: Statement,
+        words: tuple[str, ...],
+        wanted: dict[Direction, tuple[str, Statement]],
+    ) -> None:
+        account = self._account
+        spelt = statement.words
+        if words[1:2] == ("type",):
+            if words[2:3] not in (("qos",), ("queuing",), ("queueing",)):
+                account.not_modelled(statement, f"policies of type {' '.join(words[2:3])}")
+                return
+            words, spelt = (words[0], *words[3:]), [spelt[0], *spelt[3:]]
+        if len(words) != 3 or words[1] not in _DIRECTIONS:
+            account.not_modelled(statement, "expected `input` or `output` and a policy map")
+            return
+        direction = _DIRECTIONS[words[1]]
+        if spelt[2] not in self._policies:
+            account.not_modelled(statement, f"no policy map {spelt[2]}")
+            return
+        if direction in wanted:
+            account.not_modelled(wanted[direction][1], f"replaced in line {statement.place.line}")
+        account.modelled(statement)
+        wanted[direction] = (spelt[2], statement)
+
+    def _built(
+        self, name: str, statement: Statement, point: _Point, direction: Direction
+    ) -> Built | None:
+        built = self._builder.build(name, self._effective_rate(point), direction)
+        if built is None:
+            self._account.not_modelled(statement, "too many classes")
+        return built
+
+    def _told(self, point: _Point, told: Sequence[Statement]) -> None:
+        """Note the lines that tell the rate of an interface with a policy."""
+        own = [*told]
+        main = point.name.partition(" ")[0].partition(".")[0]
+        own += [s for s in self._statements(main) if s.place == point.rate_place]
+        for statement in own:
+            if statement.place == point.rate_place:
+                if statement.starts("bandwidth"):
+                    self._account.approximated(statement, "taken as the rate of the interface")
+                else:
+                    self._account.modelled(statement)
+            elif statement.starts("bandwidth"):
+                self._account.not_modelled(statement, "no bandwidth, or not the one that counts")
+            else:
+                note = "`bandwidth` tells the rate" if number(statement.word(1)) else "no rate"
+                self._account.not_modelled(statement, note)
+
+    def _balance(self, statement: Statement, words: tuple[str, ...]) -> None:
+        kind = words[2] if len(words) > 2 else ""
+        if kind not in ("per-packet", "per-destination"):
+            self._account.not_modelled(statement)
+        elif self.balance not in (None, kind):
+            self._account.not_modelled(statement, f"another interface has {self.balance}")
+        else:
+            if kind == "per-packet":
+                self._account.modelled(statement)
+            else:
+                self._account.approximated(
+                    statement, "by the destination; IOS: by source and destination"
+                )
+            self.balance = kind
+
+    def _inner(self, statement: Statement) -> None:
+        """Note policies in blocks of an interface that perhop does not know."""
+        todo = [statement]
+        while todo:
+            for child in todo.pop().children:
+                if child.starts("service-policy"):
+                    self._account.not_modelled(child, f"policies in `{statement.word(0)}` blocks")
+                todo.append(child)
+
+    def _mapped(self, point: _Point, mapped: Statement) -> list[Attachment]:
+        """Return what a frame-relay map class attaches."""
+        account = self._account
+        account.modelled(mapped)
+        inner = replace_statements(point, mapped.children)
+        bits = burst = None
+        for child in mapped.children:
+            value = number(child.words[-1]) if child.words else None
+            if child.starts("frame-relay", "cir") and value:
+                account.modelled(child)
+                bits = value
+            elif child.starts("frame-relay", "bc") and value:
+                account.modelled(child)
+                burst = value
+            elif not child.starts("service-policy"):
+                account.not_modelled(child, "not modelled in map classes")
+        if bits is not None:
+            inner.rate, inner.rate_place = bits, mapped.place
+        found = self._at(inner)
+        if bits is None:
+            return found
+        size = max((burst or self._platform.shape_bits(bits)) // 8, 1)
+        if burst is None:
+            account.default(mapped.place, "bc", f"{8 * size} bits", COMMANDS)
+        shape = {"rate": format_rate(bits), "burst": format_size(size)}
+        return [
+            replace(each, shape=each.shape or shape) if each.direction == "out" else each
+            for each in found
+        ]
+
+
+def replace_statements(point: _Point, statements: list[Statement]) -> _Point:
+    """Return the same point with other statements."""
+    kept = [each for each in statements if each.starts("service-policy")]
+    return _Point(point.name, point.header, kept, point.rate, point.rate_place)
+
+
+def _bandwidth(statement: Statement) -> int | None:
+    """Return the rate that ``bandwidth [qos-reference] N`` states in bit/s."""
+    word = statement.word(2) if statement.word(1) == "qos-reference" else statement.word(1)
+    value = number(word)
+    return value * 1000 if value else None
+
+
+def _reason(words: tuple[str, ...]) -> str | None:
+    """Return why a statement about QoS is ignored; None if it is not about QoS."""
+    for length in (3, 2, 1):
+        if words[:length] in NOT_MODELLED:
+            return NOT_MODELLED[words[:length]]
+    return None
+
+
+_QOS: Final = frozenset(
+    ("service-policy", "rate-limit", "traffic-shape", "random-detect", "fair-queue", "hold-queue")
+)
+
+
+def _is_qos_words(words: tuple[str, ...]) -> bool:
+    return bool(words) and (words[0] in _QOS or _reason(words) is not None)
+
+
+def _is_qos(statement: Statement) -> bool:
+    return True if statement.starts("frame-relay") else statement.word(0) in _QOS

@@ -1,0 +1,183 @@
+"""Policy maps: their classes, each with the packets that it matches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.ios.actions import Settings, read_settings
+from perhop.routers.reading.ios.classes import DEFAULT_CLASS
+from perhop.routers.reading.matching import Rules, TooManyRulesError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.ios.account import Account
+    from perhop.routers.reading.ios.classes import ClassMaps
+    from perhop.routers.reading.ios.tree import Statement
+
+MAX_CLASSES: Final = 1024
+"""The most classes of a policy."""
+
+
+@dataclass(slots=True)
+class PolicyMap:
+    """The statements of a policy map, and of each of its classes."""
+
+    headers: list[Statement] = field(default_factory=list)
+    classes: dict[str, tuple[Statement, list[Statement]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Member:
+    """A class with its packets."""
+
+    name: str
+    settings: Settings
+    rules: Rules
+
+
+class PolicyMaps:
+    """The policy maps of a configuration."""
+
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        classes: ClassMaps,
+        account: Account,
+    ) -> None:
+        """Find the policy maps among the statements of the top level."""
+        self._account = account
+        self._classes = classes
+        self._maps: dict[str, PolicyMap] = {}
+        self._members: dict[str, list[Member]] = {}
+        self._used: set[str] = set()
+        self._others: list[Statement] = []
+        for statement in statements:
+            if statement.kind == "policy-map":
+                self._add(statement)
+
+    def _add(self, statement: Statement) -> None:
+        words = statement.words[1:]
+        if words[:1] == ["type"]:
+            if statement.word(2) not in ("qos", "queuing", "queueing"):
+                self._others.append(statement)
+                return
+            words = words[2:]
+        if len(words) != 1:
+            self._others.append(statement)
+            return
+        found = self._maps.setdefault(words[0], PolicyMap())
+        found.headers.append(statement)
+        self._account.modelled(statement)
+        for child in statement.children:
+            if child.kind == "class" and len(child.words) > 1:
+                name = child.words[1]
+                name = DEFAULT_CLASS if name.lower() == DEFAULT_CLASS else name
+                self._account.modelled(child)
+                known = found.classes.get(name)
+                found.classes[name] = (child, [*(known[1] if known else ()), *child.children])
+            elif child.starts("description"):
+                self._account.modelled(child)
+            else:
+                self._account.not_modelled(child)
+                self._account.ignored(child.children, "unknown statement")
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is such a policy map."""
+        return name in self._maps
+
+    def place(self, name: str) -> Place:
+        """Return the line of a policy map."""
+        return self._maps[name].headers[0].place
+
+    @property
+    def unused(self) -> list[str]:
+        """The names of the policy maps that nothing has used."""
+        return [name for name in self._maps if name not in self._used]
+
+    def finish(self) -> None:
+        """Note the policy maps that are no QoS."""
+        for statement in self._others:
+            typed = statement.word(1) == "type"
+            note = f"policy maps of type {statement.word(2)} are not modelled" if typed else ""
+            self._account.ignored([statement], note or "expected one name")
+        for each in self._maps.values():
+            for header, statements in each.classes.values():
+                self._account.ignored([header, *statements], "its class matches no packet")
+
+    def members(self, name: str) -> list[Member]:
+        """Return the classes of a policy in the order of matching, the last with all packets."""
+        if name not in self._members:
+            self._members[name] = self._read(name)
+        return self._members[name]
+
+    def _read(self, name: str) -> list[Member]:
+        account = self._account
+        found: list[Member] = []
+        each = self._maps[name]
+        self._used.add(name)
+        ordered = [key for key in each.classes if key != DEFAULT_CLASS]
+        taker = ""
+        for key in [*ordered[: MAX_CLASSES - 1], *(k for k in each.classes if k == DEFAULT_CLASS)]:
+            header, statements = each.classes[key]
+            if taker:
+                account.ignored(statements, f"class {taker} before it takes all packets")
+                account.not_modelled(header, f"class {taker} before it takes all packets")
+                continue
+            rules = self._rules(key, header)
+            if rules is None:
+                account.ignored(statements, "its class is not modelled")
+                continue
+            found.append(Member(key, read_settings(header, statements, account), rules))
+            if rules.is_any:
+                taker = key
+        for key in ordered[MAX_CLASSES - 1 :]:
+            header, statements = each.classes[key]
+            note = f"more than {MAX_CLASSES} classes"
+            account.not_modelled(header, note)
+            account.ignored(statements, note)
+        if not taker:
+            found.append(Member(DEFAULT_CLASS, Settings(each.headers[0]), Rules.any()))
+        return self._by_level(found)
+
+    def _rules(self, name: str, header: Statement) -> Rules | None:
+        try:
+            rules = self._classes.rules(name)
+        except TooManyRulesError as error:
+            self._account.not_modelled(header, str(error))
+            return None
+        if rules is None:
+            self._account.not_modelled(header, f"no class map {name}")
+        elif rules.is_never:
+            self._account.not_modelled(header, "matches no packet that a scenario can state")
+            return None
+        return rules
+
+    def _by_level(self, members: list[Member]) -> list[Member]:
+        """Put priority classes before those of later levels, without a change of matching."""
+        found: list[Member] = []
+        for each in members:
+            level = each.settings.level
+            if not level:
+                found.append(each)
+                continue
+            levels = [other.settings.level for other in found]
+            later = next((i for i, other in enumerate(levels) if level < other), None)
+            if level in levels and "priority" in each.settings.statements:
+                self._account.approximated(
+                    each.settings.statements["priority"],
+                    "served after the priority classes before it; IOS: with them, as packets "
+                    "arrive",
+                )
+            if later is None:
+                found.append(each)
+                continue
+            try:
+                passed = Rules.union(other.rules for other in found[later:])
+                found.insert(later, replace(each, rules=(each.rules & ~passed).simplified()))
+            except TooManyRulesError:
+                found.append(each)
+                self._account.not_modelled(each.settings.header, "served in the order of classes")
+        return [each for each in found if not each.rules.is_never]

@@ -1,0 +1,103 @@
+"""The reader of IOS configurations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from perhop.routers.reading.configuration import Attachment, Configuration
+from perhop.routers.reading.ios.access_lists import AccessLists
+from perhop.routers.reading.ios.account import Account
+from perhop.routers.reading.ios.building import Builder
+from perhop.routers.reading.ios.classes import ClassMaps
+from perhop.routers.reading.ios.defaults import ASSUMED_RATE, platform_of
+from perhop.routers.reading.ios.groups import Groups
+from perhop.routers.reading.ios.interfaces import NOT_MODELLED, Interfaces
+from perhop.routers.reading.ios.policies import PolicyMaps
+from perhop.routers.reading.ios.tree import CLASS_STATEMENTS, read_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Source
+    from perhop.routers.reading.ios.tree import Statement
+
+
+def read(texts: Sequence[Source]) -> Configuration:
+    """Return what configurations of IOS or IOS-XE say about quality of service."""
+    statements = [statement for source in texts for statement in read_tree(source)]
+    account = Account()
+    platform = platform_of(statements, account)
+    lists = AccessLists(statements, Groups(statements, account), account)
+    classes = ClassMaps(statements, lists, account)
+    policies = PolicyMaps(statements, classes, account)
+    builder = Builder(policies, platform, account)
+    interfaces = Interfaces(statements, policies, builder, lists, platform, account)
+    attachments = interfaces.attachments()
+    _others(statements, account)
+    attachments += _unused(policies, builder, account)
+    policies.finish()
+    classes.finish()
+    order = {source.file: index for index, source in enumerate(texts)}
+    lines = sorted(account.lines, key=lambda line: (order[line.place.file], line.place.line))
+    balance: Literal["per-packet", "per-destination"] | None = None
+    if interfaces.balance is not None:
+        balance = "per-packet" if interfaces.balance == "per-packet" else "per-destination"
+    return Configuration(
+        family="ios",
+        lines=tuple(lines),
+        defaults=account.defaults if lines else (),
+        attachments=tuple(attachments),
+        balance=balance,
+    )
+
+
+def _unused(policies: PolicyMaps, builder: Builder, account: Account) -> list[Attachment]:
+    """Return the policies that no interface uses."""
+    found: list[Attachment] = []
+    for name in policies.unused:
+        if name not in policies.unused:
+            continue  # one before it contains it
+        built = builder.build(name, ASSUMED_RATE, "out")
+        if built is not None:
+            place = policies.place(name)
+            source = "assumption: no interface uses the policy"
+            account.default(place, "rate", "100 Mbps", source)
+            found.append(Attachment("", "out", name, built.policy, built.places, shape=built.shape))
+    return found
+
+
+_GLOBAL: Final[dict[tuple[str, ...], str]] = {
+    **{words: reason for words, reason in NOT_MODELLED.items() if words[0] in ("mls", "auto")},
+    ("priority-list",): "priority lists are not modelled",
+    ("queue-list",): "custom queues are not modelled",
+    ("table-map",): "tables of marks are not modelled",
+    ("ip", "cef", "load-sharing"): "the hash of load sharing is not modelled",
+    ("port-channel", "load-balance"): "the hash of bundles is not modelled",
+    ("platform", "qos"): "settings of the hardware are not modelled",
+    ("wrr-queue",): "the queues of switches are not modelled",
+    ("qos",): "not modelled",
+    ("random-detect-group",): "groups of thresholds are not modelled",
+}
+
+
+def _others(statements: Sequence[Statement], account: Account) -> None:
+    """Note statements about QoS at the top level that no part reads."""
+    for statement in statements:
+        words = tuple(word.lower() for word in statement.words)
+        if statement.kind == "control-plane":
+            _control_plane(statement, account)
+        elif not statement.kind:
+            reason = next((_GLOBAL[words[:n]] for n in (3, 2, 1) if words[:n] in _GLOBAL), None)
+            if reason is None and words[:1] and words[0] in CLASS_STATEMENTS | {"match", "class"}:
+                reason = "stands outside the block that it would belong to"
+            if words[:2] == ("access-list", "rate-limit"):
+                reason = "rate-limit access lists are not modelled"
+            if reason is not None:
+                account.not_modelled(statement, reason)
+                account.ignored(statement.children, reason)
+
+
+def _control_plane(statement: Statement, account: Account) -> None:
+    for child in statement.children:
+        if child.starts("service-policy"):
+            account.not_modelled(child, "packets to the router itself are not modelled")

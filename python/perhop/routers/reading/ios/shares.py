@@ -1,0 +1,167 @@
+"""The guarantees of the classes of a policy, as a scenario needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.ios.defaults import COMMANDS
+from perhop.routers.reading.ios.numbers import share_text
+from perhop.units import WHOLE, format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.ios.account import Account
+    from perhop.routers.reading.ios.actions import Settings
+    from perhop.routers.reading.ios.defaults import Platform
+
+KEPT: Final = WHOLE // 100
+"""The share that classes without a guarantee keep."""
+
+
+@dataclass(slots=True)
+class _Guarantee:
+    """A guarantee in parts per billion of a bit/s, so that shares stay exact."""
+
+    settings: Settings
+    amount: int | None = None
+    share: int | None = None
+
+
+def guarantees(
+    classes: Sequence[Settings],
+    ceilings: Sequence[int | None],
+    capacity: int,
+    platform: Platform,
+    account: Account,
+) -> list[tuple[str, int] | None]:
+    """Return the `bandwidth` of each class as a scenario states it and in bit/s; None for none.
+
+    Args:
+        classes: The classes of a policy.
+        ceilings: The rate in bit/s to which each class is shaped, or None.
+        capacity: The rate in bit/s that the policy divides.
+        platform: The platform.
+        account: Where approximations and defaults are listed.
+    """
+    strict = sum(_priority(each, capacity) for each in classes)
+    fixed = [_fixed(each, capacity) for each in classes]
+    pool = max(capacity * WHOLE - strict - sum(amount or 0 for amount in fixed), 0)
+    ratios = any(each.ratio is not None for each in classes)
+    weights = [_ratio(each) if ratios and not each.level else 0 for each in classes]
+    found: list[_Guarantee] = []
+    for each, amount, weight in zip(classes, fixed, weights, strict=True):
+        guarantee = _Guarantee(each)
+        if amount is not None:
+            guarantee.amount = amount
+            guarantee.share = (each.bandwidth.share or None) if each.bandwidth else None
+        if not each.level and (each.remaining is not None or weight):
+            part = pool * (each.remaining or 0) // WHOLE
+            part = pool * weight // sum(weights) if each.remaining is None else part
+            guarantee.amount, guarantee.share = (guarantee.amount or 0) + part, None
+            if amount is not None and "remaining" in each.statements:
+                account.approximated(
+                    each.statements["remaining"],
+                    "added to the guarantee, in proportion to which classes borrow",
+                )
+        if amount is not None and platform.xe and "remaining" not in each.statements:
+            account.approximated(
+                each.statements["bandwidth"],
+                "classes borrow in proportion to their guarantees; IOS-XE divides what is left "
+                "equally",
+            )
+        found.append(guarantee)
+    _leave_some(found, strict, capacity, account)
+    _respect_ceilings(found, ceilings, strict, capacity, account)
+    return [_text(each, capacity) for each in found]
+
+
+def _priority(each: Settings, capacity: int) -> int:
+    """Return the guarantee of a strict class, in parts per billion of a bit/s."""
+    policed = each.priority or (each.police.rate if each.police is not None else None)
+    if not each.level or policed is None:
+        return 0
+    return capacity * policed.share if policed.share else policed.bits * WHOLE
+
+
+def _fixed(each: Settings, capacity: int) -> int | None:
+    if each.bandwidth is None or each.level:
+        return None
+    share, bits = each.bandwidth.share, each.bandwidth.bits
+    return capacity * share if share else bits * WHOLE
+
+
+def _ratio(each: Settings) -> int:
+    """Return the weight in what is left: 1 for a class that states nothing."""
+    if each.ratio is not None:
+        return each.ratio
+    return 1 if each.bandwidth is None and each.remaining is None else 0
+
+
+def _leave_some(found: Sequence[_Guarantee], strict: int, capacity: int, account: Account) -> None:
+    """Reduce guarantees that leave nothing for classes without one."""
+    takers = [each for each in found if each.amount is None and not each.settings.level]
+    given = sum(each.amount or 0 for each in found)
+    whole = capacity * WHOLE
+    least = capacity * KEPT * len(takers)
+    if not takers or not given or strict + given + least <= whole or strict + given > whole:
+        return
+    room = max(whole - strict - least, given // 2)
+    if room + strict > whole:
+        return
+    for each in found:
+        if each.amount:
+            each.amount, each.share = each.amount * room // given, None
+            for key in ("bandwidth", "remaining"):
+                if key in each.settings.statements:
+                    account.approximated(
+                        each.settings.statements[key],
+                        "reduced, as classes without a guarantee keep 1%",
+                    )
+    for each in takers:
+        place = each.settings.header.place
+        account.default(place, "bandwidth", "1%", f"{COMMANDS}, bandwidth, from 12.4(20)T")
+
+
+def _respect_ceilings(
+    found: Sequence[_Guarantee],
+    ceilings: Sequence[int | None],
+    strict: int,
+    capacity: int,
+    account: Account,
+) -> None:
+    """Give shaped classes no more than their rate."""
+    for each, ceiling in zip(found, ceilings, strict=True):
+        if ceiling is not None and each.amount is not None and each.amount > ceiling * WHOLE:
+            each.amount, each.share = ceiling * WHOLE, None
+            statement = each.settings.statements.get("bandwidth")
+            if statement is not None:
+                account.approximated(statement, "reduced to the rate of the shaper")
+    left = capacity * WHOLE - strict - sum(each.amount or 0 for each in found)
+    takers = [
+        (capacity if ceiling is None else ceiling, index)
+        for index, (each, ceiling) in enumerate(zip(found, ceilings, strict=True))
+        if each.amount is None and not each.settings.level
+    ]
+    # The lowest ceiling first: what a class cannot use, the others divide.
+    for done, (ceiling, index) in enumerate(sorted(takers)):
+        part = left // (len(takers) - done)
+        # Rates are rounded down, which leaves up to 1 bit/s of each class to divide.
+        if ceilings[index] is None or ceiling * WHOLE >= part + len(found) * WHOLE:
+            break
+        amount = min(ceiling * WHOLE, max(part, WHOLE))
+        found[index].amount = amount
+        left -= amount
+
+
+def _text(each: _Guarantee, capacity: int) -> tuple[str, int] | None:
+    if each.amount is None:
+        return None
+    bits = max(each.amount // WHOLE, 1)
+    if each.share is not None:
+        return share_text(each.share), bits
+    share, rest = divmod(each.amount, capacity)
+    if not rest and share % 10**6 == 0 and each.settings.bandwidth is None:
+        return share_text(share), bits
+    return format_rate(bits), bits
