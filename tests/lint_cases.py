@@ -64,6 +64,10 @@ CASES = [
         "shadowed-class",
         [
             one("  all: {match: {dscp: [af21, af22]}}\n  some: {match: {dscp: af21}}\n" + REST),
+            one(
+                "  most: {match: [{except: {dscp: ef}}, any]}\n"
+                "  some: {match: [{dscp: cs1}, {dscp: af21}]}\n" + REST
+            ),
             # By two classes together, of which neither takes all.
             one(
                 "  tcp: {match: {protocol: tcp}}\n  udp: {match: {protocol: udp}}\n"
@@ -76,6 +80,10 @@ CASES = [
         ],
         [
             one("  some: {match: {dscp: af21}}\n  all: {match: {dscp: [af21, af22]}}\n" + REST),
+            one(
+                "  most: {match: [{except: {dscp: ef}}, any]}\n"
+                "  some: {match: [{dscp: cs1}, {dscp: ef}]}\n" + REST
+            ),
             one(
                 "  tcp: {match: {protocol: tcp}}\n  udp: {match: {protocol: udp, port: 80}}\n"
                 "  web: {match: {port: 80-81}}\n" + REST
@@ -170,10 +178,10 @@ CASES = [
         "default-without-bandwidth",
         [
             one("  a: {match: {dscp: af21}, bandwidth: 100%}\n" + REST),
-            one("  a: {match: {dscp: af21}, bandwidth: 9910 kbps}\n" + REST),
+            one("  a: {match: {dscp: af21}, bandwidth: 9900 kbps}\n" + REST),
         ],
         [
-            one("  a: {match: {dscp: af21}, bandwidth: 99%}\n" + REST),
+            one("  a: {match: {dscp: af21}, bandwidth: 98.9%}\n" + REST),
             one("  a: {match: {dscp: af21}, bandwidth: 100%}\n" + REST, direction="in"),
         ],
     ),
@@ -428,11 +436,16 @@ CASES = [
                 f"exceed: {{remark: af21}}}}, {WRED}}}\n" + REST
             ),
             one(f"  a: {{match: any, {WRED}}}"),
+            one(f"  a: {{match: {{dscp: af31}}, mark: af21, {WRED}}}\n" + REST),
         ],
     ),
     Case(
         "unknown-mark",
         [
+            [
+                At("  a: {match: {port: 80}, mark: af31}\n" + REST, direction="in", name="lan"),
+                At("  a: {match: {dscp: af21}}\n" + REST),
+            ],
             [
                 At(
                     "  a: {match: any, police: {rate: 1 Mbps, burst: 99 kB, conform: "
@@ -441,7 +454,7 @@ CASES = [
                     name="lan",
                 ),
                 At("  a: {match: {dscp: af21}}\n" + REST),
-            ]
+            ],
         ],
         [
             [
@@ -452,6 +465,14 @@ CASES = [
                     name="lan",
                 ),
                 At("  a: {match: {dscp: [af21, af31]}}\n" + REST),
+            ],
+            [
+                At(
+                    "  a: {match: {port: 80}, mark: af31}\n  b: {match: any, mark: be}",
+                    direction="in",
+                    name="lan",
+                ),
+                At("  a: {match: {dscp: af31}}\n" + REST),
             ],
             # Nothing here selects by DSCP: the marks are for routers elsewhere.
             [
@@ -506,6 +527,15 @@ CASES = [
             [
                 At("  x: {match: {dscp: ef}}\n" + REST),
                 At(
+                    "  a: {match: {port: 5060}, mark: cs3}\n" + REST,
+                    direction="in",
+                    interface="Gi0/9",
+                    name="lan",
+                ),
+            ],
+            [
+                At("  x: {match: {dscp: ef}}\n" + REST),
+                At(
                     "  a: {match: any, police: {rate: 1 Mbps, burst: 99 kB, exceed: {remark: be}}}",
                     direction="in",
                     interface="Gi0/9",
@@ -515,6 +545,15 @@ CASES = [
         ],
         [
             [At("  x: {match: {protocol: udp}}\n" + REST)],
+            [
+                At("  x: {match: {dscp: ef}}\n" + REST),
+                At(
+                    "  a: {match: {port: 5060}, mark: cs3}\n  b: {match: any, mark: be}",
+                    direction="in",
+                    interface="Gi0/9",
+                    name="lan",
+                ),
+            ],
             [
                 At("  x: {match: {dscp: ef}}\n" + REST),
                 At(

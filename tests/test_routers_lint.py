@@ -52,7 +52,8 @@ def test_a_rule_does_not_find_a_near_miss(case: Case, policies: list[At]) -> Non
 
 
 def test_every_rule_has_cases() -> None:
-    assert {case.rule for case in CASES} == set(RULES)
+    # Readers find names that are not defined.
+    assert {case.rule for case in CASES} == set(RULES) - {"undefined-name"}
 
 
 # Sets of packets

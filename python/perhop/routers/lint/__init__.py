@@ -15,6 +15,7 @@
 `queues`          rules: queue limits, RED and WRED
 `marks`           rules: code points that are set, matched and trusted
 `directions`      rules: the two directions of an interface
+`lines`           rules: lines that a reader could not use
 `check`           all rules, and their application
 `files`           files of any kind to findings
 `formats`         findings as text, SARIF, GitHub's commands and JSON; the reference of rules

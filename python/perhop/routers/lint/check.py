@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from perhop.errors import UsageError
@@ -11,6 +12,7 @@ from perhop.routers.lint import (
     classes,
     directions,
     guarantees,
+    lines,
     marks,
     policers,
     priority,
@@ -37,6 +39,7 @@ RULES: Final = {
         *queues.RULES,
         *marks.RULES,
         *directions.RULES,
+        *lines.RULES,
         INVALID_VALUE,
     )
 }
@@ -79,6 +82,7 @@ def check(
     policies: Sequence[AttachedPolicy],
     settings: Settings,
     ignored_in: Iterable[tuple[str, frozenset[str]]] = (),
+    others: Iterable[Finding] = (),
 ) -> list[Finding]:
     """Return the findings in the policies of one network, by file and line.
 
@@ -88,10 +92,11 @@ def check(
         policies: The policies of all files.
         settings: Facts that configurations do not tell.
         ignored_in: Files, with the rules that their comments switch off.
+        others: Findings about lines that are in no policy.
     """
     off = dict(ignored_in)
     found: dict[tuple[object, ...], Finding] = {}
-    for finding in _all(policies, settings):
+    for finding in chain(others, _all(policies, settings)):
         name = finding.rule.name
         if name in settings.ignored or name in off.get(finding.place.file, ()):
             continue

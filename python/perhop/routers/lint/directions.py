@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import Finding, Rule, Severity
-from perhop.routers.lint.wording import listed
-from perhop.units import format_rate, quote
+from perhop.routers.lint.wording import listed, rate_text
+from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,8 +110,7 @@ def _unequal(one: AttachedPolicy, other: AttachedPolicy) -> Iterator[Finding]:
         yield Finding(
             UNEQUAL,
             judged.place("police", "rate"),
-            f"{one.where} is policed at {format_rate(rate)}, and {other.where} at "
-            f"{format_rate(back)}",
+            f"{one.where} is policed at {rate_text(rate)}, and {other.where} at {rate_text(back)}",
             "set both to the rate of the service, or ignore this if it has two",
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from perhop import gallery
 from perhop.errors import UsageError
 from perhop.files import read_file
+from perhop.routers.lint import lines
 from perhop.routers.lint.check import check, ignored
 from perhop.routers.lint.exactness import inexact_places
 from perhop.routers.lint.findings import RTTS, Finding, Settings
@@ -62,6 +63,7 @@ def lint(
     settings = Settings(tuple(sorted(rtts)) or RTTS, tuple(untrusted), frozenset(ignore))
     found: list[Finding] = []
     policies: list[AttachedPolicy] = []
+    others: list[Finding] = []
     for text in filter(_is_scenario, texts):
         scenario, configuration = read_scenario(text)
         judged = attached_policies(configuration, addresses=scenario.addresses)
@@ -69,13 +71,12 @@ def lint(
         found += check(list(judged), replace(settings, rtts=times), off)
     configured = [text for text in texts if not _is_scenario(text)]
     for configuration, parts in _configurations(configured, family):
-        policies += attached_policies(
-            configuration,
-            platform_limit=_limit(configuration, parts),
-            inexact=inexact_places(configuration, parts),
-        )
+        inexact = inexact_places(configuration, parts)
+        limit = _limit(configuration, parts)
+        policies += attached_policies(configuration, platform_limit=limit, inexact=inexact)
+        others += lines.findings(configuration, inexact)
     _known_interfaces(untrusted, policies, texts)
-    return sorted(found + check(policies, settings, off), key=lambda finding: finding.place)
+    return sorted(found + check(policies, settings, off, others), key=lambda finding: finding.place)
 
 
 def _source(path: str) -> Source:

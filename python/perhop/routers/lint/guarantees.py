@@ -6,10 +6,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import Finding, Rule, Severity
-from perhop.routers.lint.wording import percent
+from perhop.routers.lint.wording import percent, rate_text
 from perhop.scenario.model.dscp import DSCP_NAMES
 from perhop.scenario.resolve.shares import guarantee
-from perhop.units import WHOLE, format_rate, format_share, quote
+from perhop.units import WHOLE, format_share, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,8 +48,8 @@ PLATFORM_LIMIT: Final = Rule(
 DEFAULT: Final = Rule(
     "default-without-bandwidth",
     Severity.WARNING,
-    "A default class that has no bandwidth of its own, and to which the other classes leave less "
-    "than 1%.",
+    "A default class that has no bandwidth of its own, and to which the other classes leave "
+    "1% at most.",
     "All unclassified traffic, mostly of TCP, gets nothing in congestion. That includes routing "
     "protocols on platforms that do not mark and queue them apart.",
     "Guarantee the default class a share; Cisco's design guide recommends 25%.",
@@ -115,7 +115,7 @@ def _sum(
     def shown(amount: int) -> str:
         if capacity is None:
             return format_share(amount)
-        return f"{format_rate(amount // WHOLE)} ({percent(amount, whole)})"
+        return f"{rate_text(amount // WHOLE)} ({percent(amount, whole)})"
 
     if total > whole:
         sums = accumulate(amount for _, amount in given)
@@ -154,7 +154,7 @@ def _defaults(classes: Sequence[JudgedClass], whole: int, total: int) -> Iterato
         return
     takers = sum(each.class_.bandwidth is None and not each.strict for each in classes)
     left = (whole - total) // takers
-    if left * WHOLE < whole * LEAST_DEFAULT:
+    if left * WHOLE <= whole * LEAST_DEFAULT:
         yield Finding(
             DEFAULT,
             last.place(),
@@ -176,8 +176,8 @@ def _scavengers(classes: Sequence[JudgedClass]) -> Iterator[Finding]:
             yield Finding(
                 SCAVENGER,
                 judged.place("bandwidth"),
-                f"{judged} is for traffic below best effort and is guaranteed {format_rate(own)}, "
-                f"more than the {format_rate(best)} of {quote(default.class_name)}",
+                f"{judged} is for traffic below best effort and is guaranteed {rate_text(own)}, "
+                f"more than the {rate_text(best)} of {quote(default.class_name)}",
                 "guarantee it less, such as 1%",
             )
 
@@ -200,14 +200,14 @@ def _ceilings(judged: JudgedClass) -> Iterator[Finding]:
             yield Finding(
                 CEILING,
                 judged.place(*keys),
-                f"{judged} is guaranteed {format_rate(own)} and {what} {format_rate(rate)}",
-                f"raise it to {format_rate(own)}, or guarantee {format_rate(rate)}",
+                f"{judged} is guaranteed {rate_text(own)} and {what} {rate_text(rate)}",
+                f"raise it to {rate_text(own)}, or guarantee {rate_text(rate)}",
             )
 
 
 def _whose(policy: AttachedPolicy, parent: JudgedClass | None, capacity: int | None) -> str:
     """Return the bandwidth that a level divides and its owner, for messages."""
-    amount = "the bandwidth" if capacity is None else f"the {format_rate(capacity)}"
+    amount = "the bandwidth" if capacity is None else f"the {rate_text(capacity)}"
     if parent is not None:
         return f"{amount} of class {quote(parent.class_name)} around them"
     told = policy.attachment.rate_place
@@ -219,7 +219,7 @@ def _listed(given: Sequence[tuple[JudgedClass, int]], capacity: int | None) -> s
     """Return the guarantees of classes, for messages."""
     some = [
         f"{judged.class_name} "
-        f"{format_share(amount) if capacity is None else format_rate(amount // WHOLE)}"
+        f"{format_share(amount) if capacity is None else rate_text(amount // WHOLE)}"
         for judged, amount in given
     ]
     return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")

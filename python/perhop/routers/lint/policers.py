@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import Finding, Rule, Severity
 from perhop.routers.lint.packets import protocols
-from perhop.units import MILLISECOND, SECOND, format_duration, format_rate, format_size, quote
+from perhop.routers.lint.wording import rate_text, time_text
+from perhop.units import MILLISECOND, SECOND, format_duration, format_size, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,8 +114,8 @@ def findings(
                 yield Finding(
                     NO_EFFECT,
                     judged.place("police", "rate"),
-                    f"the policer of {judged} has a rate of {format_rate(rate)}, and the "
-                    f"{format_rate(capacity)} of {policy.where} are the limit{_told(policy)}",
+                    f"the policer of {judged} has a rate of {rate_text(rate)}, and the "
+                    f"{rate_text(capacity)} of {policy.where} are the limit{_told(policy)}",
                     "lower its rate, or remove it",
                 )
         elif rate and _is_for_tcp(judged):
@@ -173,23 +174,15 @@ def _too_small(
         got.append((rtt, goodput))
     if min(goodput for _, goodput in got) >= POOR * rate:
         return
-    shown = ", ".join(f"{_megabits(goodput)} at {format_duration(rtt)}" for rtt, goodput in got)
+    shown = ", ".join(f"{rate_text(goodput)} at {format_duration(rtt)}" for rtt, goodput in got)
     yield Finding(
         TCP,
         judged.place("police", "burst"),
-        f"one TCP connection through the policer of {judged} gets {shown} round-trip time, of "
-        f"{format_rate(rate)}: a burst of {format_size(burst)} is "
-        f"{burst * 8 * 1000 / rate:,.3g} ms of the rate",
+        f"of the {rate_text(rate)} of the policer of {judged}, one TCP connection gets {shown} "
+        f"round-trip time: the burst of {format_size(burst)} is "
+        f"{time_text(burst * 8 / rate)} of the rate",
         f"set a burst of {format_size(_rounded(needed))} (2 · rate · RTT), or shape",
     )
-
-
-def _megabits(rate: float) -> str:
-    """Return a rate with three digits."""
-    for unit, size in (("Gbps", 1e9), ("Mbps", 1e6)):
-        if rate >= size:
-            return f"{rate / size:.3g} {unit}"
-    return f"{rate / 1e3:.3g} kbps"
 
 
 def _rounded(size: int) -> int:
@@ -212,7 +205,12 @@ def _shapers(policy: AttachedPolicy) -> Iterator[Finding]:
     if policy.shape is not None:
         of = policy.attachment.rate
         yield from _shaper(
-            policy, policy.shape, of, f"the shaper of policy {name}", policy.place, voice=voice
+            policy,
+            policy.shape,
+            of,
+            f"the shaper of policy {name}",
+            policy.attachment.place(("shape",)),
+            voice=voice,
         )
     for judged in policy.classes:
         if judged.class_.shape is not None:
@@ -244,7 +242,7 @@ def _shaper(
         yield Finding(
             SHAPER,
             place,
-            f"{what} has a rate of {format_rate(rate)}, and the {format_rate(capacity)} of "
+            f"{what} has a rate of {rate_text(rate)}, and the {rate_text(capacity)} of "
             f"{policy.where} are the limit",
             "shape to less than the rate of the interface",
         )
@@ -256,6 +254,6 @@ def _shaper(
             SHAPER_BURST,
             place,
             f"{what} lets {format_size(shape.burst)} leave at once, {lasts // MILLISECOND} ms of "
-            f"{format_rate(rate)}",
+            f"{rate_text(rate)}",
             f"set a burst of {format_size(max(rate // 800, FULL_PACKET))} (10 ms)",
         )

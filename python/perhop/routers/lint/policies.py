@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,7 @@ class JudgedClass:
         match: Its match in the form of scenarios.
         mark: The code point that its packets get; None if they keep theirs.
         capacity: The bandwidth that its policy divides, in bit/s; None if unknown.
+        reach: The rate that it can have if no other class sends, in bit/s; None if unknown.
         attached: The policy at the interface.
         earlier: The classes before it in its policy.
     """
@@ -61,6 +62,7 @@ class JudgedClass:
     match: Any
     mark: int | None
     capacity: int | None
+    reach: int | None
     attached: AttachedPolicy = field(repr=False)
     earlier: tuple[JudgedClass, ...] = field(repr=False)
 
@@ -210,20 +212,20 @@ class AttachedPolicy:
     @cached_property
     def capacity(self) -> int | None:
         """The bandwidth that the policy divides, in bit/s; None if unknown."""
-        rate = self.attachment.rate
-        shape = None
+        capacity = self.attachment.rate
         if self.shape is not None:
+            # Even above the interface's rate, so that such a shaper is one finding, not several.
             given = self.shape.rate
-            shape = given.rate if rate is None else given.of(rate)
-        known = [each for each in (rate, shape) if each is not None]
-        capacity = min(known, default=None)
+            shaped = given.rate if capacity is None else given.of(capacity)
+            capacity = capacity if shaped is None else shaped
         root = self.policy.cbq.rate if self.policy.cbq is not None else None
         return capacity if root is None else root
 
     @cached_property
     def classes(self) -> tuple[JudgedClass, ...]:
         """Its classes, each before the classes in it."""
-        return tuple(self._classes((), "", self.policy, self.raw, self.capacity))
+        top = self.policy, self.raw, self.capacity, self.capacity
+        return tuple(self._classes((), "", *top))
 
     @cached_property
     def levels(self) -> list[tuple[JudgedClass | None, tuple[JudgedClass, ...]]]:
@@ -249,7 +251,13 @@ class AttachedPolicy:
         return f"the {into} of {quote(interface)}"
 
     def _classes(
-        self, loc: Loc, prefix: str, policy: Policy, raw: dict[str, Any], capacity: int | None
+        self,
+        loc: Loc,
+        prefix: str,
+        policy: Policy,
+        raw: dict[str, Any],
+        capacity: int | None,
+        reach: int | None,
     ) -> Iterator[JudgedClass]:
         earlier: list[JudgedClass] = []
         for name, class_ in policy.classes.items():
@@ -263,15 +271,19 @@ class AttachedPolicy:
                 given["match"],
                 getattr(class_, "mark", None),
                 capacity,
+                reach,
                 self,
                 tuple(earlier),
             )
+            ceilings = (judged.ceiling, None if class_.borrow else judged.guaranteed)
+            most = min((rate for rate in (reach, *ceilings) if rate is not None), default=None)
+            judged = replace(judged, reach=most)
             yield judged
             earlier.append(judged)
             inside = policy.inside(class_)
             if inside is not None:
                 divided = judged.ceiling or judged.guaranteed or capacity
-                yield from self._classes(here, f"{prefix}{name}/", inside, given, divided)
+                yield from self._classes(here, f"{prefix}{name}/", inside, given, divided, most)
 
 
 def attached_policies(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import Finding, Rule, Severity
-from perhop.routers.lint.wording import percent
+from perhop.routers.lint.wording import percent, rate_text
 from perhop.scenario.model.queues import Red, Wred
-from perhop.units import MILLISECOND, WHOLE, format_rate, format_size, quote
+from perhop.units import MILLISECOND, WHOLE, format_size, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,9 +144,9 @@ def _share(policy: AttachedPolicy, classes: Sequence[JudgedClass]) -> Iterator[F
         yield Finding(
             SHARE,
             strict[-1].place("police"),
-            f"strict {names} may take {format_rate(total)} of {policy.where}, "
-            f"{percent(total, capacity)} of {format_rate(capacity)}",
-            f"keep strict classes within a third, {format_rate(capacity // 3)}",
+            f"strict {names} may take {rate_text(total)} of {policy.where}, "
+            f"{percent(total, capacity)} of {rate_text(capacity)}",
+            f"keep strict classes within a third, {rate_text(capacity // 3)}",
         )
 
 
@@ -163,7 +163,7 @@ def _voice(judged: JudgedClass) -> Iterator[Finding]:
             f"{judged} drops packets at random, and voice does not slow down",
             "remove random drops from the class",
         )
-    rate = judged.capacity if judged.strict else judged.guaranteed
+    rate = judged.reach if judged.strict else judged.guaranteed
     if queue.limit is None or not rate or judged.has_default("queue"):
         return
     size = queue.limit.size(rate)
@@ -177,6 +177,6 @@ def _voice(judged: JudgedClass) -> Iterator[Finding]:
             VOICE_QUEUE,
             judged.place("queue", "limit"),
             f"packets of {judged} can wait {delay / MILLISECOND:,.0f} ms in its queue, at "
-            f"{served} of {format_rate(rate)}",
+            f"{served} of {rate_text(rate)}",
             f"limit the queue to {format_size(DEEPEST * rate // (8 * 1000 * MILLISECOND))} (30 ms)",
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import RTTS, Finding, Rule, Severity
 from perhop.routers.lint.packets import protocols
-from perhop.routers.lint.wording import listed
+from perhop.routers.lint.wording import listed, rate_text, time_text
 from perhop.scenario.model.network import Limit
 from perhop.scenario.model.quantities import format_packets
 from perhop.scenario.model.queues import Red, Wred, wred_defaults
-from perhop.units import SECOND, format_duration, format_rate, format_size
+from perhop.units import SECOND, format_duration, format_size, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,11 +71,20 @@ def findings(policy: AttachedPolicy, settings: Settings) -> Iterator[Finding]:
     """Find queues of the wrong size, and thresholds that cannot be reached."""
     if not policy.is_output:
         return
+    by_default: dict[Rule, list[tuple[Finding, JudgedClass]]] = {}
     for judged in policy.classes:
         if judged.is_leaf:
-            yield from _limit(judged, settings)
+            for finding in _limit(judged, settings):
+                if judged.has_default("queue"):
+                    by_default.setdefault(finding.rule, []).append((finding, judged))
+                else:
+                    yield finding
             yield from _wred(judged)
             yield from _red(judged)
+    # A default of the platform is one finding, however many classes have it.
+    for (first, _), *others in by_default.values():
+        more = f"; the same for {', '.join(quote(each.name) for _, each in others)}"
+        yield replace(first, message=f"{first.message}{more if others else ''}")
 
 
 # The limit
@@ -84,15 +94,14 @@ def _limit(judged: JudgedClass, settings: Settings) -> Iterator[Finding]:
     """Find a queue that is too short or too long for TCP."""
     queue = judged.class_.effective_queue
     limit = queue.effective_limit(in_class=True)
-    guaranteed, capacity = judged.guaranteed_or_rest, judged.capacity
-    ceiling = judged.ceiling
+    guaranteed = judged.guaranteed_or_rest
     if judged.is_voice or not guaranteed or judged.policy.scheduler == "priority":
         return
     if judged.packets is not None and 6 not in protocols(judged.packets):
         return
-    most = min(rate for rate in (capacity, ceiling) if rate) if capacity or ceiling else guaranteed
+    most = judged.reach or guaranteed
     size = limit.size(guaranteed)
-    told = f"{_shown(limit)}, {_time(size, guaranteed)} at {format_rate(guaranteed)}"
+    told = f"{_shown(limit)}, {time_text(size * 8 / guaranteed)} at {rate_text(guaranteed)}"
     place = judged.place("queue", "limit")
     if size * 8 * SECOND * 10 < guaranteed * settings.rtts[0]:
         yield Finding(
@@ -109,7 +118,9 @@ def _limit(judged: JudgedClass, settings: Settings) -> Iterator[Finding]:
     size = min(size, _highest(judged, guaranteed) or size)
     rtt = max(settings.rtts[-1], RTTS[-1])
     if size * 8 * SECOND > 10 * guaranteed * rtt and size * 8 * SECOND > most * rtt:
-        alone = f", and {_time(size, most)} at {format_rate(most)}" if most != guaranteed else ""
+        alone = (
+            f", and {time_text(size * 8 / most)} at {rate_text(most)}" if most != guaranteed else ""
+        )
         yield Finding(
             LONG,
             place,
@@ -128,12 +139,6 @@ def _highest(judged: JudgedClass, rate: int) -> int | None:
         found = _thresholds(judged, discipline)
         return max((high.size(rate) for _, high in found.values()), default=None)
     return None
-
-
-def _time(size: int, rate: int) -> str:
-    """Return the time in which bytes leave at a rate."""
-    seconds = size * 8 / rate
-    return f"{seconds:,.3g} s" if seconds >= 1 else f"{seconds * 1000:,.3g} ms"
 
 
 def _shown(limit: Limit) -> str:

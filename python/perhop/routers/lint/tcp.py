@@ -14,7 +14,8 @@ MAX_PACKETS: Final = 3_000_000
 """Packets that the simulations of one command may send at most: about a second of computing."""
 
 _PACKET_BITS: Final = 12_000
-_ROUNDS: Final = 150
+_LEAST_ROUNDS: Final = 150
+_LEAST_PACKETS: Final = 1000
 _LEAST_S: Final = 15
 
 
@@ -32,8 +33,9 @@ class Simulations:
     def goodput(self, police: Police, rate: int, link: int, rtt: int) -> float | None:
         """Return the goodput of a long transfer through a policer in bit/s.
 
-        One connection of CUBIC, with defaults and a window that does not limit it. The policer is
-        where two links of one rate meet. The first third of the run does not count.
+        One connection of CUBIC with time stamps, packets of 1500 bytes and a window that does not
+        limit it. The policer is where two links of one rate meet. The first third of the run does
+        not count.
 
         Args:
             police: The policer; its rates may be shares of `link`.
@@ -46,7 +48,11 @@ class Simulations:
         """
         key = (police, link, rtt)
         if key not in self._done:
-            seconds = max(_LEAST_S, -(-_ROUNDS * rtt // SECOND))
+            seconds = max(
+                _LEAST_S,
+                -(-_LEAST_ROUNDS * rtt // SECOND),
+                -(-_LEAST_PACKETS * _PACKET_BITS // rate),
+            )
             cost = rate * seconds // _PACKET_BITS
             if cost > self.packets:
                 return None
@@ -85,7 +91,12 @@ def _run(police: Police, link: int, rtt: int, seconds: int, window: int) -> floa
                     "transfer": {
                         "from": "sender",
                         "to": "receiver",
-                        "tcp": {"send_window": size, "receive_window": size},
+                        "tcp": {
+                            "mss": "1448 B",
+                            "timestamps": True,
+                            "send_window": size,
+                            "receive_window": size,
+                        },
                     }
                 },
             }

@@ -1,0 +1,140 @@
+"""`perhop lint` on configurations of Cisco IOS."""
+
+from perhop.routers.lint import Finding, lint
+from perhop.routers.reading import Source
+
+EDGE = """\
+version 12.3
+class-map match-any VOICE
+ match ip dscp ef
+class-map match-all BOTH
+ match ip dscp af21
+ match ip dscp af31
+class-map match-any WEB
+ match protocol http
+class-map match-any TUNNEL
+ match access-group name GRE
+class-map match-any LOST
+ match access-group name GONE
+class-map match-any DATA
+ match ip dscp af21 af22
+class-map match-any ORDERS
+ match ip dscp af21
+ip access-list extended GRE
+ permit gre any any
+policy-map WAN
+ class VOICE
+  priority
+ class BOTH
+  bandwidth percent 5
+ class WEB
+  bandwidth percent 5
+ class TUNNEL
+  bandwidth percent 5
+ class LOST
+  bandwidth percent 5
+ class DATA
+  bandwidth percent 40
+  random-detect dscp-based
+  random-detect dscp 18 20 40 10
+  random-detect dscp 26 20 40 10
+  queue-limit 30
+ class ORDERS
+  bandwidth percent 36
+ class class-default
+  fair-queue
+policy-map LIMIT
+ class class-default
+  police 2000000 8000 exceed-action drop
+policy-map MARK
+ class VOICE
+  set dscp ef
+ class WEB
+  set dscp af21
+ class class-default
+  set dscp cs3
+policy-map FORGOTTEN
+ class class-default
+  shape average 1000000
+interface Serial0/0
+ bandwidth 1544
+ service-policy output WAN
+interface FastEthernet0/0
+ service-policy input MARK
+interface FastEthernet0/1
+ service-policy input LIMIT
+ service-policy output MISSPELT
+"""
+
+
+def named(found: list[Finding]) -> list[tuple[str, int]]:
+    return [(finding.rule.name, finding.place.line) for finding in found]
+
+
+def test_faults_of_a_router_are_found_in_their_lines() -> None:
+    assert named(lint([Source("edge.cfg", EDGE)])) == [
+        ("undefined-name", 12),
+        ("unlimited-priority", 21),
+        ("empty-class", 22),
+        ("wred-thresholds", 35),
+        ("wred-code-point", 35),
+        ("shadowed-class", 36),
+        ("long-queue", 36),
+        ("platform-limit", 37),
+        ("tcp-burst", 42),
+        ("unknown-mark", 49),
+        ("unused-policy", 50),
+        ("undefined-name", 60),
+    ]
+
+
+def test_the_repaired_router_has_none() -> None:
+    repaired = (
+        EDGE.replace("class-map match-all BOTH", "class-map match-any BOTH")
+        .replace(" match ip dscp af21\n match ip dscp af31\n", " match ip dscp cs3\n")
+        .replace("name GONE", "name GRE")
+        .replace("  priority\n", "  priority percent 20\n")
+        .replace("bandwidth percent 40", "bandwidth percent 20")
+        .replace("bandwidth percent 36", "bandwidth percent 10")
+        .replace(" match ip dscp af21\nip", " match ip dscp af23\nip")
+        .replace("  random-detect dscp 26 20 40 10\n  queue-limit 30\n", "")
+        .replace("2000000 8000 exceed", "2000000 50000 exceed")
+        .replace("FORGOTTEN", "MISSPELT")
+        .replace(" bandwidth 1544\n", " bandwidth 10000\n")
+    )
+    assert named(lint([Source("edge.cfg", repaired)])) == []
+
+
+def test_the_limit_of_a_platform_depends_on_its_release_and_its_settings() -> None:
+    assert ("platform-limit", 37) in named(lint([Source("edge.cfg", EDGE)]))
+    for text in (
+        EDGE.replace("version 12.3", "version 15.1"),
+        EDGE.replace("version 12.3\n", ""),
+        EDGE.replace(" bandwidth 1544\n", " bandwidth 1544\n max-reserved-bandwidth 96\n"),
+    ):
+        names = [finding.rule.name for finding in lint([Source("edge.cfg", text)])]
+        assert "platform-limit" not in names
+
+
+def test_routers_are_judged_as_one_network() -> None:
+    other = """\
+class-map match-any BULK
+ match ip dscp cs3
+policy-map OUT
+ class BULK
+  bandwidth percent 20
+interface Serial0/0
+ service-policy output OUT
+"""
+    both = lint([Source("edge.cfg", EDGE), Source("core.cfg", other)])
+    assert "unknown-mark" not in [finding.rule.name for finding in both]
+
+
+def test_untrusted_interfaces_need_an_input_policy_that_marks_all() -> None:
+    for interface, lines in (
+        ("FastEthernet0/0", []),
+        ("fastethernet0/*", [41]),
+        ("Serial0/0", [19]),
+    ):
+        found = lint([Source("edge.cfg", EDGE)], untrusted=[interface])
+        assert [line for name, line in named(found) if name == "untrusted-dscp"] == lines
