@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,8 +72,8 @@ def one(statements: str, *, version: str = "12.4", rate: int = 10_000) -> dict[s
 
 
 def runs(attachment: Attachment) -> None:
-    """Check that a scenario with this policy is valid, as far as it can be stated today."""
-    policy = _plain(attachment.policy)
+    """Check that a scenario with this policy is valid."""
+    policy = {"classes": _unused(attachment.policy["classes"])}
     shape = {"shape": {"a": attachment.shape}} if attachment.shape else {}
     link = {"ends": ["a", "b"], "rate": f"{attachment.rate or 10**8} bps", **shape}
     scenario = {
@@ -83,22 +84,16 @@ def runs(attachment: Attachment) -> None:
         "policies": {"p": policy},
         "duration": "1 s",
     }
-    import yaml
-
     parse(yaml.safe_dump(scenario, sort_keys=False))
 
 
-def _plain(policy: dict[str, Any]) -> dict[str, Any]:
-    """Return a policy without `mark` and lists of matches."""
-    classes = {}
-    for number, (name, each) in enumerate(policy["classes"].items()):
-        kept = {key: value for key, value in each.items() if key != "mark"}
-        if isinstance(kept["match"], list):
-            kept["match"] = {"destination_port": 1000 + number}
-        if "classes" in kept:
-            kept["classes"] = _plain(kept)["classes"]
-        classes[name] = {"unused": True, **kept}
-    return {"classes": classes}
+def _unused(classes: dict[str, Any]) -> dict[str, Any]:
+    """Return classes that no traffic needs to match."""
+    found = {}
+    for name, each in classes.items():
+        inner = {"classes": _unused(each["classes"])} if "classes" in each else {}
+        found[name] = {**each, **inner, "unused": True}
+    return found
 
 
 def treatments(text: str) -> dict[str, tuple[str, str]]:
@@ -143,7 +138,9 @@ def test_class_maps(mode: str, statements: str, expected: object) -> None:
     text += "".join(f" {line}\n" for line in statements.splitlines())
     text += "policy-map P\n class A\n  bandwidth percent 10\n"
     text += "interface GigabitEthernet0/1\n service-policy output P\n"
-    assert policy(text).policy["classes"]["A"]["match"] == _named(expected)
+    found = policy(text)
+    runs(found)
+    assert found.policy["classes"]["A"]["match"] == _named(expected)
 
 
 def _named(match: object) -> object:
@@ -190,7 +187,9 @@ def test_entries_of_access_lists(entry: str, expected: dict[str, Any]) -> None:
     wanted = {"protocol": "tcp", **{names.get(key, key): value for key, value in expected.items()}}
     if "dscp" in wanted and isinstance(wanted["dscp"], list):
         wanted["dscp"] = [2, "af11", "af21", "af31", "af41", 42, 50, 58]
-    found = policy(text).policy["classes"]["A"]["match"]
+    attachment = policy(text)
+    runs(attachment)
+    found = attachment.policy["classes"]["A"]["match"]
     assert wanted in found and {"protocol": "udp", "destination_port": 9} in found
 
 
@@ -567,6 +566,7 @@ interface GigabitEthernet0/1
  service-policy input P
 """
     found = policy(text)
+    runs(found)
     assert found.direction == "in"
     assert found.policy["classes"] == {
         "A": {
@@ -668,6 +668,25 @@ map-class frame-relay FR
     assert {line.place.line for line in found.lines} == {1, *range(3, 6), 7, *range(9, 15)} | {15}
 
 
+def test_map_classes_shape_without_a_policy() -> None:
+    text = """\
+map-class frame-relay VOIP
+ no frame-relay adaptive-shaping
+ frame-relay cir 512000
+ frame-relay fair-queue
+interface Serial0/0.1 point-to-point
+ frame-relay interface-dlci 100 class VOIP
+interface Serial0/0.2 point-to-point
+ frame-relay class NONE
+"""
+    found = config(text)
+    (circuit,) = found.attachments
+    assert circuit.shape == {"rate": "512 kbps", "burst": "1600 B"}
+    assert list(circuit.policy["classes"]["class-default"]["queue"]) == ["limit", "fq-codel"]
+    assert [line.place.line for line in found.lines] == [1, 2, 3, 4, 6, 8]
+    runs(circuit)
+
+
 def test_other_policies_are_named() -> None:
     text = """\
 class-map type inspect match-any FW
@@ -680,6 +699,8 @@ policy-map COPP
   police 8000
 control-plane
  service-policy input COPP
+template T
+ service-policy output COPP
 interface GigabitEthernet0/1
  service-policy output MISSING
  service-policy type control X

@@ -18,6 +18,7 @@
 `policies`      policy maps, with the packets of their classes
 `building`      policies of scenarios from them
 `legacy`        statements from before policy maps
+`ignored`       statements that are not modelled, and why
 `interfaces`    rates of interfaces, and the policies at them
 `reader`        all of it
 ==============  ===================================================================

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.ios import queues
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, whole
-from perhop.routers.reading.ios.police import Burst, Policer, Rate, read_police
+from perhop.routers.reading.ios.police import RATES, Burst, Policer, Rate, read_police
 
 if TYPE_CHECKING:
     from perhop.routers.reading.ios.account import Account
@@ -192,6 +192,8 @@ def _bandwidth(statement: Statement, words: list[str], found: Settings, account:
             found.bandwidth = Rate(share=percent(word) or 0)
         case [word] | [word, "kbps"] if number(word):
             found.bandwidth = Rate((number(word) or 0) * 1000)
+        case [word, "mbps" | "gbps" as unit] if number(word):
+            found.bandwidth = Rate((number(word) or 0) * RATES[unit])
         case _:
             account.not_modelled(statement, "expected a bandwidth above zero")
             return
@@ -237,8 +239,8 @@ def _shape(statement: Statement, words: list[str], found: Settings, account: Acc
     else:
         rate = Rate(number(rest[0]) or 0) if rest else Rate()
         rest = rest[1:]
-    if rest[:1] and rest[0] in ("bps", "kbps", "mbps", "gbps"):
-        rate = Rate(rate.bits * {"b": 1, "k": 10**3, "m": 10**6, "g": 10**9}[rest[0][0]])
+    if rest[:1] and rest[0] in RATES:
+        rate = Rate(rate.bits * RATES[rest[0]])
         rest = rest[1:]
     if rest[:1] == ["account"]:
         account.approximated(statement, "the overhead of layer 2 is that of the link")

@@ -143,7 +143,8 @@ _SHORT: Final = {
 
 def kind_rate(interface: str) -> tuple[int, str] | None:
     """Return the rate of a kind of interface in bit/s, and its name; None if it has none."""
-    kind = re.split(r"[0-9 ]", interface.lower(), maxsplit=1)[0].strip()
+    name = interface.lower().removeprefix("range ")
+    kind = re.split(r"[0-9 ]", name, maxsplit=1)[0].strip()
     kind = _SHORT.get(kind, kind)
     for start, megabits in _KINDS:
         if kind.startswith(start):

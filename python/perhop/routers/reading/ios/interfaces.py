@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Attachment, Direction
 from perhop.routers.reading.ios.defaults import ASSUMED_RATE, COMMANDS, kind_rate
+from perhop.routers.reading.ios.ignored import is_qos, reason
 from perhop.routers.reading.ios.legacy import Legacy
 from perhop.routers.reading.ios.numbers import number
 from perhop.units import format_rate, format_size
@@ -29,30 +30,6 @@ _DIRECTIONS: Final[dict[str, Direction]] = {
     "out": "out",
 }
 
-NOT_MODELLED: Final[dict[tuple[str, ...], str]] = {
-    ("tx-ring-limit",): "the transmit ring is not modelled",
-    ("max-reserved-bandwidth",): "it limits what may be configured, and reserves nothing",
-    ("priority-group",): "priority lists are not modelled",
-    ("custom-queue-list",): "custom queues are not modelled",
-    ("ip", "rsvp"): "RSVP is not modelled",
-    ("ip", "rtp", "priority"): "not modelled; `priority` in a class is",
-    ("ip", "nbar"): "it measures only",
-    ("ppp", "multilink", "interleave"): "fragmentation and interleaving are not modelled",
-    ("ppp", "multilink", "fragment"): "fragmentation and interleaving are not modelled",
-    ("mls", "qos"): "the queues of switches are not modelled",
-    ("auto", "qos"): "what it stands for is not in this line",
-    ("srr-queue",): "the queues of switches are not modelled",
-    ("wrr-queue",): "the queues of switches are not modelled",
-    ("rcv-queue",): "the queues of switches are not modelled",
-    ("queue-set",): "the queues of switches are not modelled",
-    ("priority-queue",): "the queues of switches are not modelled",
-    ("qos",): "not modelled",
-    ("trust",): "trust of ports is not modelled",
-    ("frame-relay", "fragment"): "fragmentation and interleaving are not modelled",
-    ("frame-relay", "ip", "rtp"): "not modelled; `priority` in a class is",
-}
-"""Statements of interfaces that are about QoS, by their first words, and why they are ignored."""
-
 
 @dataclass(slots=True)
 class _Point:
@@ -63,6 +40,8 @@ class _Point:
     statements: list[Statement] = field(default_factory=list)
     rate: int | None = None
     rate_place: Place | None = None
+    inherited: str = ""
+    """The map class that the header names."""
 
 
 class Interfaces:
@@ -102,7 +81,14 @@ class Interfaces:
             for point in self._points(name):
                 found += self._at(point)
         for statement in self._map_classes.values():
-            self._account.ignored([s for s in statement.children if _is_qos(s)], "nothing uses it")
+            self._account.ignored(
+                [
+                    child
+                    for child in statement.children
+                    if child.starts("frame-relay") or is_qos((child.word(0),))
+                ],
+                "nothing uses it",
+            )
         return found
 
     def _points(self, name: str) -> Iterator[_Point]:
@@ -114,10 +100,14 @@ class Interfaces:
         for statement in statements:
             if statement.kind == "pvc":
                 circuits.append(self._pvc(name, statement, rate))
-            elif statement.starts("service", "instance") or statement.starts("frame-relay"):
-                text = " ".join(statement.words[: 3 if statement.starts("service") else 9])
+            elif statement.starts("service", "instance") or statement.starts(
+                "frame-relay", "interface-dlci"
+            ):
+                text = " ".join(statement.words[:3])
                 inner = _Point(f"{name} {text}", statement, rate=rate, rate_place=place)
                 inner.statements = statement.children
+                if statement.starts("frame-relay") and statement.words[-2].lower() == "class":
+                    inner.inherited = statement.words[-1]
                 circuits.append(inner)
                 whole.statements.append(statement)
             else:
@@ -186,12 +176,12 @@ class Interfaces:
         wanted: dict[Direction, tuple[str, Statement]] = {}
         legacy = Legacy(self._lists, self._platform, account)
         told: list[Statement] = []
-        mapped: Statement | None = None
+        mapped = self._map_classes.get(point.inherited)
         for statement in point.statements:
             words = tuple(word.lower() for word in statement.words)
             if words[:1] == ("service-policy",):
                 self._wanted(statement, words, wanted)
-            elif words[:1] == ("no",) and _is_qos_words(words[1:]):
+            elif words[:1] == ("no",) and is_qos(words[1:]):
                 account.modelled(statement)
                 if words[1:2] == ("service-policy",) and len(words) > 2:
                     wanted.pop(_DIRECTIONS.get(words[2], "out"), None)
@@ -208,10 +198,8 @@ class Interfaces:
                 told.append(statement)
             elif legacy.takes(statement, words):
                 continue
-            elif (reason := _reason(words)) is not None:
-                account.not_modelled(statement, reason)
-            elif statement.children and not statement.starts("frame-relay"):
-                self._inner(statement)
+            elif (why := reason(words)) is not None:
+                account.not_modelled(statement, why)
         found: list[Attachment] = []
         if mapped is not None:
             found += self._mapped(point, mapped)
@@ -314,30 +302,29 @@ class Interfaces:
                 )
             self.balance = kind
 
-    def _inner(self, statement: Statement) -> None:
-        """Note policies in blocks of an interface that perhop does not know."""
-        todo = [statement]
-        while todo:
-            for child in todo.pop().children:
-                if child.starts("service-policy"):
-                    self._account.not_modelled(child, f"policies in `{statement.word(0)}` blocks")
-                todo.append(child)
-
     def _mapped(self, point: _Point, mapped: Statement) -> list[Attachment]:
-        """Return what a frame-relay map class attaches."""
+        """Return what a frame-relay map class attaches: a shaper and policies."""
         account = self._account
         account.modelled(mapped)
-        inner = replace_statements(point, mapped.children)
+        legacy = Legacy(self._lists, self._platform, account)
+        inner = replace(point, statements=[], inherited="")
         bits = burst = None
         for child in mapped.children:
-            value = number(child.words[-1]) if child.words else None
-            if child.starts("frame-relay", "cir") and value:
+            words = tuple(word.lower() for word in child.words)
+            value = number(words[-1])
+            if words[:2] == ("frame-relay", "cir") and value:
                 account.modelled(child)
                 bits = value
-            elif child.starts("frame-relay", "bc") and value:
+            elif words[:2] == ("frame-relay", "bc") and value:
                 account.modelled(child)
                 burst = value
-            elif not child.starts("service-policy"):
+            elif words[:2] == ("frame-relay", "fair-queue"):
+                legacy.takes(child, words[1:2])
+            elif words[:1] == ("service-policy",):
+                inner.statements.append(child)
+            elif words[:1] == ("no",):
+                account.modelled(child)
+            else:
                 account.not_modelled(child, "not modelled in map classes")
         if bits is not None:
             inner.rate, inner.rate_place = bits, mapped.place
@@ -348,16 +335,14 @@ class Interfaces:
         if burst is None:
             account.default(mapped.place, "bc", f"{8 * size} bits", COMMANDS)
         shape = {"rate": format_rate(bits), "burst": format_size(size)}
+        if any(each.direction == "out" for each in found):
+            legacy.beside("out")
+        else:
+            found.append(self._attachment(inner, "out", "", legacy.plain(mapped, bits)))
         return [
             replace(each, shape=each.shape or shape) if each.direction == "out" else each
             for each in found
         ]
-
-
-def replace_statements(point: _Point, statements: list[Statement]) -> _Point:
-    """Return the same point with other statements."""
-    kept = [each for each in statements if each.starts("service-policy")]
-    return _Point(point.name, point.header, kept, point.rate, point.rate_place)
 
 
 def _bandwidth(statement: Statement) -> int | None:
@@ -365,24 +350,3 @@ def _bandwidth(statement: Statement) -> int | None:
     word = statement.word(2) if statement.word(1) == "qos-reference" else statement.word(1)
     value = number(word)
     return value * 1000 if value else None
-
-
-def _reason(words: tuple[str, ...]) -> str | None:
-    """Return why a statement about QoS is ignored; None if it is not about QoS."""
-    for length in (3, 2, 1):
-        if words[:length] in NOT_MODELLED:
-            return NOT_MODELLED[words[:length]]
-    return None
-
-
-_QOS: Final = frozenset(
-    ("service-policy", "rate-limit", "traffic-shape", "random-detect", "fair-queue", "hold-queue")
-)
-
-
-def _is_qos_words(words: tuple[str, ...]) -> bool:
-    return bool(words) and (words[0] in _QOS or _reason(words) is not None)
-
-
-def _is_qos(statement: Statement) -> bool:
-    return True if statement.starts("frame-relay") else statement.word(0) in _QOS

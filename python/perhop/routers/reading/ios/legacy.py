@@ -59,7 +59,7 @@ class Legacy:
                 queues.read_wred(statement, self.queue, self.account)
                 self.used.append(statement)
             case ("fair-queue",):
-                self._fair(statement)
+                self._fair(statement, words)
             case ("hold-queue",):
                 self._hold(statement, words)
             case _:
@@ -99,11 +99,17 @@ class Legacy:
         shape: dict[str, str] | None = None
         if direction == "out":
             shape = self._shaped(classes, places)
-        rest: dict[str, Any] = {"match": "any"}
+        classes["class-default"] = {"match": "any"}
         if queued:
-            rest["queue"] = queues.written(self.queue, header, rate, self.platform, self.account)
-        classes["class-default"] = rest
+            classes |= self.plain(header, rate).policy["classes"]
         return Built({"classes": classes}, places, shape)
+
+    def plain(self, header: Statement, rate: int) -> Built:
+        """Return a policy with one class, which has the queue of the statements."""
+        queue = queues.written(self.queue, header, rate, self.platform, self.account)
+        return Built(
+            {"classes": {"class-default": {"match": "any", "queue": queue}}}, {(): header.place}
+        )
 
     def _shaped(self, classes: dict[str, Any], places: dict[Loc, Place]) -> dict[str, str] | None:
         """Add the shapers of some packets, and return that of all."""
@@ -180,9 +186,8 @@ class Legacy:
         self.shapers.append((statement, rules, bits, max(sum(sizes) // 8, 1)))
         self.used.append(statement)
 
-    def _fair(self, statement: Statement) -> None:
-        words = statement.words[1:]
-        numbers = [whole(word, 1, 65535) for word in words]
+    def _fair(self, statement: Statement, words: tuple[str, ...]) -> None:
+        numbers = [whole(word, 1, 65535) for word in words[1:]]
         if None in numbers or len(numbers) > 3:
             self.account.not_modelled(statement, "expected numbers of queues")
             return

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 Action = str | dict[str, str | int]
 
 _COLOURS: Final = ("conform", "exceed", "violate")
-_RATES: Final = {"bps": 1, "kbps": 10**3, "mbps": 10**6, "gbps": 10**9}
+RATES: Final = {"bps": 1, "kbps": 10**3, "mbps": 10**6, "gbps": 10**9}
+"""Units of rates, in bit/s."""
+
 _SIZES: Final = {"bytes": 1, "kbytes": 10**3, "mbytes": 10**6, "gbytes": 10**9}
 _TIMES: Final = {"ms": 10**3, "us": 10**6}
 _MAX_BURST: Final = 2**40
@@ -118,7 +120,7 @@ def _rates(words: _Words, found: Policer) -> str | None:
         return f"no rate: {words.word}" if words.word else "no rate"
     if words.word in ("pps", "cps"):
         return f"rates in {words.word} are not modelled"
-    while words.word and not words.word.endswith(("-action", "-color")):
+    while words.word and not _is_colour(words.word):
         if words.take("bc", "burst", "conform-burst"):
             found.burst = _burst(words, found.rate)
         elif words.take("be", "peak-burst", "excess-burst"):
@@ -148,7 +150,7 @@ def _rate(words: _Words) -> Rate | None:
     if words.take("percent"):
         share = percent(str(bits))
         return None if share is None else Rate(share=share)
-    return Rate(bits * _RATES.get(words.take(*_RATES), 1))
+    return Rate(bits * RATES.get(words.take(*RATES), 1))
 
 
 def _burst(words: _Words, rate: Rate) -> Burst | None:
@@ -170,11 +172,11 @@ def _actions(words: _Words, found: Policer, statement: Statement, account: Accou
     """Read actions; return what is not modelled."""
     while words.word:
         colour = words.word.removesuffix("-action")
-        if colour not in _COLOURS or colour == words.word:
+        if colour not in _COLOURS:
             return f"unknown word {words.word}"
         words.at += 1
         begun = words.at
-        while words.word and not words.word.endswith("-action"):
+        while words.word and not _is_colour(words.word):
             words.at += 1
         parts = words.words[begun : words.at]
         action, note = _action(parts)
@@ -183,6 +185,10 @@ def _actions(words: _Words, found: Policer, statement: Statement, account: Accou
         if action is not None and not (action == "send" and colour in found.actions):
             found.actions[colour] = action
     return None
+
+
+def _is_colour(word: str) -> bool:
+    return word.endswith(("-action", "-color")) or word in _COLOURS
 
 
 def _action(words: list[str]) -> tuple[Action | None, str]:

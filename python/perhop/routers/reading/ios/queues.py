@@ -134,7 +134,7 @@ def _thresholds(
         value = number(word, 2**40)
         if value is not None:
             values.append(value)
-        elif word in ("packets", "packet", "mark-prob", "percent"):
+        elif word in ("packets", "packet", "mark-prob"):
             continue
         elif word in ("bytes", "byte") and values:
             values[-1] = values[-1] // PACKET

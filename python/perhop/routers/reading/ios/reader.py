@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from perhop.routers.reading.configuration import Attachment, Configuration
 from perhop.routers.reading.ios.access_lists import AccessLists
@@ -11,9 +11,10 @@ from perhop.routers.reading.ios.building import Builder
 from perhop.routers.reading.ios.classes import ClassMaps
 from perhop.routers.reading.ios.defaults import ASSUMED_RATE, platform_of
 from perhop.routers.reading.ios.groups import Groups
-from perhop.routers.reading.ios.interfaces import NOT_MODELLED, Interfaces
+from perhop.routers.reading.ios.ignored import global_reason
+from perhop.routers.reading.ios.interfaces import Interfaces
 from perhop.routers.reading.ios.policies import PolicyMaps
-from perhop.routers.reading.ios.tree import CLASS_STATEMENTS, read_tree
+from perhop.routers.reading.ios.tree import CLASS_STATEMENTS, read_tree, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,9 @@ def read(texts: Sequence[Source]) -> Configuration:
     attachments += _unused(policies, builder, account)
     policies.finish()
     classes.finish()
+    for statement in walk(statements):
+        if statement.starts("service-policy"):
+            account.ignored([statement], "policies in such blocks are not modelled")
     order = {source.file: index for index, source in enumerate(texts)}
     lines = sorted(account.lines, key=lambda line: (order[line.place.file], line.place.line))
     balance: Literal["per-packet", "per-destination"] | None = None
@@ -66,20 +70,6 @@ def _unused(policies: PolicyMaps, builder: Builder, account: Account) -> list[At
     return found
 
 
-_GLOBAL: Final[dict[tuple[str, ...], str]] = {
-    **{words: reason for words, reason in NOT_MODELLED.items() if words[0] in ("mls", "auto")},
-    ("priority-list",): "priority lists are not modelled",
-    ("queue-list",): "custom queues are not modelled",
-    ("table-map",): "tables of marks are not modelled",
-    ("ip", "cef", "load-sharing"): "the hash of load sharing is not modelled",
-    ("port-channel", "load-balance"): "the hash of bundles is not modelled",
-    ("platform", "qos"): "settings of the hardware are not modelled",
-    ("wrr-queue",): "the queues of switches are not modelled",
-    ("qos",): "not modelled",
-    ("random-detect-group",): "groups of thresholds are not modelled",
-}
-
-
 def _others(statements: Sequence[Statement], account: Account) -> None:
     """Note statements about QoS at the top level that no part reads."""
     for statement in statements:
@@ -87,11 +77,9 @@ def _others(statements: Sequence[Statement], account: Account) -> None:
         if statement.kind == "control-plane":
             _control_plane(statement, account)
         elif not statement.kind:
-            reason = next((_GLOBAL[words[:n]] for n in (3, 2, 1) if words[:n] in _GLOBAL), None)
+            reason = global_reason(words)
             if reason is None and words[:1] and words[0] in CLASS_STATEMENTS | {"match", "class"}:
                 reason = "stands outside the block that it would belong to"
-            if words[:2] == ("access-list", "rate-limit"):
-                reason = "rate-limit access lists are not modelled"
             if reason is not None:
                 account.not_modelled(statement, reason)
                 account.ignored(statement.children, reason)

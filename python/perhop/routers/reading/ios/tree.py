@@ -91,7 +91,7 @@ BLOCKS: Final[dict[str, frozenset[str]]] = {
 _GLOBAL: Final = _set(
     "aaa access-list alias archive banner boot class-map config-register control-plane controller "
     "diagnostic dial-peer dialer-list enable errdisable exception gatekeeper hostname hw-module "
-    "interface license line map-class memory netconf-yang object-group parser policy-map "
+    "int interface license line map-class memory netconf-yang object-group parser policy-map "
     "priority-list privilege queue-list radius-server redundancy restconf route-map router "
     "scheduler snmp-server tacacs-server telephony-service template tftp-server username version "
     "webvpn zone"
@@ -267,6 +267,8 @@ def _kind(statement: Statement, parent: Statement | None) -> str:
         return ""
     if first in ("class-map", "policy-map", "interface", "map-class", "control-plane"):
         return first
+    if first == "int":
+        return "interface"
     if first in ("ip", "ipv6") and second == "access-list":
         return "access-list"
     if first == "object-group":
