@@ -1,0 +1,274 @@
+"""Policies at interfaces, and named ones that no interface uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.configuration import Attachment
+from perhop.routers.reading.junos import settings
+from perhop.routers.reading.junos.classification import CodePoints, read_classes
+from perhop.routers.reading.junos.filters import Filters
+from perhop.routers.reading.junos.inputs import Inputs
+from perhop.routers.reading.junos.interfaces import PlacedAll, read_interfaces
+from perhop.routers.reading.junos.outputs import Output, Outputs, decide
+from perhop.routers.reading.junos.policies import Built, filter_policy, inside, packets_of
+from perhop.routers.reading.junos.schedulers import Schedulers
+from perhop.routers.reading.junos.tree import Node
+from perhop.routers.reading.junos.unread import note_unread, note_unused
+from perhop.routers.reading.junos.values import number
+from perhop.routers.reading.matching import TooManyRulesError
+from perhop.units import format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.routers.reading.configuration import Direction, Place
+    from perhop.routers.reading.junos.filters import Filter
+    from perhop.routers.reading.junos.interfaces import Interface, Placed, Unit
+    from perhop.routers.reading.junos.policers import Policer
+
+_SCHEDULING: Final = ("scheduler-map", "output-traffic-control-profile", "shaping-rate")
+
+
+class Router:
+    """The configuration of a router, and the policies that it makes.
+
+    Attributes:
+        outputs: Builds policies of outputs, and has the defaults that they contain.
+    """
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        nowhere = Node("", root.place)
+        self.cos = root.get("class-of-service") or nowhere
+        self.filters = Filters(root.get("firewall"), root.get("policy-options", "prefix-list"))
+        self.classes = read_classes(self.cos)
+        self.codes = CodePoints(self.cos, self.classes)
+        self.schedulers = Schedulers(self.cos)
+        self.outputs = Outputs(self.classes)
+        self.interfaces = read_interfaces(root.get("interfaces"))
+        self.placed = PlacedAll(self.cos.get("interfaces"))
+        self.inputs = Inputs(self.codes, self.filters, self.outputs)
+        self._built: dict[Any, Built | None] = {}
+        self._used_filters: set[tuple[str, str]] = set()
+
+    def attachments(self) -> list[Attachment]:
+        """Return the policies at interfaces, then those that no interface uses."""
+        names = self.placed.names(self.interfaces)
+        everywhere = dict.fromkeys((*names, *self.interfaces.all))
+        for name in everywhere:
+            self.inputs.add(name, self.placed.of(name), self.interfaces.all.get(name))
+        found: list[Attachment] = []
+        for name in list(everywhere):
+            place = self.placed.exact[name].place if name in self.placed.exact else self.cos.place
+            interface = self.interfaces.get(name, place)
+            found += self._at(interface, self.placed.of(name), queues=name in names)
+        return [*found, *self._unused()]
+
+    # Interfaces
+
+    def _at(self, interface: Interface, placed: Placed, *, queues: bool) -> Iterator[Attachment]:
+        """Yield the policies of an interface and its units."""
+        note_unread(placed)
+        numbers = dict.fromkeys((*interface.units, *(placed.numbers if queues else ())))
+        units = {each: placed.unit(each) for each in numbers}
+        for at in units.values():
+            note_unread(at)
+        apart = {each for each, at in units.items() if any(at.value(key) for key in _SCHEDULING)}
+        shared = [each for each in numbers if each not in apart]
+        whole = queues and (not apart or any(placed.value(key) for key in _SCHEDULING))
+        limiting = [
+            each
+            for each in shared
+            if (unit := interface.units.get(each)) is not None
+            and (any(self.inputs.filters_of(unit, "out")) or "out" in unit.policers)
+        ]
+        merged = limiting[0] if whole and len(limiting) == 1 and len(shared) == 1 else None
+        if whole:
+            unit = interface.units.get(merged) if merged is not None else None
+            first = placed.unit(merged or next(iter(shared), "*"))
+            yield from self._output(interface.name, interface, placed, first, unit)
+        for each in numbers:
+            unit = interface.units.get(each)
+            name = f"{interface.name}.{each}"
+            if each in apart:
+                yield from self._output(name, interface, units[each], units[each], unit)
+            elif each in limiting and each != merged and unit is not None:
+                yield from self._limits(unit, interface, "out", units[each])
+            if unit is not None:
+                yield from self._limits(unit, interface, "in", units[each])
+
+    def _output(
+        self, name: str, interface: Interface, placed: Placed, first: Placed, unit: Unit | None
+    ) -> Iterator[Attachment]:
+        """Yield the policy of an output with queues."""
+        profile = settings.profile(self.cos, placed)
+        chosen_map = placed.value("scheduler-map")
+        if chosen_map is None and profile is not None:
+            chosen_map = profile.value("scheduler-map")
+        entries = self.schedulers.map(chosen_map.word) if chosen_map is not None else None
+        if chosen_map is not None:
+            if entries is None:
+                chosen_map.ignored("the configuration has no such scheduler map")
+            else:
+                chosen_map.modelled()
+        place = self._place(chosen_map, placed, interface)
+        shape, shaped = settings.shape(placed, profile, interface.rate)
+        source = self.interfaces.rate_used(interface)
+        if source and interface.rate is not None:
+            self.outputs.default(interface.place, "speed", format_rate(interface.rate), source)
+        buffers = shaped or interface.rate
+        if profile is not None and (delay := profile.value("delay-buffer-rate")) is not None:
+            buffers = number(delay.word) or buffers
+            delay.modelled()
+        rewrite, rewritten = settings.rewrite(self.codes, first, placed)
+        incoming = self.inputs.before(interface.name, place)
+        filters = tuple(f"{f} {n.word}" for f, n in self.inputs.filters_of(unit, "out"))
+        key = (
+            chosen_map.word if entries is not None and chosen_map is not None else None,
+            (shaped or interface.rate, buffers, incoming, filters),
+            rewritten.word if rewritten is not None else None,
+            unit.policers["out"].word if unit is not None and "out" in unit.policers else None,
+        )
+        if key not in self._built:
+            output = Output(
+                entries,
+                self.inputs.classifier(incoming),
+                self.inputs.fixed(incoming),
+                None,
+                rewrite,
+                rewritten,
+                shaped or interface.rate,
+                buffers,
+            )
+            self._built[key] = self._build(output, unit, place)
+        built = self._built[key]
+        if built is None:
+            return
+        for _, each in self.inputs.filters_of(unit, "out"):
+            each.modelled()
+        policy = chosen_map.word if chosen_map is not None and entries is not None else "default"
+        yield Attachment(
+            name, "out", policy, built.policy, built.places,
+            interface.rate, interface.rate_place, shape,
+        )  # fmt: skip
+
+    def _place(self, chosen_map: Node | None, placed: Placed, interface: Interface) -> Place:
+        if chosen_map is not None:
+            return chosen_map.place
+        return placed.nodes[0].place if placed.nodes else interface.place
+
+    def _build(self, output: Output, unit: Unit | None, place: Place) -> Built | None:
+        """Return the policy of an output, without its filter if that is too large."""
+        rest = self.classes.default("best-effort")
+        decisions = decide(output.fixed, output.classifier, rest)
+        for family, each in list(self.inputs.filters_of(unit, "out"))[:1]:
+            try:
+                names = {name for _, name in decisions}
+                classes = {name: packets_of(decisions, [name]) for name in names}
+                output.filter = self.filters.filter(family, each.word, classes)
+                self._used_filters.add((family, each.word))
+                built = self.outputs.build(output, place)
+            except TooManyRulesError as error:
+                each.ignored(f"a set of packets {error}")
+                output.filter = None
+            else:
+                return self._policed(built, unit, output)
+        try:
+            return self._policed(self.outputs.build(output, place), unit, output)
+        except TooManyRulesError as error:
+            for _, entry in (output.entries or {}).values():
+                entry.ignored(f"a set of packets {error}")
+            return None
+
+    def _policed(self, built: Built, unit: Unit | None, output: Output) -> Built:
+        node = unit.policers.get("out") if unit is not None else None
+        found = self._policer(node) if node is not None else None
+        return inside(built, found, output.rewrite) if found is not None else built
+
+    def _policer(self, node: Node) -> Policer | None:
+        found = self.filters.policer("policer", node.word)
+        if found is None:
+            node.ignored("no usable policer has this name")
+        else:
+            node.modelled()
+        return found
+
+    def _limits(
+        self, unit: Unit, interface: Interface, direction: Direction, placed: Placed
+    ) -> Iterator[Attachment]:
+        """Yield the policy of a unit with a filter or policer, but no queues."""
+        node = unit.policers.get(direction)
+        policer = self._policer(node) if node is not None else None
+        rewrite, _ = (
+            settings.rewrite(self.codes, placed, placed) if direction == "out" else ({}, None)
+        )
+        names = list(self.inputs.filters_of(unit, direction))
+        built: Built | None = None
+        used = ""
+        for family, each in names:
+            found = self.filters.filter(family, each.word)
+            self._used_filters.add((family, each.word))
+            if found is None:
+                each.ignored("the filter cannot be read")
+                continue
+            policy = self._filter(found, family, each.word, rewrite)
+            if policy is None:
+                each.modelled()
+            elif built is None:
+                built, used = policy, each.word
+                each.modelled()
+            elif policy.policy != built.policy:
+                each.ignored(f"perhop has one policy for all families: that of `{used}`")
+            else:
+                each.modelled()
+        if policer is not None:
+            built = inside(built or Built({}, {(): policer.place}), policer, rewrite)
+            used = used or policer.name
+        if built is not None:
+            self.interfaces.rate_used(interface)
+            yield Attachment(
+                unit.name, direction, used, built.policy, built.places,
+                interface.rate, interface.rate_place,
+            )  # fmt: skip
+
+    def _filter(self, found: Filter, family: str, name: str, rewrite: Any) -> Built | None:
+        key = ("filter", family, name, bool(rewrite))
+        if key not in self._built:
+            try:
+                self._built[key] = filter_policy(found, rewrite)
+            except TooManyRulesError:
+                self._built[key] = None
+        return self._built[key]
+
+    # Policies that no interface uses
+
+    def _unused(self) -> Iterator[Attachment]:
+        """Yield scheduler maps and filters that no interface uses, as policies of their own."""
+        used = {key[0] for key in self._built if key[0] != "filter"}
+        for profile in self.cos.under("traffic-control-profiles"):
+            if profile.treatment is None:
+                profile.ignored("no interface uses it")
+        for node in self.cos.under("scheduler-maps"):
+            if node.word in used:
+                continue
+            entries = self.schedulers.map(node.word)
+            incoming = self.inputs.before("", node.place)
+            output = Output(entries, self.inputs.classifier(incoming), self.inputs.fixed(incoming))
+            built = self._build(output, None, node.place)
+            if built is not None:
+                yield Attachment("", "out", node.word, built.policy, built.places)
+        for family, node in self.filters.all():
+            if (family, node.word) in self._used_filters:
+                continue
+            if family not in ("inet", "inet6", "any"):
+                node.ignored(f"packets of family {family} are not modelled")
+                continue
+            found = self.filters.filter(family, node.word)
+            built = self._filter(found, family, node.word, {}) if found is not None else None
+            if built is not None:
+                yield Attachment("", "in", node.word, built.policy, built.places)
+
+    def finish(self) -> None:
+        """Record why the remaining statements have no effect."""
+        note_unused(self.root, self.cos)

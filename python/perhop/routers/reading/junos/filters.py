@@ -1,0 +1,308 @@
+"""Firewall filters: their terms in order, with the packets and the actions of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.junos import policers, values
+from perhop.routers.reading.junos.conditions import Matcher
+from perhop.routers.reading.matching import Rules, TooManyRulesError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.junos.policers import Policer
+    from perhop.routers.reading.junos.tree import Node
+
+FAMILIES: Final = ("inet", "inet6", "any")
+"""Families whose filters see IP headers."""
+
+MAX_TERMS: Final = 1000
+"""The most terms of a filter that becomes a policy."""
+
+_MAX_NEXT: Final = 64
+"""The most terms that end with `next term`."""
+
+_ABOUT_QOS: Final = frozenset(
+    (
+        *("policer", "three-color-policer", "hierarchical-policer", "prefix-action", "dscp"),
+        *("forwarding-class", "loss-priority", "traffic-class", "traffic-class-count"),
+    )
+)
+_WITHOUT_EFFECT: Final = frozenset(
+    (
+        *("count", "log", "syslog", "sample", "accept", "service-accounting", "packet-mode"),
+        *("service-filter-hit", "port-mirror", "port-mirror-instance", "hw-counter"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What a filter does with packets.
+
+    Attributes:
+        policer: The policer that they pass.
+        forwarding_class: Their new forwarding class.
+        dscp: Their new code point.
+        drops: True if they are discarded.
+        then: The line of the actions.
+        nodes: The statement of the policer.
+    """
+
+    policer: Policer | None = None
+    forwarding_class: str | None = None
+    dscp: int | None = None
+    drops: bool = False
+    then: Place | None = None
+    node: Node | None = None
+
+    @property
+    def limits(self) -> bool:
+        """True if the packets are policed, marked or discarded."""
+        return self.policer is not None or self.dscp is not None or self.drops
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of a filter.
+
+    Attributes:
+        name: Its name.
+        packets: The packets that meet its conditions, whatever earlier terms take.
+        actions: What becomes of them.
+        place: Its line.
+    """
+
+    name: str
+    packets: Rules
+    actions: Actions
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A firewall filter: the first term that applies decides, and the last one discards the rest.
+
+    Attributes:
+        name: Its name.
+        terms: Its terms; the last one matches all packets.
+        place: Its line.
+        implicit: True if the last term is the implicit one, which discards.
+    """
+
+    name: str
+    terms: tuple[Term, ...]
+    place: Place
+    implicit: bool
+
+
+def about_qos(node: Node) -> bool:
+    """Return whether a filter does more than to accept and discard packets."""
+    for term in (*node.under("term"), node):
+        then = term.get("then")
+        if then is not None and any(each.word in _ABOUT_QOS for each in then):
+            return True
+    return False
+
+
+class Filters:
+    """The firewall of a router.
+
+    Attributes:
+        matcher: Reads conditions.
+        used: Names of policers that something refers to.
+    """
+
+    def __init__(self, firewall: Node | None, prefixes: Node | None) -> None:
+        self.firewall = firewall
+        self.prefixes = prefixes
+        self.used: set[tuple[str, str]] = set()
+        self._nodes: dict[tuple[str, str], Node | None] = {}
+        self._policers: dict[tuple[str, str], Policer | None] = {}
+        self._filters: dict[tuple[str, str], Filter | None] = {}
+
+    def all(self) -> Iterator[tuple[str, Node]]:
+        """Yield the family and the node of every filter about quality of service."""
+        if self.firewall is None:
+            return
+        for family in self.firewall.under("family"):
+            for node in family.under("filter"):
+                if about_qos(node):
+                    yield family.word, node
+        for node in self.firewall.under("filter"):
+            if about_qos(node):
+                yield "inet", node
+
+    def node(self, family: str, name: str) -> Node | None:
+        """Return a filter about quality of service; those without a family are of `inet`."""
+        key = (family, name)
+        if key not in self._nodes:
+            self._nodes[key] = self._node(family, name)
+        return self._nodes[key]
+
+    def _node(self, family: str, name: str) -> Node | None:
+        if self.firewall is None:
+            return None
+        found = self.firewall.get("family", family, "filter", name)
+        if found is None:
+            found = self.firewall.get("family", "any", "filter", name)
+        found = found or self.firewall.get("filter", name)
+        return found if found is not None and about_qos(found) else None
+
+    def policer(self, kind: str, name: str) -> Policer | None:
+        """Return a policer of a kind, such as ``policer``, by name; None if it is unknown."""
+        key = (kind, name)
+        self.used.add(key)
+        if key not in self._policers:
+            node = self.firewall.get(kind, name) if self.firewall is not None else None
+            read = {
+                "policer": policers.read_policer,
+                "three-color-policer": policers.read_colours,
+                "hierarchical-policer": policers.read_hierarchical,
+            }[kind]
+            self._policers[key] = read(node) if node is not None else None
+        return self._policers[key]
+
+    def filter(
+        self, family: str, name: str, classes: Mapping[str, Rules] | None = None
+    ) -> Filter | None:
+        """Return a filter by family and name.
+
+        Args:
+            family: A family of `FAMILIES`.
+            name: The filter's name.
+            classes: For a filter at an output, the packets of each forwarding class.
+
+        Returns:
+            None if there is none, if it is not about quality of service, or if it is too large.
+        """
+        key = (family, name)
+        if classes is None and key in self._filters:
+            return self._filters[key]
+        node = self.node(family, name)
+        found = None
+        if node is not None:
+            try:
+                found = self._read(node, Matcher(self.prefixes, classes or {}))
+            except TooManyRulesError as error:
+                node.ignored(f"a set of packets {error}")
+        if classes is None:
+            self._filters[key] = found
+        return found
+
+    def _read(self, node: Node, matcher: Matcher) -> Filter | None:
+        nodes = node.under("term")
+        if node.get("then") is not None or node.get("from") is not None:
+            nodes = [*nodes, node]
+        if len(nodes) > MAX_TERMS:
+            node.ignored(f"has {len(nodes):,} terms; perhop reads at most {MAX_TERMS:,}")
+            return None
+        node.mark_name()
+        for setting in node:
+            if setting.word in ("interface-specific", "physical-interface-filter"):
+                setting.modelled()
+        terms: list[Term] = []
+        following: list[tuple[Term, bool]] = []
+        for each in nodes:
+            term, goes_on = self._term(each, matcher)
+            if term is not None:
+                following.append((term, goes_on))
+        if sum(goes_on for _, goes_on in following) > _MAX_NEXT:
+            node.ignored(f"has more than {_MAX_NEXT} terms that go on with the next one")
+            return None
+        last = Term("discarded", Rules.any(), Actions(drops=True), node.place)
+        terms = [last]
+        for term, goes_on in reversed(following):
+            if not goes_on:
+                terms = [term] if term.packets.is_any else [term, *terms]
+                continue
+            both = [_joined(term, later) for later in terms]
+            inside = [each for each in both if each.packets.rules]
+            terms = inside if term.packets.is_any else [*inside, *terms]
+            if len(terms) > MAX_TERMS:
+                node.ignored("`next term` makes too many combinations of terms")
+                return None
+        return Filter(node.word, tuple(terms), node.place, terms[-1] is last)
+
+    def _term(self, node: Node, matcher: Matcher) -> tuple[Term | None, bool]:
+        """Return a term, and whether packets go on to the next one."""
+        if (nested := node.get("filter")) is not None:
+            nested.ignored("perhop does not follow filters in terms")
+        packets = matcher.rules(node.get("from"))
+        if packets is None:
+            node.ignored("perhop knows none of its conditions: the term is left out")
+            return None, False
+        node.mark_name()
+        actions, goes_on = self._actions(node.get("then"))
+        return Term(node.word, packets, actions, node.place), goes_on
+
+    def _actions(self, then: Node | None) -> tuple[Actions, bool]:
+        actions = Actions(then=then.place if then is not None else None)
+        goes_on = False
+        for each in then or ():
+            word = each.word
+            if word in ("policer", "three-color-policer", "hierarchical-policer"):
+                actions = self._police(each, actions)
+            elif word == "forwarding-class":
+                if (name := then and then.value(word)) is not None:
+                    actions = replace(actions, forwarding_class=name.word)
+                    name.modelled()
+            elif word == "loss-priority":
+                each.approximated("drop profiles go by code point, not by what filters set")
+            elif word in ("dscp", "traffic-class"):
+                value = then.value(word) if then is not None else None
+                code = values.filter_dscp(value.word) if value is not None else None
+                if code is None:
+                    each.ignored("is not a code point")
+                else:
+                    actions = replace(actions, dscp=code)
+                    each.modelled()
+            elif word in ("discard", "reject"):
+                actions = replace(actions, drops=True)
+                each.modelled()
+            elif word == "next":
+                goes_on = each.get("term") is not None
+                each.modelled()
+            elif word in _WITHOUT_EFFECT:
+                each.modelled()
+            elif word in ("routing-instance", "next-ip", "next-ip6", "next-interface"):
+                each.ignored("packets go by perhop's routes")
+            else:
+                each.ignored("unknown action")
+        return actions, goes_on
+
+    def _police(self, node: Node, actions: Actions) -> Actions:
+        names = [each for each in node if each.word not in ("single-rate", "two-rate")]
+        names += [name for kind in ("single-rate", "two-rate") for name in node.under(kind)]
+        for name in names:
+            found = self.policer(node.word, name.word)
+            if found is None:
+                name.ignored("no usable policer has this name")
+            elif actions.policer is not None:
+                name.ignored("perhop polices packets once: by the first policer")
+            else:
+                actions = replace(actions, policer=found, node=name)
+                name.modelled()
+        return actions
+
+
+def _joined(first: Term, later: Term) -> Term:
+    """Return a term of the packets that a term passes on to another, with the actions of both."""
+    a, b = first.actions, later.actions
+    if a.policer is not None and b.policer is not None and a.node is not None:
+        a.node.approximated("perhop polices packets once: by the policer of the later term")
+    actions = Actions(
+        b.policer or a.policer,
+        b.forwarding_class or a.forwarding_class,
+        b.dscp if b.dscp is not None else a.dscp,
+        b.drops,
+        b.then or a.then,
+        b.node or a.node,
+    )
+    whole = later.packets.is_any
+    packets = first.packets if whole else first.packets & later.packets
+    name = first.name if whole else f"{first.name}_{later.name}"
+    return Term(name[:60], packets, actions, first.place)

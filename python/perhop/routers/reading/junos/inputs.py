@@ -1,0 +1,155 @@
+"""The classification of packets where they enter a router."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.junos.classification import NO_HEADER
+from perhop.routers.reading.junos.filters import FAMILIES
+from perhop.routers.reading.matching import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.junos.classification import Classifier, CodePoints
+    from perhop.routers.reading.junos.filters import Filters
+    from perhop.routers.reading.junos.interfaces import Interface, Placed, Unit
+    from perhop.routers.reading.junos.outputs import Outputs
+    from perhop.routers.reading.junos.tree import Node
+
+Input = tuple[tuple[str, str] | None, tuple[tuple[str, str], ...], str | None]
+"""How a unit classifies packets: the kind and name of its classifier, the families and names of the
+filters that set classes, and the class of all packets."""
+
+_KINDS: Final = ("dscp", "inet-precedence", "dscp-ipv6")
+_NOTHING: Final[Input] = (None, (), None)
+
+
+class Inputs:
+    """How packets are classified at the inputs of a router.
+
+    Attributes:
+        all: The number of units with each classification.
+        own: The same for each interface.
+    """
+
+    def __init__(self, codes: CodePoints, filters: Filters, outputs: Outputs) -> None:
+        self.codes = codes
+        self.filters = filters
+        self.outputs = outputs
+        self.all: Counter[Input] = Counter()
+        self.own: dict[str, Counter[Input]] = {}
+        self._common: list[Input] | None = None
+
+    def add(self, name: str, placed: Placed, interface: Interface | None) -> None:
+        """Record how the units of an interface classify packets."""
+        units = interface.units if interface is not None else {}
+        numbers = dict.fromkeys((*units, *placed.numbers)) or {"*": None}
+        for number in numbers:
+            at = placed.unit(number)
+            classifier = self._classifier_of(at) or self._classifier_of(placed)
+            fixed = at.value("forwarding-class") or placed.value("forwarding-class")
+            setting = tuple(
+                (family, each.word)
+                for family, each in self.filters_of(units.get(number), "in")
+                if self._classifies(family, each.word)
+            )
+            if fixed is not None:
+                fixed.modelled()
+            key = (classifier, setting, fixed.word if fixed is not None else None)
+            if key != _NOTHING:
+                self.all[key] += 1
+                self.own.setdefault(name, Counter())[key] += 1
+
+    def _classifier_of(self, placed: Placed) -> tuple[str, str] | None:
+        found: tuple[str, str] | None = None
+        for kind in placed.under("classifiers"):
+            if kind.word in NO_HEADER:
+                kind.ignored(NO_HEADER[kind.word])
+        for kind_word in _KINDS:
+            value = placed.value("classifiers", kind_word)
+            if value is None:
+                continue
+            if self.codes.classifier(kind_word, value.word) is None:
+                value.ignored("the configuration has no such classifier")
+            elif found is None:
+                found = (kind_word, value.word)
+                value.modelled()
+            elif self.codes.classifier(*found) != self.codes.classifier(kind_word, value.word):
+                value.approximated(f"all packets are classified by `{found[1]}`")
+            else:
+                value.modelled()
+        return found
+
+    def filters_of(self, unit: Unit | None, direction: str) -> Iterator[tuple[str, Node]]:
+        """Yield the families and names of filters about quality of service at a unit."""
+        for family, each in unit.filters.get(direction, ()) if unit is not None else ():
+            node = self.filters.node(family, each.word)
+            if node is None:
+                continue
+            if family not in FAMILIES:
+                each.ignored(f"packets of family {family} are not modelled")
+                node.ignored(f"packets of family {family} are not modelled")
+                continue
+            yield family, each
+
+    def _classifies(self, family: str, name: str) -> bool:
+        found = self.filters.filter(family, name)
+        return found is not None and any(
+            term.actions.forwarding_class is not None for term in found.terms
+        )
+
+    def before(self, name: str, place: Place) -> Input:
+        """Return how packets that reach the output of an interface are classified.
+
+        They come from the other interfaces. If these differ, the most common way counts; if none
+        has a classifier or filter, that of the interface itself does.
+
+        Args:
+            name: The interface.
+            place: The line of the policy at its output.
+        """
+        own = self.own.get(name, Counter())
+        if self._common is None:
+            self._common = [key for key, _ in self.all.most_common(64)]
+        others = [(key, self.all[key] - own[key]) for key in self._common]
+        others = [(key, count) for key, count in others if count > 0]
+        if not others:
+            return next(iter(own), _NOTHING)
+        best = max(others, key=lambda pair: pair[1])[0]
+        if len(others) > 1:
+            self.outputs.default(
+                place,
+                "classification at inputs",
+                _described(best),
+                f"perhop: the most common of {len(others)} ways at the other interfaces",
+            )
+        return best
+
+    def classifier(self, key: Input) -> Classifier:
+        """Return the classifier of an input; without one, the default of the platform."""
+        found = self.codes.classifier(*key[0]) if key[0] is not None else None
+        return found or self.codes.default_classifier("inet-precedence")
+
+    def fixed(self, key: Input) -> list[tuple[Rules, str | None]]:
+        """Return the packets of which an input sets the class before its classifier."""
+        found: list[tuple[Rules, str | None]] = []
+        for family, name in key[1][:1]:
+            each = self.filters.filter(family, name)
+            for term in each.terms if each is not None else ():
+                if not term.actions.drops:
+                    found.append((term.packets, term.actions.forwarding_class))
+        if key[2] is not None:
+            found = [(packets, forwarding or key[2]) for packets, forwarding in found]
+            found.append((Rules.any(), key[2]))
+        return found
+
+
+def _described(key: Input) -> str:
+    classifier, setting, fixed = key
+    parts = [f"filter {name}" for _, name in setting]
+    parts += [f"forwarding class {fixed}"] if fixed is not None else []
+    parts += [f"classifier {classifier[1]}"] if classifier is not None else []
+    return ", ".join(parts) or "classifier ipprec-compatibility"

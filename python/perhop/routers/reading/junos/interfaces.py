@@ -1,0 +1,253 @@
+"""Interfaces: their rates, filters and policers, and the statements of `class-of-service`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fnmatch import translate
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.junos.filters import FAMILIES
+from perhop.routers.reading.junos.tree import chosen
+from perhop.routers.reading.junos.values import SPEED_SOURCE, speed_of, stated_speed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.junos.tree import Node
+
+_SPEEDS: Final = (
+    ("speed",),
+    ("gigether-options", "speed"),
+    ("ether-options", "speed"),
+    ("fastether-options", "speed"),
+    ("link-mode", "speed"),
+)
+_BUNDLES: Final = (
+    ("gigether-options", "802.3ad"),
+    ("ether-options", "802.3ad"),
+    ("fastether-options", "802.3ad"),
+)
+_OTHER_STATEMENTS: Final = {
+    "per-unit-scheduler": "each unit with a scheduler map has a policy of its own",
+    "hierarchical-scheduler": "levels of schedulers above units are not modelled",
+    "shared-scheduler": "units share nothing but the rate of their interface",
+    "layer2-policer": "layer-2 policers are not read",
+    "simple-filter": "simple filters are not read",
+    "service-filter": "service filters are not read",
+}
+
+_NO_INTERFACES: Final = frozenset(
+    ("apply-groups", "apply-groups-except", "interface-range", "interface-set", "traceoptions")
+)
+
+
+@dataclass(slots=True)
+class Unit:
+    """A logical interface.
+
+    Attributes:
+        name: Its name, such as ``ge-0/0/0.0``.
+        filters: For each direction, the families and statements of filters.
+        policers: For each direction, the statement of the policer.
+    """
+
+    name: str
+    filters: dict[str, list[tuple[str, Node]]] = field(default_factory=dict)
+    policers: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Interface:
+    """A physical interface.
+
+    Attributes:
+        name: Its name.
+        place: Its line.
+        rate: Its rate in bit/s, or None.
+        rate_place: The line that states the rate, or None.
+        units: Its logical interfaces, by number.
+    """
+
+    name: str
+    place: Place
+    rate: int | None = None
+    rate_place: Place | None = None
+    units: dict[str, Unit] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Interfaces:
+    """The interfaces of a router.
+
+    Attributes:
+        all: Physical interfaces by name.
+        speeds: The statements of their rates.
+    """
+
+    all: dict[str, Interface] = field(default_factory=dict)
+    speeds: dict[str, Node] = field(default_factory=dict)
+
+    def get(self, name: str, place: Place) -> Interface:
+        """Return an interface by name; one without a configuration has the rate of its name."""
+        if name not in self.all:
+            self.all[name] = Interface(name, place, speed_of(name))
+        return self.all[name]
+
+    def rate_used(self, interface: Interface) -> str:
+        """Record that the rate of an interface matters; return the source of a default."""
+        if interface.name in self.speeds:
+            self.speeds[interface.name].modelled()
+            return ""
+        return SPEED_SOURCE if interface.rate is not None else ""
+
+
+def read_interfaces(top: Node | None) -> Interfaces:
+    """Return the interfaces of a configuration."""
+    found = Interfaces()
+    members: dict[str, list[Interface]] = {}
+    for node in top or ():
+        if node.word in _NO_INTERFACES:
+            continue
+        interface = Interface(node.word, node.place, speed_of(node.word))
+        found.all[node.word] = interface
+        for path in _SPEEDS:
+            value = node.value(*path)
+            rate = stated_speed(value.word) if value is not None else None
+            if value is not None and rate is not None:
+                interface.rate, interface.rate_place = rate, value.place
+                found.speeds[node.word] = value
+        for path in _BUNDLES:
+            for bundle in node.under(*path):
+                members.setdefault(bundle.word, []).append(interface)
+        for word, note in _OTHER_STATEMENTS.items():
+            if (other := node.get(word)) is not None:
+                other.ignored(note)
+        for unit in node.under("unit"):
+            interface.units[unit.word] = _unit(f"{node.word}.{unit.word}", unit)
+    for name, links in members.items():
+        rates = [link.rate for link in links]
+        bundle_ = found.all.get(name)
+        if bundle_ is not None and bundle_.rate is None and None not in rates:
+            bundle_.rate = sum(rate for rate in rates if rate is not None)
+    return found
+
+
+def _unit(name: str, node: Node) -> Unit:
+    found = Unit(name)
+    for word, note in _OTHER_STATEMENTS.items():
+        if (other := node.get(word)) is not None:
+            other.ignored(note)
+    levels = [(family.word, family) for family in node.under("family")]
+    for family, level in [("any", node), *levels]:
+        for word in ("simple-filter", "service"):
+            if (other := level.get(word)) is not None and word in _OTHER_STATEMENTS:
+                other.ignored(_OTHER_STATEMENTS[word])
+        for key, direction in (("input", "in"), ("output", "out")):
+            for path in (("filter", key), ("filter", f"{key}-list")):
+                for each in level.under(*path):
+                    found.filters.setdefault(direction, []).append((family, each))
+            policer = level.value("policer", key)
+            if policer is None:
+                continue
+            if direction in found.policers:
+                policer.approximated("one policer limits all families")
+            elif family in FAMILIES or family == "any":
+                found.policers[direction] = policer
+            else:
+                policer.ignored(f"packets of family {family} are not modelled")
+        if (arp := level.get("policer", "arp")) is not None:
+            arp.ignored("perhop has no ARP")
+    return found
+
+
+# class-of-service interfaces
+
+
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(translate(text))
+
+
+def applies(pattern: str, name: str) -> bool:
+    """Return whether a name in `class-of-service interfaces`, such as ``ge-*``, covers another."""
+    if pattern == name or pattern == "all":
+        return True
+    return "*" in pattern and _pattern(pattern).match(name) is not None
+
+
+class Placed:
+    """The statements of `class-of-service interfaces` that apply to an interface or a unit.
+
+    An exact name comes before one with a wildcard, and a longer one before a shorter one.
+    """
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
+
+    def value(self, *path: str) -> Node | None:
+        """Return the value of a setting, or None."""
+        for node in self.nodes:
+            found = chosen([each for each in node.under(*path) if each.word not in _OPTIONS])
+            if found is not None:
+                return found
+        return None
+
+    def under(self, *path: str) -> Iterator[Node]:
+        """Yield the values of a setting from the first level that has it."""
+        for node in self.nodes:
+            found = node.under(*path)
+            if found:
+                yield from found
+                return
+
+    def unit(self, number: str) -> Placed:
+        """Return what applies to a unit."""
+        found = []
+        for node in self.nodes:
+            units = node.under("unit")
+            found += sorted(
+                (unit for unit in units if applies(unit.word, number)),
+                key=lambda unit: (unit.word != number, -len(unit.word)),
+            )
+        return Placed(found)
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers of units without wildcards."""
+        units = (unit.word for node in self.nodes for unit in node.under("unit"))
+        return [number for number in dict.fromkeys(units) if "*" not in number]
+
+
+_OPTIONS: Final = frozenset(("burst-size", "overhead-accounting"))
+
+
+class PlacedAll:
+    """`class-of-service interfaces`: statements for interfaces by name or wildcard."""
+
+    def __init__(self, top: Node | None) -> None:
+        nodes = [node for node in top or () if node.word not in _NO_INTERFACES]
+        self.exact = {node.word: node for node in nodes if "*" not in node.word}
+        self.exact.pop("all", None)
+        self.wild = sorted(
+            (node for node in nodes if node.word not in self.exact),
+            key=lambda node: -len(node.word),
+        )
+
+    def of(self, name: str) -> Placed:
+        """Return what applies to an interface."""
+        own = [self.exact[name]] if name in self.exact else []
+        return Placed([*own, *(node for node in self.wild if applies(node.word, name))])
+
+    def names(self, interfaces: Interfaces) -> list[str]:
+        """Return the interfaces that statements apply to; a wildcard without any is one itself."""
+        found = dict.fromkeys(self.exact)
+        for node in self.wild:
+            hits = [name for name in interfaces.all if applies(node.word, name)]
+            if hits:
+                found |= dict.fromkeys(hits)
+            elif not any(applies(node.word, name) for name in self.exact):
+                found[node.word] = None
+        return list(found)

@@ -1,0 +1,280 @@
+"""Policies of scenarios from filters, classifiers and schedulers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.configuration import scenario_name
+from perhop.routers.reading.matching import Rules
+from perhop.scenario.model.dscp import format_dscp
+from perhop.units import parse_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from perhop.routers.reading.configuration import Loc, Place
+    from perhop.routers.reading.junos.filters import Actions, Filter, Term
+    from perhop.routers.reading.junos.policers import Policer
+
+Decisions = list[tuple[Rules, str]]
+"""Packets and their forwarding class: the first that applies decides, and the last one always."""
+
+RewriteTable = dict[tuple[str, str], int]
+"""The code point of each forwarding class and loss priority."""
+
+MAX_CLASSES: Final = 1000
+"""The most classes of a policy."""
+
+OWN_QUEUE: Final = "the packets of this term have a queue of their own in the class"
+
+_DISCARD: Final = {"rate": "1 bps", "burst": "1 B"}
+"""A policer to which no packet conforms."""
+
+
+@dataclass(slots=True)
+class Built:
+    """A policy with the lines of its values."""
+
+    policy: dict[str, Any] = field(default_factory=dict)
+    places: dict[Loc, Place] = field(default_factory=dict)
+
+
+def packets_of(decisions: Decisions, wanted: Iterable[str], earlier: Iterable[str] = ()) -> Rules:
+    """Return the packets of some forwarding classes.
+
+    Args:
+        decisions: The classification.
+        wanted: The forwarding classes.
+        earlier: Forwarding classes whose packets may be in the result, as they are matched before.
+    """
+    wanted, earlier = set(wanted), set(earlier)
+    found = Rules.never()
+    left = [entry for entry in reversed(decisions) if entry[1] not in earlier]
+    for inside, run in groupby(left, key=lambda entry: entry[1] in wanted):
+        packets = Rules.union([rules for rules, _ in reversed(list(run))])
+        if inside:
+            found = packets | found
+        elif found.rules:
+            found = ~packets & found
+    return found
+
+
+def police_of(policer: Policer, rewrite: RewriteTable, forwarding: str | None) -> dict[str, Any]:
+    """Return a policer as a scenario states it; loss priorities become the marks they lead to."""
+    police = dict(policer.police)
+    for action, loss in policer.loss.items():
+        code = rewrite.get((forwarding, loss)) if forwarding is not None else None
+        usual = rewrite.get((forwarding, "low")) if forwarding is not None else None
+        if code is not None and code != usual:
+            police[action] = {"remark": format_dscp(code)}
+    return police
+
+
+def limited(
+    actions: Actions,
+    at: Loc,
+    places: dict[Loc, Place],
+    rewrite: RewriteTable,
+    forwarding: str | None,
+) -> dict[str, Any]:
+    """Return the policer and the mark of a class, from the actions of a term."""
+    found: dict[str, Any] = {}
+    if actions.drops:
+        found["police"] = dict(_DISCARD)
+    elif actions.policer is not None:
+        found["police"] = police_of(actions.policer, rewrite, forwarding)
+        places[*at, "police"] = actions.policer.place
+        for key, place in actions.policer.places.items():
+            places[*at, "police", key] = place
+    if actions.dscp is not None and not actions.drops:
+        found["mark"] = format_dscp(actions.dscp)
+    if found and actions.then is not None:
+        for key in found:
+            places.setdefault((*at, key), actions.then)
+    return found
+
+
+def filter_policy(found: Filter, rewrite: RewriteTable | None = None) -> Built | None:
+    """Return a filter as a policy; None if it polices, marks and discards nothing."""
+    terms = [term for term in found.terms if term.packets.rules]
+    if not any(term.actions.limits for term in terms):
+        return None
+    built = Built({"classes": {}}, {(): found.place})
+    _add_terms(built, built.policy["classes"], ("classes",), terms, rewrite or {}, None)
+    return built
+
+
+def _add_terms(
+    built: Built,
+    classes: dict[str, Any],
+    at: Loc,
+    terms: Sequence[Term],
+    rewrite: RewriteTable,
+    forwarding: str | None,
+) -> None:
+    """Add a class for each term; the last one gets all packets that are left."""
+    for index, term in enumerate(terms):
+        last = index == len(terms) - 1
+        name = scenario_name(term.name, classes)
+        here = (*at, name)
+        match = "any" if last else term.packets.written()
+        classes[name] = {
+            "match": match,
+            **limited(
+                term.actions,
+                here,
+                built.places,
+                rewrite,
+                forwarding or term.actions.forwarding_class,
+            ),
+        }
+        built.places[here] = term.place
+
+
+def inside(built: Built, policer: Policer, rewrite: RewriteTable) -> Built:
+    """Return a policy whose packets pass one policer first."""
+    name = scenario_name(policer.name)
+    places: dict[Loc, Place] = {
+        (): built.places[()],
+        ("classes", name): policer.place,
+        ("classes", name, "police"): policer.place,
+    }
+    places |= {("classes", name, "police", key): at for key, at in policer.places.items()}
+    places |= {("classes", name, *loc): at for loc, at in built.places.items() if loc}
+    outer: dict[str, Any] = {"match": "any", "police": police_of(policer, rewrite, None)}
+    if built.policy.get("classes"):
+        outer["classes"] = built.policy["classes"]
+    return Built({"classes": {name: outer}}, places)
+
+
+@dataclass(slots=True)
+class QueueClass:
+    """A class of a policy at an output: a queue, with the forwarding classes that use it.
+
+    Attributes:
+        name: Its name in the scenario.
+        forwarding: The forwarding classes.
+        packets: Its packets.
+        settings: What the scheduler says: `bandwidth`, `queue` and so on.
+        places: The lines of these.
+        place: The line of the class.
+        strict: True if it is served before all others.
+    """
+
+    name: str
+    forwarding: list[str]
+    packets: Rules
+    settings: dict[str, Any]
+    places: dict[Loc, Place]
+    place: Place
+    strict: bool
+
+
+def assemble(
+    classes: Sequence[QueueClass],
+    decisions: Decisions,
+    output: Filter | None,
+    rewrite: RewriteTable,
+    marks: Mapping[str, int],
+    rate: int | None,
+    room: Fraction,
+    place: Place,
+) -> Built:
+    """Return the policy of an output.
+
+    Args:
+        classes: Its queues; the last one gets all packets that are left.
+        decisions: The forwarding class of packets.
+        output: The filter at the output.
+        rewrite: The rewrite rule of the output.
+        marks: The code point that the packets of each class get.
+        rate: The rate in bit/s, or None.
+        room: The part of the rate that is not guaranteed to classes. Guarantees of a policy contain
+            what the policers of its strict classes let pass, unless these are nested.
+        place: The line of the policy.
+    """
+    built = Built({"classes": {}}, {(): place})
+    for index, each in enumerate(classes):
+        at: Loc = ("classes", each.name)
+        last = index == len(classes) - 1
+        entry: dict[str, Any] = {"match": "any" if last else each.packets.written()}
+        entry |= each.settings
+        if each.name in marks:
+            entry["mark"] = format_dscp(marks[each.name])
+        built.places[at] = each.place
+        built.places |= {(*at, *loc): where for loc, where in each.places.items()}
+        if output is not None:
+            exact = packets_of(decisions, each.forwarding)
+            terms = _relevant(output.terms, each.forwarding, exact)
+            room -= _police(built, entry, at, terms, rewrite, each, rate, room)
+        built.policy["classes"][each.name] = entry
+    return built
+
+
+def _relevant(terms: Sequence[Term], forwarding: Sequence[str], packets: Rules) -> list[Term]:
+    """Return the terms that apply to packets of a class, up to one that takes the rest."""
+    found: list[Term] = []
+    for term in terms:
+        goes_to = term.actions.forwarding_class
+        if goes_to is not None and goes_to not in forwarding:
+            continue
+        if not term.packets.is_any and (term.packets & packets).is_never:
+            continue
+        found.append(term)
+        if term.packets.is_any or (~term.packets & packets).is_never:
+            break
+    # Terms at the end that do nothing are one.
+    while len(found) > 1 and not found[-1].actions.limits and not found[-2].actions.limits:
+        found.pop(-2)
+    return found
+
+
+def _police(
+    built: Built,
+    entry: dict[str, Any],
+    at: Loc,
+    terms: Sequence[Term],
+    rewrite: RewriteTable,
+    each: QueueClass,
+    rate: int | None,
+    room: Fraction,
+) -> Fraction:
+    """Add the policers and marks of an output filter to a class; return what is guaranteed more."""
+    if not any(term.actions.limits for term in terms):
+        return Fraction(0)
+    forwarding = each.forwarding[0]
+    if len(terms) == 1:
+        limits = limited(terms[0].actions, at, built.places, rewrite, forwarding)
+        share = _share(limits.get("police", {}), rate) if each.strict else Fraction(0)
+        if share <= room:
+            entry |= limits
+            return share
+    queue = entry.pop("queue", None)
+    mark = entry.pop("mark", None)
+    nested: dict[str, Any] = {}
+    _add_terms(built, nested, (*at, "classes"), terms, rewrite, forwarding)
+    for name, inner in nested.items():
+        if mark is not None:
+            inner.setdefault("mark", mark)
+        if queue is not None:
+            inner["queue"] = queue
+        for key in ("queue", "mark"):
+            for loc, where in list(built.places.items()):
+                if loc[: len(at) + 1] == (*at, key):
+                    built.places.setdefault((*at, "classes", name, *loc[len(at) :]), where)
+    for term in terms:
+        if term.actions.node is not None and len(terms) > 1:
+            term.actions.node.approximated(OWN_QUEUE)
+    entry["classes"] = nested
+    return Fraction(0)
+
+
+def _share(police: Mapping[str, Any], rate: int | None) -> Fraction:
+    """Return the part of an interface that a policer lets pass; 0 if unknown."""
+    text = str(police.get("rate", "0%"))
+    if text.endswith("%"):
+        return Fraction(text[:-1]) / 100
+    return Fraction(parse_rate(text), rate) if rate else Fraction(0)

@@ -1,0 +1,67 @@
+"""Configurations of Junos as policies of scenarios."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.routers.reading.configuration import Configuration
+from perhop.routers.reading.junos import accounting
+from perhop.routers.reading.junos.attachments import Router
+from perhop.routers.reading.junos.groups import expand
+from perhop.routers.reading.junos.syntax import read_tree
+from perhop.routers.reading.junos.unread import note_inactive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    from perhop.routers.reading.configuration import Source
+    from perhop.routers.reading.junos.tree import Node
+
+
+def read(texts: Sequence[Source]) -> Configuration:
+    """Return what a configuration of Junos says about quality of service.
+
+    The text has braces or `set` commands, or both, and may be a part of a configuration.
+    """
+    tree = read_tree(texts)
+    note_inactive(tree.root)
+    if any("apply-groups" in text.text for text in texts):
+        expand(tree)
+    router = Router(tree.root)
+    attachments = router.attachments()
+    balance = _balance(tree.root)
+    router.finish()
+    return Configuration(
+        family="junos",
+        lines=accounting.lines(tree, texts),
+        defaults=tuple(router.outputs.defaults),
+        attachments=tuple(attachments),
+        balance=balance,
+    )
+
+
+def _balance(root: Node) -> Literal["per-flow"] | None:
+    """Return how the router shares load: by flow, if a policy of the forwarding table says so.
+
+    `load-balance per-packet` is per flow, too, on all but the oldest routers.
+    """
+    found: Literal["per-flow"] | None = None
+    for export in root.under("routing-options", "forwarding-table", "export"):
+        policy = root.get("policy-options", "policy-statement", export.word)
+        if policy is None:
+            continue
+        for then in [policy.get("then"), *(term.get("then") for term in policy.under("term"))]:
+            way = then.value("load-balance") if then is not None else None
+            if way is None:
+                continue
+            if way.word == "per-packet":
+                way.approximated("`per-packet` balances by flow on all but the oldest routers")
+            elif way.word in ("per-flow", "adaptive", "consistent-hash"):
+                way.modelled()
+            else:
+                way.ignored("unknown statement")
+                continue
+            export.modelled()
+            found = "per-flow"
+    return found

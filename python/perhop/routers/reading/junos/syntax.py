@@ -1,0 +1,365 @@
+"""Reading text as a tree: braces, `set` commands, and parts of configurations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.configuration import Place, Source
+from perhop.routers.reading.junos.siblings import separated
+from perhop.routers.reading.junos.tree import MAX_DEPTH, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.junos.siblings import Statement
+    from perhop.routers.reading.junos.tree import Node
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<comment> \#.* | /\*.* )
+    | (?P<mark> [;{}\[\]] )
+    | "(?P<text> (?:[^"\\]|\\.)* )"?
+    | (?P<word> (?: <[^<>\s;{}"]{0,256}> | [^\s;{}\[\]"<] | < )
+                (?: [^\s;{}\[\]"] | \[[^\s\[\]]{0,64}\] )* )
+    """,
+    re.X,
+)
+_SPECIAL: Final = re.compile(r"[#;{}\[\]\"<]|/\*")
+_PROMPT: Final = re.compile(r"\s*(?:\{[\w:-]+\}\s*)?[\w.-]+@[\w.-]+[#>%]\s*")
+_COMMANDS: Final = frozenset(
+    (
+        *("set", "delete", "del", "deactivate", "activate", "edit", "top", "up", "exit"),
+        "quit",
+        *("insert", "rename", "copy", "annotate", "protect", "unprotect", "replace", "wildcard"),
+        *("show", "commit", "rollback", "run", "load", "save", "status", "update", "configure"),
+    )
+)
+_TAGS: Final = frozenset(("inactive:", "protect:", "replace:", "delete:", "active:"))
+
+_CLASS_OF_SERVICE: Final = frozenset(
+    (
+        *("schedulers", "scheduler-maps", "forwarding-classes", "classifiers", "drop-profiles"),
+        *("rewrite-rules", "traffic-control-profiles", "code-point-aliases", "fragmentation-maps"),
+        *("host-outbound-traffic", "tri-color", "forwarding-class-sets", "forwarding-policy"),
+    )
+)
+_FIREWALL: Final = frozenset(
+    ("policer", "three-color-policer", "hierarchical-policer", "filter", "family", "prefix-action")
+)
+_INTERFACE: Final = re.compile(
+    r"(?:ge|xe|et|fe|so|t1|t3|e1|e3|at|gr|ip|ms|lsq|sp|mge|pp|st|ae|reth|fab|irb|lo)"
+    r"-?[\d*]+(?:[/.:][\d*/.:]*)?"
+)
+
+TOP: Final = frozenset(
+    (
+        *("class-of-service", "firewall", "interfaces", "policy-options", "routing-options"),
+        *("groups", "apply-groups", "apply-groups-except", "dynamic-profiles"),
+        *("logical-systems", "tenants"),
+    )
+)
+"""The parts of a configuration that can say something about quality of service."""
+
+REPEATED: Final = frozenset(("fill-level", "drop-probability"))
+"""Settings with lists in which values may be repeated."""
+
+
+def tokens(line: str) -> list[tuple[str, str]]:
+    """Return the kinds and texts of the tokens of a line."""
+    if _SPECIAL.search(line) is None:
+        return [("word", word) for word in line.split()]
+    return [(str(match.lastgroup), match[match.lastgroup or 0]) for match in _TOKEN.finditer(line)]
+
+
+def read_tree(texts: Sequence[Source]) -> Tree:
+    """Return the tree of a configuration."""
+    tree = Tree(Place(texts[0].file if texts else "", 0))
+    for text in texts:
+        _Reader(tree, text).read()
+    return tree
+
+
+class _Reader:
+    """The state of reading one file.
+
+    Attributes:
+        edit: The path to which commands and statements are relative.
+        open: For each open brace, its node (None if it is not read), its line, and its depth.
+        statement: The words and lists of the statement so far.
+        listed: The words of an open list.
+        started: The line on which the statement began.
+    """
+
+    def __init__(self, tree: Tree, text: Source) -> None:
+        self.tree = tree
+        self.text = text
+        self.edit: list[str] = []
+        self.open: list[tuple[Node | None, Place, int]] = []
+        self.statement: Statement = []
+        self.listed: list[tuple[str, Place]] | None = None
+        self.started = Place(text.file, 0)
+
+    def read(self) -> None:
+        """Read the file into the tree."""
+        commented = False
+        for number, line in enumerate(self.text.text.split("\n"), 1):
+            if commented:
+                _, closed, line = line.partition("*/")
+                if not closed:
+                    continue
+            commented, line = _without_comments(line)
+            if not line or line.isspace():
+                continue
+            place = Place(self.text.file, number)
+            if not self.open and not self.statement and self.listed is None:
+                prompt = _PROMPT.match(line)
+                line = line[prompt.end() :] if prompt is not None else line
+                if line.isspace() or not line or self._command(line.strip(), place):
+                    continue
+            self._braces(line, place)
+        if self.statement or self.listed:
+            self._end(self.started, opens=False)
+        for _, place, _ in self.open:
+            self.tree.faults.setdefault(place, "its brace is not closed")
+
+    # Braces
+
+    def _braces(self, line: str, place: Place) -> None:
+        for kind, text in tokens(line):
+            if kind == "comment":
+                break
+            if kind != "mark":
+                if not self.statement and self.listed is None:
+                    self.started = place
+                if self.listed is not None:
+                    self.listed.append((text, place))
+                else:
+                    self.statement.append(text)
+            elif text == "[":
+                if not self.statement:
+                    self.started = place
+                self.listed = self.listed or []
+            elif text == "]":
+                if self.listed is not None:
+                    self.statement.append(self.listed)
+                self.listed = None
+            elif text == "}":
+                if self.statement or self.listed is not None:
+                    self._end(place, opens=False)
+                if self.open:
+                    self.open.pop()
+                else:
+                    self.tree.faults.setdefault(place, "closes no brace")
+            else:
+                self._end(place, opens=text == "{")
+
+    def _end(self, place: Place, *, opens: bool) -> None:
+        """End a statement at a semicolon or a brace."""
+        if self.listed is not None:
+            self.statement.append(self.listed)
+            self.listed = None
+        statement, self.statement = self.statement, []
+        if not statement and not opens:
+            return
+        inactive = False
+        while statement and isinstance(statement[0], str) and statement[0] in _TAGS:
+            inactive = inactive or statement[0] in ("inactive:", "delete:")
+            statement = statement[1:]
+        node: Node | None = None
+        depth = len(statement)
+        if self.open:
+            parent, _, above = self.open[-1]
+            depth += above
+            if parent is not None:
+                node = self._add(parent, statement, self.started, depth, inactive=inactive)
+        else:
+            full = [*self.edit, *statement] if self.edit else _whole(statement)
+            depth = len(full)
+            if _is_read(full):
+                node = self._add(self.tree.root, full, self.started, depth, inactive=inactive)
+        if opens:
+            self.open.append((node, self.started, depth))
+        self.started = place
+
+    def _add(
+        self, node: Node, statement: Statement, place: Place, depth: int, *, inactive: bool = False
+    ) -> Node | None:
+        """Add a statement; return its last node, None if it cannot be a part of the tree."""
+        if depth > MAX_DEPTH:
+            self.tree.faults.setdefault(place, f"nested deeper than {MAX_DEPTH} words")
+            return None
+        last = node
+        for part in separated(node.word, statement):
+            found = self._add_one(node, part, place, inactive=inactive)
+            if found is None:
+                return None
+            last = found
+        return last
+
+    def _add_one(
+        self, node: Node, statement: Statement, place: Place, *, inactive: bool
+    ) -> Node | None:
+        start = 0
+        for part in statement:
+            # The words before the first list; most statements have none.
+            if not isinstance(part, str) or node.word in REPEATED:
+                break
+            child = node.children.get(part) or self.tree.add(node, part, place)
+            if child is None:
+                self.tree.faults.setdefault(place, "the configuration is too large")
+                return None
+            node = child
+            start += 1
+        last: list[tuple[Node, Place]] = [(node, place)]
+        for part in statement[start:]:
+            words = part if isinstance(part, list) else [(part, place)]
+            after: list[tuple[Node, Place]] = []
+            for parent, _ in last[-1:] if isinstance(part, list) else last:
+                for word, at in words:
+                    child = self.tree.add(parent, word, at)
+                    if child is None:
+                        self.tree.faults.setdefault(at, "the configuration is too large")
+                        return None
+                    if parent.word in REPEATED:
+                        parent.values = [*(parent.values or ()), word]
+                    after.append((child, at))
+            last = after or last
+        for child, at in last:
+            child.inactive = child.inactive or inactive
+            self.tree.ends(child, at)
+        if last[0][1] != place:
+            self.tree.ends(last[0][0], place)
+        return last[-1][0]
+
+    # Commands
+
+    def _command(self, line: str, place: Place) -> bool:
+        """Read a line of commands; return false if it is none."""
+        if line.startswith("[edit") and line.endswith("]"):
+            self.edit = line[1:-1].split()[1 : MAX_DEPTH + 1]
+            return True
+        verb = line.split(None, 1)[0]
+        verb = "delete" if verb == "del" else verb
+        if verb not in _COMMANDS or line.endswith("{"):
+            return False
+        rest = list(_words(tokens(line)))[1:]
+        flat = [word for word in rest if isinstance(word, str)]
+        if self.edit and flat[:1] == self.edit[:1]:
+            path, full = flat, rest
+        else:
+            path, full = [*self.edit, *flat], [*self.edit, *rest]
+        full = full if self.edit else _whole(full)
+        if len(flat) < len(rest):
+            full = [_at(part, place) for part in full]
+        match verb:
+            case "set":
+                if _is_read(full):
+                    self._add(self.tree.root, full, place, len(full))
+            case "edit":
+                self.edit = path[:MAX_DEPTH]
+            case "top":
+                self.edit = flat[1:] if flat[:1] == ["edit"] else []
+            case "up":
+                levels = int(flat[0]) if flat and re.fullmatch("[0-9]{1,3}", flat[0]) else 1
+                self.edit = self.edit[: max(len(self.edit) - levels, 0)]
+            case "exit" | "quit":
+                self.edit = []
+            case "delete" | "deactivate" | "activate":
+                self._change(verb, path, place)
+            case "show":
+                # The answer that follows is relative to the path.
+                shown = flat[1:] if flat[:1] == ["configuration"] else flat
+                self.edit = shown if shown[:1] and shown[0] in TOP else self.edit
+            case "insert" | "rename" | "copy" | "replace" | "wildcard":
+                if path and path[0] in ("class-of-service", "firewall"):
+                    self.tree.faults[place] = f"the command `{verb}` is not read"
+            case _:
+                pass
+        return True
+
+    def _change(self, verb: str, path: Sequence[str], place: Place) -> None:
+        """Delete, deactivate or activate the statements at a path."""
+        parent: Node | None = self.tree.root
+        for word in path[:-1]:
+            parent = parent.children.get(word) if parent is not None else None
+        node = parent.children.get(path[-1]) if parent is not None and path else None
+        if node is None or parent is None:
+            if path and path[0] in ("class-of-service", "firewall"):
+                self.tree.faults[place] = "there is no such statement before it"
+            return
+        self.tree.changes[place] = list(path)
+        if verb == "delete":
+            del parent.children[node.word]
+            parent.values = None
+            node.ignored(f"deleted by line {place.line}")
+            self.tree.removed.append((list(path), node))
+        else:
+            node.inactive = verb == "deactivate"
+
+
+def _whole(statement: Statement) -> Statement:
+    """Return a statement below the hierarchy that is left out above it."""
+    first = statement[0] if statement else ""
+    if not isinstance(first, str):
+        return statement
+    if first in _CLASS_OF_SERVICE:
+        return ["class-of-service", *statement]
+    if first in _FIREWALL and len(statement) > 1:
+        return ["firewall", *statement]
+    if first == "prefix-list":
+        return ["policy-options", *statement]
+    if _INTERFACE.fullmatch(first):
+        return ["interfaces", *statement]
+    return statement
+
+
+def _is_read(statement: Statement) -> bool:
+    """Return whether a statement stands in a part that can be about quality of service."""
+    return bool(statement) and isinstance(statement[0], str) and statement[0] in TOP
+
+
+def _at(part: str | list[tuple[str, Place]], place: Place) -> str | list[tuple[str, Place]]:
+    return part if isinstance(part, str) else [(word, place) for word, _ in part]
+
+
+def _words(found: Sequence[tuple[str, str]]) -> Iterator[str | list[tuple[str, Place]]]:
+    """Yield the words of a command, and its lists."""
+    listed: list[tuple[str, Place]] | None = None
+    for kind, text in found:
+        if kind == "comment":
+            break
+        if kind == "mark":
+            if text == "[":
+                listed = listed or []
+            elif text == "]" and listed is not None:
+                yield listed
+                listed = None
+        elif listed is not None:
+            listed.append((text, _NOWHERE))
+        else:
+            yield text
+    if listed is not None:
+        yield listed
+
+
+_NOWHERE: Final = Place("", 0)
+
+
+def _without_comments(line: str) -> tuple[bool, str]:
+    """Return whether a comment goes on after a line, and the line without those in ``/* */``."""
+    if "/*" not in line:
+        return False, line
+    kept: list[str] = []
+    while True:
+        # In a string, `/*` begins no comment.
+        before, begins, rest = line.partition("/*")
+        if not begins:
+            return False, "".join((*kept, line))
+        if before.count('"') % 2:
+            return False, "".join((*kept, line))
+        inside, ends, line = rest.partition("*/")
+        del inside
+        kept += [before, " "]
+        if not ends:
+            return True, "".join(kept)

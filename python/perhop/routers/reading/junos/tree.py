@@ -1,0 +1,188 @@
+"""The tree of a configuration of Junos: one level for each word of a statement.
+
+Braces and `set` commands that say the same give the same tree: ``unit 0 { family inet; }`` and
+``set unit 0 family inet`` are the path ``unit``, ``0``, ``family``, ``inet``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.configuration import Treatment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.configuration import Place
+
+MAX_NODES: Final = 500_000
+"""The most words of a tree; statements beyond are noted and left out."""
+
+MAX_DEPTH: Final = 64
+"""The most words of a path."""
+
+MAX_NOTES: Final = 3
+"""The most notes of one statement."""
+
+_ORDER: Final = (Treatment.MODELLED, Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
+
+
+class Node:
+    """A word of a configuration, and the words that may follow it.
+
+    Attributes:
+        word: The word, without quotation marks.
+        place: The line of its first occurrence.
+        children: The words after it, in the order of the configuration.
+        origin: The node of a group that says the same, or None.
+        inherited: True if only a group says it.
+        inactive: True if the statement is deactivated.
+        treatment: What became of the statement that ends here; None if nothing has looked at it.
+        notes: How it was approximated, or why it is not modelled.
+        values: The words after it in the order of their statements, with repetitions.
+    """
+
+    __slots__ = (
+        "children",
+        "inactive",
+        "inherited",
+        "notes",
+        "origin",
+        "place",
+        "treatment",
+        "values",
+        "word",
+    )
+
+    def __init__(self, word: str, place: Place) -> None:
+        self.word = word
+        self.place = place
+        self.children: dict[str, Node] = {}
+        self.origin: Node | None = None
+        self.inherited = False
+        self.inactive = False
+        self.treatment: Treatment | None = None
+        self.notes: tuple[str, ...] = ()
+        self.values: list[str] | None = None
+
+    def __iter__(self) -> Iterator[Node]:
+        """Yield the active nodes below this one, each once."""
+        return (child for child in self.children.values() if not child.inactive)
+
+    def get(self, *path: str) -> Node | None:
+        """Return the active node at a path below this one."""
+        node: Node | None = self
+        for word in path:
+            node = node.children.get(word) if node is not None else None
+            if node is None or node.inactive:
+                return None
+        return node
+
+    def under(self, *path: str) -> list[Node]:
+        """Return the active nodes directly below a path, such as all instances of a list."""
+        node = self.get(*path)
+        return list(node) if node is not None else []
+
+    def value(self, *path: str) -> Node | None:
+        """Return the value of a setting that has one, see `chosen`; None if it has none."""
+        return chosen(self.under(*path))
+
+    def walk(self) -> Iterator[Node]:
+        """Yield this node and all below it, inactive ones included."""
+        todo = [self]
+        while todo:
+            node = todo.pop()
+            yield node
+            todo.extend(node.children.values())
+
+    def mark(self, treatment: Treatment, note: str = "", *, whole: bool = True) -> None:
+        """Record what became of a statement, and by default of all below it.
+
+        A statement that is used several times keeps the treatment that models least of it.
+        """
+        for node in self.walk() if whole else (self,):
+            target: Node | None = node
+            while target is not None:
+                target._mark(treatment, note)
+                target = target.origin
+
+    def _mark(self, treatment: Treatment, note: str) -> None:
+        if self.treatment is None or _ORDER.index(treatment) >= _ORDER.index(self.treatment):
+            if self.treatment is not treatment:
+                self.notes = ()
+            self.treatment = treatment
+            if note and note not in self.notes and len(self.notes) < MAX_NOTES:
+                self.notes = (*self.notes, note)
+
+    def modelled(self, *, whole: bool = True) -> None:
+        """Record that the policy does what the statement says."""
+        self.mark(Treatment.MODELLED, whole=whole)
+
+    def mark_name(self) -> None:
+        """Record that the policy has this level, whatever becomes of the statements in it."""
+        self.mark(Treatment.MODELLED, whole=False)
+
+    def approximated(self, note: str, *, whole: bool = True) -> None:
+        """Record that the policy does something similar."""
+        self.mark(Treatment.APPROXIMATED, note, whole=whole)
+
+    def ignored(self, note: str, *, whole: bool = True) -> None:
+        """Record that the policy ignores the statement."""
+        self.mark(Treatment.NOT_MODELLED, note, whole=whole)
+
+
+def chosen(nodes: Sequence[Node]) -> Node | None:
+    """Return the one of several values of a setting that has one: the last, inherited ones last.
+
+    Values that another one replaces are marked as such.
+    """
+    if len(nodes) < 2:
+        return nodes[0] if nodes else None
+    own = [node for node in nodes if not node.inherited]
+    found = own[-1] if own else nodes[0]
+    for node in nodes:
+        if node is not found:
+            # What a group says may count elsewhere.
+            origin, node.origin = node.origin, None if node.inherited else node.origin
+            node.ignored(f"replaced by line {found.place.line}")
+            node.origin = origin
+    return found
+
+
+class Tree:
+    """A configuration: the root of its nodes, and which nodes stand on which line.
+
+    Attributes:
+        root: The node above the top of the configuration.
+        statements: For each line, the last nodes of the statements that stand on it.
+        size: The number of nodes.
+        faults: Lines that cannot be read, with the reason.
+        changes: The lines and paths of commands that delete, deactivate or activate statements.
+        removed: The paths and nodes of deleted statements.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.root = Node("", place)
+        self.statements: dict[Place, list[Node]] = {}
+        self.size = 0
+        self.faults: dict[Place, str] = {}
+        self.changes: dict[Place, list[str]] = {}
+        self.removed: list[tuple[list[str], Node]] = []
+
+    def add(self, parent: Node, word: str, place: Place) -> Node | None:
+        """Return the node of a word below another, which is added if needed.
+
+        Returns:
+            None if the tree is full.
+        """
+        node = parent.children.get(word)
+        if node is None:
+            if self.size >= MAX_NODES:
+                return None
+            self.size += 1
+            node = parent.children[word] = Node(word, place)
+        return node
+
+    def ends(self, node: Node, place: Place) -> None:
+        """Record that a statement on the line `place` ends with a node."""
+        self.statements.setdefault(place, []).append(node)
