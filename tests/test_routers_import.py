@@ -2,25 +2,19 @@
 
 import json
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from conftest import Outcome
+from fake_reader import IOS, LAN, WAN, Reader, attachment, configuration
 from perhop import ScenarioError, UsageError, dump, engines, json_schema, load, parse
 from perhop.routers.reading import (
-    Attachment,
-    Configuration,
-    Default,
-    Line,
     Place,
     Source,
-    Treatment,
     described,
     select,
 )
@@ -28,16 +22,7 @@ from perhop.routers.reading.detect import FAMILIES, detect, read
 from perhop.routers.scenario import around
 
 TEXTS = {
-    "ios": """\
-hostname edge1
-class-map match-any VOICE
- match ip dscp ef
-policy-map WAN
- class VOICE
-  priority percent 10
-interface GigabitEthernet0/1
- service-policy output WAN
-""",
+    "ios": f"hostname edge1\n{IOS}",
     "ios without QoS": "interface FastEthernet0/0\n ip address 10.0.0.1 255.255.255.0\n!\nend\n",
     "junos": """\
 ## Last commit: 2019-01-01
@@ -121,28 +106,6 @@ def test_a_text_of_two_families_is_refused() -> None:
         detect([mixed], option="`family`")
 
 
-WAN = {"classes": {"voice": {"match": {"dscp": "ef"}}, "rest": {"match": "any"}}}
-LAN = {"classes": {"rest": {"match": "any"}}}
-
-
-def attachment(
-    interface: str, name: str = "WAN", direction: Any = "out", policy: Any = None
-) -> Attachment:
-    return Attachment(
-        interface, direction, name, WAN if policy is None else policy, {(): Place("x", 1)}, 10**7
-    )
-
-
-def configuration(*attachments: Attachment) -> Configuration:
-    lines = (
-        Line(Place("x", 1), "policy-map WAN", Treatment.MODELLED),
-        Line(Place("x", 2), "random-detect", Treatment.APPROXIMATED, "in packets"),
-        Line(Place("x", 3), "match protocol rtp", Treatment.NOT_MODELLED, "needs NBAR"),
-    )
-    defaults = (Default(Place("x", 1), "queue-limit", "64 packets", "IOS 12.4"),)
-    return Configuration("ios", lines, defaults, attachments)
-
-
 def test_interfaces_are_found_by_their_names() -> None:
     found = configuration(
         attachment("GigabitEthernet0/1"),
@@ -190,25 +153,10 @@ def test_the_same_policy_at_several_interfaces_is_one() -> None:
 # Reading
 
 
-class Reader(ModuleType):
-    """A reader in place of the real one of IOS, with the texts that it was given."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.given: list[Sequence[Source]] = []
-        self.configuration = configuration(attachment("Gi0/1"))
-
-    def read(self, texts: Sequence[Source]) -> Configuration:
-        self.given.append(texts)
-        return Configuration("ios", ()) if "hostname" in texts[0].text else self.configuration
-
-
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     """A reader in place of the real one of IOS."""
-    module = Reader("perhop.routers.reading.ios")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return module
+    return Reader.instead(monkeypatch)
 
 
 def test_a_family_can_be_named(reader: Reader, tmp_path: Path) -> None:

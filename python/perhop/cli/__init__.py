@@ -20,6 +20,7 @@ from perhop.cli.agent import agent
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
+from perhop.cli.diff import diff
 from perhop.cli.doctor import doctor
 from perhop.cli.export import export, tc
 from perhop.cli.import_ import import_
@@ -69,6 +70,7 @@ for command in (
     reproduce,
     sweep,
     import_,
+    diff,
     export,
     lab,
     path,

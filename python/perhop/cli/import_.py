@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading import Configuration
     from perhop.routers.scenario import Imported
 
-__all__ = ["import_"]
+__all__ = ["import_", "rate_of"]
 
 
 @click.command("import")
@@ -71,7 +71,7 @@ def import_(
     from perhop.routers import scenario
     from perhop.routers.reading import detect
 
-    speed = None if rate is None else _rate(rate)
+    speed = None if rate is None else rate_of(rate)
     configuration = detect.read(files, family)
     wanted = (interface, direction, rate, out, runs) != (None, None, None, None, False)
     imported = None
@@ -105,7 +105,7 @@ def import_(
     return exit_code(dataset) if loaded is not None and runs else 0
 
 
-def _rate(text: str) -> int:
+def rate_of(text: str) -> int:
     """Return the value of `--rate` in bit/s."""
     from perhop.units import parse_rate
 

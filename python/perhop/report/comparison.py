@@ -82,15 +82,16 @@ def comparison_chart(compared: RunComparison) -> Spec | None:
         for name, value in zip(compared.names, beside.values, strict=True)
         if value is not None
     ]
-    return _runs_chart(points, list(compared.names)) if points else None
+    return runs_chart(points, list(compared.names)) if points else None
 
 
-def _runs_chart(points: list[Spec], runs: list[str]) -> Spec:
+def runs_chart(points: list[Spec], runs: list[str], title: str = "Throughput by phase") -> Spec:
     """Chart each flow's share in each phase of several runs: a row per flow, a symbol per run.
 
     Args:
         points: Each a `phase` and a `flow` in words, a `run`, and `bps`.
         runs: The runs in order. Each has a shape and a colour of its own.
+        title: The title of the chart.
     """
     factor, unit = text.rate_unit(max(point["bps"] for point in points))
     phases = list(dict.fromkeys(point["phase"] for point in points))
@@ -125,7 +126,7 @@ def _runs_chart(points: list[Spec], runs: list[str]) -> Spec:
         "$schema": SCHEMA,
         "description": f"Throughput of {text.listed(flows)} by phase in {text.listed(runs)}",
         "title": {
-            "text": "Throughput by phase",
+            "text": title,
             "subtitle": "; ".join(["goodput at the receiver", *hidden]),
             "anchor": "start",
             "frame": "group",

@@ -92,6 +92,21 @@ class _Rule:
     box: Box
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Packets of a class of one policy that belong to a class of another one.
+
+    Attributes:
+        old: The class of the first policy.
+        new: The class of the second policy.
+        headers: Headers of such packets.
+    """
+
+    old: ClassPath
+    new: ClassPath
+    headers: Headers
+
+
 def headers(policy: Mapping[str, Any]) -> dict[ClassPath, Headers | None]:
     """Return the headers of each class with a queue: of all classes without classes inside.
 
@@ -104,8 +119,35 @@ def headers(policy: Mapping[str, Any]) -> dict[ClassPath, Headers | None]:
         takes more than its part of `MAX_STEPS`.
     """
     leaves = list(_leaves(policy, (), [], []))
-    budget = max(MAX_STEPS // max(len(leaves), 1), 1000)
-    return {path: _search(wanted, taken, budget) for path, wanted, taken in leaves}
+    each = max(MAX_STEPS // max(len(leaves), 1), 1000)
+    return {path: _search(wanted, taken, _Budget(each)) for path, wanted, taken in leaves}
+
+
+def shared(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Shared]:
+    """Yield headers for the classes of two policies that have packets in common.
+
+    Pairs of classes that are searched after more than `MAX_STEPS` steps are left out; those of
+    equal names come first.
+    """
+    pairs = [(a, b) for a in _leaves(old, (), [], []) for b in _leaves(new, (), [], [])]
+    budget = _Budget(MAX_STEPS)
+    for (a, *of_old), (b, *of_new) in sorted(pairs, key=lambda pair: pair[0][0] != pair[1][0]):
+        wanted, taken = ([*one, *two] for one, two in zip(of_old, of_new, strict=True))
+        found = _search(wanted, taken, budget)
+        if found is not None:
+            yield Shared(a, b, found)
+
+
+class _Budget:
+    """The number of steps that a search may still take."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self) -> bool:
+        """Take a step, if there is one left."""
+        self._left -= 1
+        return self._left >= 0
 
 
 _Match = list[_Rule]
@@ -187,7 +229,7 @@ def _addresses(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
 # The search
 
 
-def _search(wanted: list[_Match], taken: list[_Match], budget: int) -> Headers | None:
+def _search(wanted: list[_Match], taken: list[_Match], budget: _Budget) -> Headers | None:
     """Return packets that every match in `wanted` has and none in `taken`."""
     forbidden = [
         (rule.box, [other.box for other in match[:place] if not other.permit])
@@ -203,11 +245,11 @@ def _search(wanted: list[_Match], taken: list[_Match], budget: int) -> Headers |
             box, place = states.pop()
             while place < len(constraints) and not _meet(box, constraints[place][0]):
                 place += 1
-                budget -= 1
+                if not budget.spend():
+                    return None
             if place == len(constraints):
                 return Headers(box)
-            budget -= 1
-            if budget < 0:
+            if not budget.spend():
                 return None
             avoided, unless = constraints[place]
             choices = [*_without(box, avoided), *_within(box, unless)]

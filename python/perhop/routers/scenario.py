@@ -8,7 +8,7 @@ the others: each phase shows what they leave.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading import Attachment, Configuration, Direction
     from perhop.scenario import Overrides, Scenario
 
-__all__ = ["Imported", "build"]
+__all__ = ["Imported", "around", "build"]
 
 SENDER: Final = IPv4Address("198.18.0.1")
 RECEIVER: Final = IPv4Address("198.19.0.1")
@@ -148,28 +148,28 @@ def around(
         configuration, file, interface=interface, direction=direction, any_of_several=True
     )
     remarks: list[str] = []
-    found = _rates(attachment, file, rate, remarks)
+    link, capacity = rates(attachment, file, rate, remarks)
     if attachment.direction == "in":
         remarks.append(
             f"{attachment.place(())}: the policy for received packets stands at the sending end of "
             "the link, so that packets wait for the link behind it, not before it"
         )
     policy = policy_of(configuration, attachment, unused=False)
-    traffic = _traffic(policy, found[1], remarks)
+    traffic, classes, duration_ps = _traffic(policy, capacity, remarks)
     policy["notes"] += remarks
     mapping = {
         "perhop": 1,
         "name": scenario_name(Path(file).stem),
         "title": f"{described(attachment)} of {Path(file).name}",
         "description": _about(attachment, file),
-        **_network(configuration, attachment, traffic, found[0]),
+        **network(configuration, attachment, traffic, link),
         "policies": {scenario_name(attachment.name): policy},
-        **traffic.senders,
-        "duration": format_duration(traffic.duration_ps),
-        "report": {"interval": format_duration(traffic.duration_ps // 20)},
+        **traffic.sections(),
+        "duration": format_duration(duration_ps),
+        "report": {"interval": format_duration(duration_ps // 20)},
     }
-    document = Document(file, mapping, _marks(attachment, scenario_name(attachment.name)))
-    return Imported(configuration, attachment, document, tuple(remarks), traffic.classes)
+    document = Document(file, mapping, marks(attachment))
+    return Imported(configuration, attachment, document, tuple(remarks), classes)
 
 
 def _about(attachment: Attachment, file: str) -> str:
@@ -181,10 +181,20 @@ def _about(attachment: Attachment, file: str) -> str:
     )
 
 
-def _rates(
+def rates(
     attachment: Attachment, file: str, rate: int | None, remarks: list[str]
 ) -> tuple[int, int]:
-    """Return the rate of the link, and the rate at which packets can leave, in bit/s."""
+    """Return the rate of the link of a policy, and the rate at which packets can leave, in bit/s.
+
+    Args:
+        attachment: The policy.
+        file: The name of its configuration in messages.
+        rate: The rate of the interface, if given.
+        remarks: Assumptions, to which those about the rate are added.
+
+    Raises:
+        UsageError: The rate is unknown.
+    """
     shape = None if attachment.shape is None else Shape.model_validate(attachment.shape)
     link = rate or attachment.rate
     if link is None and shape is not None and shape.rate.rate is not None:
@@ -202,28 +212,83 @@ def _rates(
 
 
 @dataclass(slots=True)
-class _Traffic:
-    """The senders of a scenario.
+class Traffic:
+    """Flows and pings between hosts around a policy.
 
     Attributes:
-        senders: The sections `flows` and `pings`.
+        flows: The flows by name, as scenarios state them.
+        pings: The pings by name.
         hosts: The addresses of sending hosts by name, and those of receiving hosts.
-        classes: The class of each flow and ping.
-        duration_ps: The duration.
     """
 
-    senders: dict[str, dict[str, Any]]
-    hosts: tuple[dict[str, IPv4Address], dict[str, IPv4Address]]
-    classes: dict[str, ClassPath]
-    duration_ps: int
+    flows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hosts: tuple[dict[str, IPv4Address], dict[str, IPv4Address]] = field(
+        default_factory=lambda: ({}, {})
+    )
+
+    def add(self, name: str, chosen: Headers, *, strict: bool, capacity: int) -> None:
+        """Add a flow or ping of packets with some headers, which offers more than a capacity.
+
+        Args:
+            name: Its name.
+            chosen: The headers.
+            strict: Prefer UDP, as the class is served before others.
+            capacity: The capacity in bit/s.
+        """
+        sender = self._ends(chosen)
+        dscp = chosen.first(DSCP, [0])
+        if dscp:
+            sender["dscp"] = format_dscp(dscp)
+        protocols = chosen.protocols
+        if protocols == ["icmp"]:
+            self.pings[name] = sender | {"every": "10 ms", "size": "1400 B"}
+            return
+        ports = {flow["port"] for flow in self.flows.values()}
+        preferred = range(FIRST_PORT, FIRST_PORT + len(ports) + 1)
+        port = chosen.first(PORT, (each for each in preferred if each not in ports))
+        if port in ports:
+            low, high = chosen.box[PORT][0]
+            port = next((each for each in range(low, high + 1) if each not in ports), port)
+        sender["port"] = port
+        if "udp" in protocols and (strict or "tcp" not in protocols):
+            sender["udp"] = {"rate": format_rate(max(round(OFFERED * capacity), 1))}
+        else:
+            sender["streams"] = STREAMS
+        self.flows[name] = sender
+
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """Return the sections `flows` and `pings` of a scenario."""
+        return {key: found for key in ("flows", "pings") if (found := getattr(self, key))}
+
+    def _ends(self, chosen: Headers) -> dict[str, Any]:
+        """Return the hosts of packets with some headers; new ones where no host has the address."""
+        ends = []
+        for index, kind, usual, known in (
+            (SOURCE, "sender", SENDER, self.hosts[0]),
+            (DESTINATION, "receiver", RECEIVER, self.hosts[1]),
+        ):
+            address = chosen.address(index, [usual, *known.values()])
+            names = {taken: name for name, taken in known.items()}
+            if address not in names:
+                names[address] = kind if not known else f"{kind}-{len(known) + 1}"
+                known[names[address]] = address
+            ends.append(names[address])
+        return {"from": ends[0], "to": ends[1]}
 
 
-def _traffic(policy: dict[str, Any], capacity: int, remarks: list[str]) -> _Traffic:
-    """Return a flow for each class, and mark classes without one as unused."""
+def _traffic(
+    policy: dict[str, Any], capacity: int, remarks: list[str]
+) -> tuple[Traffic, dict[str, ClassPath], int]:
+    """Return a flow for each class, these classes, and the duration in picoseconds.
+
+    Classes without a flow become `unused`.
+    """
     found = headers(policy)
     groups = _groups(policy, found)
-    length_ps = _phase_ps(capacity)
-    traffic = _Traffic({"flows": {}}, ({}, {}), {}, len(groups) * length_ps)
+    length_ps = phase_ps(capacity)
+    traffic = Traffic()
+    classes: dict[str, ClassPath] = {}
     for path, chosen in found.items():
         if chosen is None:
             _class(policy, path)["unused"] = True
@@ -232,20 +297,18 @@ def _traffic(policy: dict[str, Any], capacity: int, remarks: list[str]) -> _Traf
                 "source port of their choice reaches it"
             )
             continue
-        name = scenario_name("-".join(path), {*traffic.classes, "total"})
-        sender = _sender(chosen, _is_strict(policy, path), capacity, traffic)
+        name = scenario_name("-".join(path), {*classes, "total"})
+        classes[name] = path
+        traffic.add(name, chosen, strict=is_strict(policy, path), capacity=capacity)
         phase = next(number for number, group in enumerate(groups) if path in group)
         if phase:
-            sender["start"] = format_duration(phase * length_ps)
-        kind = "pings" if "every" in sender else "flows"
-        traffic.senders.setdefault(kind, {})[name] = sender
-        traffic.classes[name] = path
-    return traffic
+            (traffic.flows | traffic.pings)[name]["start"] = format_duration(phase * length_ps)
+    return traffic, classes, len(groups) * length_ps
 
 
 def _groups(policy: dict[str, Any], paths: Iterable[ClassPath]) -> list[list[ClassPath]]:
     """Return the classes that start together: strict ones one by one, the first one last."""
-    loose = [path for path in paths if not _is_strict(policy, path)]
+    loose = [path for path in paths if not is_strict(policy, path)]
     strict = [path for path in paths if path not in loose]
     groups = [group for group in (loose, *([path] for path in reversed(strict))) if group]
     if len(groups) > MOST_PHASES:
@@ -253,47 +316,14 @@ def _groups(policy: dict[str, Any], paths: Iterable[ClassPath]) -> list[list[Cla
     return groups
 
 
-def _sender(chosen: Headers, strict: bool, capacity: int, traffic: _Traffic) -> dict[str, Any]:
-    """Return the flow or ping with packets of some headers."""
-    ends = []
-    for index, kind, usual, known in (
-        (SOURCE, "sender", SENDER, traffic.hosts[0]),
-        (DESTINATION, "receiver", RECEIVER, traffic.hosts[1]),
-    ):
-        address = chosen.address(index, [usual, *known.values()])
-        names = {taken: name for name, taken in known.items()}
-        if address not in names:
-            names[address] = kind if not known else f"{kind}-{len(known) + 1}"
-            known[names[address]] = address
-        ends.append(names[address])
-    sender: dict[str, Any] = {"from": ends[0], "to": ends[1]}
-    dscp = chosen.first(DSCP, [0])
-    if dscp:
-        sender["dscp"] = format_dscp(dscp)
-    protocols = chosen.protocols
-    if protocols == ["icmp"]:
-        return sender | {"every": "10 ms", "size": "1400 B"}
-    ports = {flow.get("port") for flow in traffic.senders["flows"].values()}
-    preferred = [FIRST_PORT + number for number in range(len(ports) + 1)]
-    free = [port for port in preferred if port not in ports]
-    port = chosen.first(PORT, free)
-    if port in ports:
-        low, high = chosen.box[PORT][0]
-        port = next((each for each in range(low, high + 1) if each not in ports), port)
-    sender["port"] = port
-    if "udp" in protocols and (strict or "tcp" not in protocols):
-        return sender | {"udp": {"rate": format_rate(max(round(OFFERED * capacity), 1))}}
-    return sender | {"streams": STREAMS}
-
-
-def _phase_ps(capacity: int) -> int:
-    """Return the length of a phase in picoseconds."""
+def phase_ps(capacity: int) -> int:
+    """Return the length of a phase in picoseconds, at a capacity in bit/s."""
     packet_s = _FULL_BITS / capacity
     wanted = max(FEW_PACKETS * packet_s, SHORT_S, min(LONG_S, MANY_PACKETS * packet_s))
     return round(max(step for step in _STEPS_S if step <= 1.001 * wanted) * 10**12)
 
 
-def _is_strict(policy: Mapping[str, Any], path: ClassPath) -> bool:
+def is_strict(policy: Mapping[str, Any], path: ClassPath) -> bool:
     """Return whether a class, or a class that contains it, is served before others."""
     inside: Mapping[str, Any] = policy
     by_order = policy.get("scheduler") == "priority"
@@ -313,10 +343,22 @@ def _class(policy: dict[str, Any], path: ClassPath) -> dict[str, Any]:
     return found
 
 
-def _network(
-    configuration: Configuration, attachment: Attachment, traffic: _Traffic, rate: int
+def network(
+    configuration: Configuration,
+    attachment: Attachment,
+    traffic: Traffic,
+    rate: int,
+    fast: int | None = None,
 ) -> dict[str, Any]:
-    """Return nodes and links: hosts, two routers, and the link with the policy between them."""
+    """Return nodes and links: hosts, two routers, and the link with the policy between them.
+
+    Args:
+        configuration: The configuration.
+        attachment: The policy.
+        traffic: The flows and pings, and the addresses of hosts.
+        rate: The rate of the link in bit/s.
+        fast: The rate of the other links; by default a multiple of that.
+    """
     first, second = ("edge", "next") if attachment.direction == "out" else ("previous", "edge")
     router: Any = "router"
     if configuration.balance not in (None, "per-flow"):
@@ -337,11 +379,11 @@ def _network(
     }
     if attachment.shape is not None:
         middle["shape"] = {first: attachment.shape}
-    fast = format_rate(FAST * rate)
+    outer = format_rate(fast or FAST * rate)
     links = [
-        *({"ends": [name, first], "rate": fast} for name in traffic.hosts[0]),
+        *({"ends": [name, first], "rate": outer} for name in traffic.hosts[0]),
         middle,
-        *({"ends": [second, name], "rate": fast} for name in traffic.hosts[1]),
+        *({"ends": [second, name], "rate": outer} for name in traffic.hosts[1]),
     ]
     return {"nodes": nodes, "links": links}
 
@@ -350,13 +392,14 @@ def _host(address: IPv4Address) -> dict[str, str]:
     return {"kind": "host", "address": str(address)}
 
 
-def _marks(attachment: Attachment, name: str) -> dict[tuple[str | int, ...], Mark]:
+def marks(attachment: Attachment) -> dict[tuple[str | int, ...], Mark]:
     """Return the places of the values of a scenario that come from a configuration."""
+    name = scenario_name(attachment.name)
     top = attachment.place(())
-    marks: dict[tuple[str | int, ...], Mark] = {(): _mark(top.file, 1)}
+    found: dict[tuple[str | int, ...], Mark] = {(): _mark(top.file, 1)}
     for loc, place in {(): top, **attachment.places}.items():
-        marks["policies", name, *loc] = _mark(place.file, place.line)
-    return marks
+        found["policies", name, *loc] = _mark(place.file, place.line)
+    return found
 
 
 def _mark(file: str, line: int) -> Mark:
