@@ -68,6 +68,7 @@ JUDGES = {
     "engines/lateness.py": {"rules"},
     "lab/present.py": {"rules", "reading"},
     "routers/scenario.py": {"reading"},
+    "routers/difference.py": {"reading"},
     "routers/lint/scenarios.py": {"reading"},
     "gallery/__init__.py": {"reading"},
 }
