@@ -112,6 +112,7 @@ MATCHES = [
     ("match-any", "match class-map OTHER\nmatch dscp cs1", {"dscp": ["cs1", "ef"]}),
     ("match-all", "match class-map OTHER\nmatch protocol udp", {"dscp": "ef", "protocol": "udp"}),
     ("match-any", "match protocol ip", "any"),
+    ("match-any", "match dscp 8-9,12", {"dscp": ["cs1", 9, "af12"]}),
     ("match-any", "match ip rtp 16384 100", {"protocol": "udp", "destination_port": "16384-16484"}),
     ("match-all", "match protocol http\nmatch dscp ef", {"dscp": "ef"}),
     ("match-any", "match cos 5\nmatch dscp ef", {"dscp": "ef"}),
@@ -165,6 +166,7 @@ ENTRIES = [
     ("permit tcp 10.0.0.0 0.0.2.255 any", {"source": ["10.0.0.0/24", "10.0.2.0/24"]}),
     ("permit tcp object-group SITES any", {"source": ["10.1.0.0/16", "192.0.2.7"]}),
     ("permit object-group PORTS any any", {"ports": [25, 8080]}),
+    ("permit tcp any addrgroup HOSTS", {"destination": "10.2.0.0/24"}),
     ("permit tcp any any tos 4", {"dscp": [2, 10, 18, 26, 34, 42, 50, 58]}),
 ]
 
@@ -175,6 +177,8 @@ object-group network SITES
 object-group service PORTS
  tcp eq smtp
  tcp 8080
+object-group ip address HOSTS
+ 10 10.2.0.0/24
 """
 
 
@@ -875,7 +879,7 @@ def test_the_time_of_reading_grows_with_the_text_only() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "".join(f"class-map C{n}\n match class-map C{n + 1}\n" for n in range(3000))
+        "".join(f"class-map C{n}\n match class-map C{n + 1}\n" for n in range(1500))
         + "policy-map P\n class C0\n  priority\n",
         "".join(
             f"policy-map P{n}\n class A\n  service-policy P{n + 1}\n class class-default\n"
@@ -884,10 +888,10 @@ def test_the_time_of_reading_grows_with_the_text_only() -> None:
         )
         + "class-map A\n match dscp 1\ninterface Gi0/0\n service-policy output P0\n",
         "policy-map P\n"
-        + "".join(f" class C{n}\n  bandwidth 8\n" for n in range(3000))
-        + "".join(f"class-map C{n}\n match dscp {n % 64}\n" for n in range(3000))
+        + "".join(f" class C{n}\n  bandwidth 8\n" for n in range(1500))
+        + "".join(f"class-map C{n}\n match dscp {n % 64}\n" for n in range(1500))
         + "".join(
-            f"interface Gi0/{n}\n bandwidth {n + 1}\n service-policy output P\n" for n in range(300)
+            f"interface Gi0/{n}\n bandwidth {n + 1}\n service-policy output P\n" for n in range(100)
         ),
         "\n".join(" " * n + "class-map A" for n in range(2000)),
         "\n".join(f"banner motd {chr(1000 + n)}" for n in range(2000)),

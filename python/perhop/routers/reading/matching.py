@@ -133,7 +133,7 @@ class Rules:
         if self.short:
             return self
         rules = _short(self.rules)
-        for _ in range(8):
+        for _ in range(8 if len(rules) > 1 else 0):
             before = rules
             rules = _short(_merged(rules))
             if _weight(rules) <= _FEW:
@@ -195,12 +195,12 @@ def _weight(rules: Iterable[Rule]) -> int:
 
 def _short(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Return the rules without those that cannot decide, found in linear time."""
-    seen: set[Conditions] = set()
+    seen: set[tuple[Any, ...]] = set()
     found: list[Rule] = []
     for permit, each in rules:
-        if each in seen or each.is_never:
+        if each.key in seen or each.is_never:
             continue
-        seen.add(each)
+        seen.add(each.key)
         found.append((permit, each))
         if each.is_any:
             break

@@ -142,7 +142,7 @@ class ClassMaps:
             case ["any"]:
                 return Rules.any()
             case ["dscp"] if values:
-                return self._points(statement, [dscp(word) for word in values])
+                return self._points(statement, [p for word in values for p in _dscps(word)])
             case ["precedence"] if values:
                 ranges = [
                     None if value is None else range(8 * value, 8 * value + 8)
@@ -208,6 +208,19 @@ class ClassMaps:
         self._account.approximated(statement, "all UDP ports of the range; IOS: the even ones")
         ports = ((first, first + count),)
         return Rules.of(Conditions(protocols=frozenset({"udp"}), destination_ports=ports))
+
+
+def _dscps(word: str) -> list[int | None]:
+    """Return the code points of words such as ``ef``, ``8-10,12``; None for what is none."""
+    found: list[int | None] = []
+    for part in word.split(","):
+        low, dash, high = part.partition("-")
+        first, last = whole(low, 0, 63), whole(high, 0, 63)
+        if dash and first is not None and last is not None:
+            found += range(first, last + 1)
+        else:
+            found.append(dscp(part))
+    return found
 
 
 def _reason(statement: Statement) -> str:

@@ -40,9 +40,11 @@ class Groups:
         self._kinds: dict[str, str] = {}
         for statement in statements:
             if statement.kind == "object-group" and len(statement.words) > 1:
+                addresses = statement.starts("object-group", "ip", "address")
                 named = len(statement.words) > 2
-                name = statement.words[2 if named else 1]
-                self._kinds[name] = statement.word(1) if named else "network"
+                name = statement.words[-1 if addresses else 2 if named else 1]
+                kind = statement.word(1) if named and not addresses else "network"
+                self._kinds[name] = kind
                 self._headers.setdefault(name, []).append(statement)
                 self._members.setdefault(name, []).extend(statement.children)
 

@@ -73,7 +73,8 @@ class PolicyMaps:
         self._account.modelled(statement)
         for child in statement.children:
             if child.kind == "class" and len(child.words) > 1:
-                name = child.words[1]
+                typed = child.word(1) == "type" and len(child.words) > 3
+                name = child.words[3 if typed else 1]
                 name = DEFAULT_CLASS if name.lower() == DEFAULT_CLASS else name
                 self._account.modelled(child)
                 known = found.classes.get(name)

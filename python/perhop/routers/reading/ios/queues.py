@@ -228,12 +228,13 @@ def _wred(wred: Wred, limit: int, platform: Platform, account: Account) -> dict[
             value = "minimum 20 to 36 packets by DSCP, maximum 40, probability 1/10"
         account.default(place, "random-detect", value, f"{COMMANDS}, random-detect")
     seen: set[int] = set()
+    alike: dict[tuple[int, int, int], list[int]] = {}
     for points, thresholds in reversed(wred.profiles.items()):
-        profiles.append(_profile([p for p in points if p not in seen], thresholds))
+        alike.setdefault(thresholds, []).extend(p for p in points if p not in seen)
         seen |= set(points)
-    profiles = [each for each in profiles if each["dscp"]]
+    profiles += [_profile(sorted(points), each) for each, points in alike.items() if points]
     if profiles:
-        found["profiles"] = profiles[:64]
+        found["profiles"] = sorted(profiles, key=lambda each: dscp(str(each["dscp"][0])) or 0)
     if wred.weight is None:
         account.default(place, "exponential-weighting-constant", "9", f"{COMMANDS}, random-detect")
     else:

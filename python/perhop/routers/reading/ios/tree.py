@@ -276,7 +276,9 @@ def _kind(statement: Statement, parent: Statement | None) -> str:
     return "other" if parent is None and _opens(statement) else ""
 
 
-_OTHERS: Final = _set("router line route-map vrf controller dial-peer template key crypto voice")
+_OTHERS: Final = _set(
+    "router line route-map vrf controller dial-peer template key crypto voice flow"
+)
 
 
 def _opens(statement: Statement) -> bool:
