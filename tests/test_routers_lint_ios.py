@@ -138,3 +138,26 @@ def test_untrusted_interfaces_need_an_input_policy_that_marks_all() -> None:
     ):
         found = lint([Source("edge.cfg", EDGE)], untrusted=[interface])
         assert [line for name, line in named(found) if name == "untrusted-dscp"] == lines
+
+
+def test_policies_that_protect_the_router_are_not_judged_as_forgotten() -> None:
+    text = """\
+class-map match-any system-cpp-police-control-low-priority
+  description General punt
+class-map match-any VOICE
+ match ip dscp ef
+policy-map system-cpp-policy
+ class system-cpp-police-control-low-priority
+  police rate 200 pps
+policy-map WAN
+ class VOICE
+  priority percent 10
+interface GigabitEthernet0/0
+ bandwidth 10000
+ service-policy output WAN
+control-plane
+ service-policy input system-cpp-policy
+"""
+    assert named(lint([Source("switch.cfg", text)])) == []
+    without = text.replace(" service-policy input system-cpp-policy\n", "")
+    assert named(lint([Source("switch.cfg", without)])) == [("unused-policy", 5)]

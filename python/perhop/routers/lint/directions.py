@@ -49,8 +49,10 @@ def findings(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:
         yield from _unequal(one, other)
     if any(policy.attachment.interface for policy in policies):
         for policy in policies:
-            # Scenarios themselves refuse policies that nothing uses.
-            if not policy.attachment.interface and policy.family != "scenario":
+            # Scenarios themselves refuse policies that nothing uses. A name that a file has once
+            # more may be used where no reader looks.
+            used = policy.attachment.interface or policy.referenced
+            if not used and policy.family != "scenario":
                 yield Finding(
                     UNUSED,
                     policy.place,

@@ -46,10 +46,8 @@ def inexact_places(
         for line in configuration.lines
         if line.treatment is not Treatment.MODELLED and _MATCHING.search(line.text)
     )
-    if not wrong:
-        return frozenset()
     if not configuration.family.startswith("ios"):
-        return None
+        return None if wrong else frozenset()
     names = _inexact_names(texts, wrong)
     return frozenset(
         Place(text.file, number)
@@ -60,14 +58,24 @@ def inexact_places(
 
 
 def _inexact_names(texts: Sequence[Source], wrong: frozenset[Place]) -> set[str]:
-    """Return the names of class maps of IOS that contain or refer to `wrong` lines."""
+    """Return the names of class maps of IOS that contain or refer to `wrong` lines.
+
+    Class maps without a condition count, too: those of a system, such as `system-cpp-…`, have
+    conditions that the configuration does not show.
+    """
     inexact: set[str] = set()
+    empty: dict[str, bool] = {}
     references: dict[str, set[str]] = {}
     for text in texts:
         for name, number, line in _statements(text.text):
             references.setdefault(name, set()).update(_REFERENCE.findall(line))
             if Place(text.file, number) in wrong:
                 inexact.add(name)
+            if _CLASS_MAP.match(line):
+                empty.setdefault(name, True)
+            elif line.split()[:1] == ["match"]:
+                empty[name] = False
+    inexact |= {name for name, without in empty.items() if without}
     changed = True
     while changed:
         found = {name for name, used in references.items() if used & inexact} - inexact

@@ -73,7 +73,9 @@ def lint(
     for configuration, parts in _configurations(configured, family):
         inexact = inexact_places(configuration, parts)
         limit = _limit(configuration, parts)
-        policies += attached_policies(configuration, platform_limit=limit, inexact=inexact)
+        policies += attached_policies(
+            configuration, platform_limit=limit, inexact=inexact, texts=parts
+        )
         others += lines.findings(configuration, inexact)
     _known_interfaces(untrusted, policies, texts)
     return sorted(found + check(policies, settings, off, others), key=lambda finding: finding.place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,10 +17,10 @@ from perhop.scenario.resolve.shares import guarantee, rest
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from ipaddress import IPv4Address
 
-    from perhop.routers.reading import Attachment, Configuration, Loc, Place
+    from perhop.routers.reading import Attachment, Configuration, Loc, Place, Source
     from perhop.scenario.model.network import Bandwidth
 
 INVALID_VALUE: Final = Rule(
@@ -182,6 +183,7 @@ class AttachedPolicy:
         addresses: The addresses of nodes that matches name.
         inexact: Lines of classes whose packets are not known exactly; None if all may be.
         defaults: Lines to which the platform added values.
+        referenced: True if the files name the policy more often than once.
         invalid: Values that were removed.
     """
 
@@ -193,6 +195,7 @@ class AttachedPolicy:
     addresses: Mapping[str, IPv4Address]
     inexact: frozenset[Place] | None
     defaults: frozenset[tuple[Place, str]]
+    referenced: bool
     invalid: tuple[Finding, ...]
 
     @property
@@ -292,6 +295,7 @@ def attached_policies(
     platform_limit: int | None = None,
     addresses: Mapping[str, IPv4Address] | None = None,
     inexact: frozenset[Place] | None = frozenset(),
+    texts: Sequence[Source] = (),
 ) -> Iterator[AttachedPolicy]:
     """Yield the policies of a configuration, without the values that have no meaning.
 
@@ -300,6 +304,7 @@ def attached_policies(
         platform_limit: The share of an interface that can be guaranteed; None for the whole.
         addresses: The addresses of nodes that matches name.
         inexact: Lines of classes whose packets are not known exactly; None if all may be.
+        texts: The files of the configuration.
     """
     defaults = frozenset((each.place, each.setting) for each in configuration.defaults)
     for attachment in configuration.attachments:
@@ -315,8 +320,15 @@ def attached_policies(
             addresses=addresses or {},
             inexact=inexact,
             defaults=defaults,
+            referenced=_mentions(attachment.name, texts) > 1,
             invalid=tuple(invalid),
         )
+
+
+def _mentions(name: str, texts: Sequence[Source]) -> int:
+    """Return how many times texts have a name as a word."""
+    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+    return sum(len(word.findall(text.text)) for text in texts)
 
 
 def _valid(attachment: Attachment, raw: dict[str, Any], invalid: list[Finding]) -> Policy:
