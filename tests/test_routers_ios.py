@@ -216,6 +216,24 @@ interface GigabitEthernet0/1
     ]
 
 
+def test_lists_of_ipv6_match_no_packets_of_ipv4() -> None:
+    text = """\
+ipv6 access-list L
+ sequence 20 permit tcp any any eq 80
+ sequence 10 deny ipv6 host 2001:db8::1 any
+class-map match-any A
+ match access-group name L
+policy-map P
+ class A
+  bandwidth percent 10
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+    match = policy(text).policy["classes"]["A"]["match"]
+    assert match[0] == {"except": {"source": "2001:db8::1", "destination": "::/0"}}
+    assert match[1]["source"] == match[1]["destination"] == "::/0"
+
+
 def test_unknown_conditions_are_named() -> None:
     text = """\
 ip access-list extended L
@@ -476,6 +494,22 @@ interface GigabitEthernet0/1
     assert not any(each.interface == "" for each in config(text).attachments)
 
 
+def test_policies_without_an_interface_are_read() -> None:
+    text = """\
+policy-map CHILD
+ class class-default
+  queue-limit 30
+policy-map PARENT
+ class class-default
+  shape average 1000000
+  service-policy CHILD
+"""
+    found = config(text)
+    assert [(each.interface, each.name) for each in found.attachments] == [("", "PARENT")]
+    assert found.attachments[0].rate is None
+    assert {line.treatment for line in found.lines} == {Treatment.MODELLED}
+
+
 def test_policies_in_policies_divide_their_class() -> None:
     text = """\
 class-map A
@@ -705,6 +739,8 @@ control-plane
  service-policy input COPP
 template T
  service-policy output COPP
+interface Tunnel0
+ ip nhrp map group SPOKE service-policy output COPP
 interface GigabitEthernet0/1
  service-policy output MISSING
  service-policy type control X
@@ -714,6 +750,7 @@ interface GigabitEthernet0/1
     assert told["inspect"] == ("not modelled", "policy maps of type inspect are not modelled")
     assert told["service-policy output MISSING"] == ("not modelled", "no policy map MISSING")
     assert "service-policy type control X" in told
+    assert told["ip nhrp map group SPOKE service-policy output COPP"][0] == "not modelled"
 
 
 # Text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.ios.entries import Entry
+from perhop.routers.reading.ios.numbers import whole
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class AccessLists:
         self._entries: dict[str, list[Statement]] = {}
         self._headers: dict[str, list[Statement]] = {}
         self._standard: set[str] = set()
+        self._ipv6: set[str] = set()
         self._read: dict[str, Rules | None] = {}
         for statement in statements:
             if statement.starts("access-list") and len(statement.words) > 2:
@@ -48,7 +50,9 @@ class AccessLists:
         if index >= len(statement.words):
             return
         name = statement.words[index]
-        if statement.word(2) == "standard" or (index == 2 and _is_standard(name)):
+        if statement.starts("ipv6"):
+            self._ipv6.add(name)
+        elif statement.word(2) == "standard" or (index == 2 and _is_standard(name)):
             self._standard.add(name)
         self._headers.setdefault(name, []).append(statement)
         self._entries.setdefault(name, []).extend(statement.children)
@@ -78,8 +82,15 @@ class AccessLists:
         for statement in _ordered(entries):
             words = statement.words[2:] if statement.starts("access-list") else statement.words
             account.modelled(statement)
-            standard = name in self._standard
-            rules += Entry(statement, words, account, self._groups, standard=standard).rules()
+            entry = Entry(
+                statement,
+                words,
+                account,
+                self._groups,
+                standard=name in self._standard,
+                ipv6=name in self._ipv6,
+            )
+            rules += entry.rules()
             account.ignored(statement.children, "unknown statement")
         try:
             return Rules(tuple(rules)).simplified()
@@ -89,13 +100,13 @@ class AccessLists:
 
 def _ordered(entries: Sequence[Statement]) -> list[Statement]:
     """Return entries by their sequence numbers; those without follow the one before them."""
-    if not any(entry.word(0).isdigit() for entry in entries):
+    if not any(entry.word(0).isdigit() or entry.starts("sequence") for entry in entries):
         return list(entries)
     keyed: list[tuple[int, Statement]] = []
     last = 0
     for entry in entries:
-        if entry.word(0).isdecimal() and len(entry.word(0)) < 12:
-            last = int(entry.word(0))
+        number = whole(entry.word(1 if entry.starts("sequence") else 0), 0, 2**32)
+        last = last if number is None else number
         keyed.append((last, entry))
     return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, ip_network
+from ipaddress import IPv4Address, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.ios.addresses import wildcard
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.tree import Statement
     from perhop.routers.reading.matching import Networks, Ports, Rule
 
+_EVERY_IPV6: Final = (IPv6Network("::/0"),)
 _MODELLED: Final = {
     **{name: name for name in ("tcp", "udp", "icmp")},
     "6": "tcp",
@@ -58,9 +59,11 @@ class Entry:
         groups: Groups,
         *,
         standard: bool,
+        ipv6: bool,
     ) -> None:
         """Begin at the first word; entries of `standard` lists have a source only."""
         self._standard = standard
+        self._ipv6 = ipv6
         self._statement = statement
         self._account = account
         self._groups = groups
@@ -81,6 +84,8 @@ class Entry:
         return rules
 
     def _rules(self) -> list[Rule]:
+        if self._word() == "sequence":
+            self._next()
         if self._word().isdigit():
             self._next()
         action = self._next()
@@ -140,7 +145,7 @@ class Entry:
         """Read an address; None for any."""
         word = self._next()
         if word in ("any", "any4", "any6"):
-            return None
+            return _EVERY_IPV6 if self._ipv6 or word == "any6" else None
         if word in ("object-group", "addrgroup"):
             name = self._spelt[self._at] if self._at < len(self._spelt) else ""
             self._next()

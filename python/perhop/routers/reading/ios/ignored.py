@@ -27,7 +27,7 @@ _INTERFACES: Final[dict[tuple[str, ...], str]] = {
     ("rcv-queue",): _SWITCHES,
     ("queue-set",): _SWITCHES,
     ("priority-queue",): _SWITCHES,
-    ("qos",): "not modelled",
+    ("qos",): "policies see packets as they are sent, also those of tunnels",
     ("trust",): "trust of ports is not modelled",
     ("frame-relay", "fragment"): _FRAGMENTS,
     ("frame-relay", "ip", "rtp"): "not modelled; `priority` in a class is",
@@ -45,7 +45,7 @@ _GLOBAL: Final[dict[tuple[str, ...], str]] = {
     ("port-channel", "load-balance"): "the hash of bundles is not modelled",
     ("platform", "qos"): "settings of the hardware are not modelled",
     ("wrr-queue",): _SWITCHES,
-    ("qos",): "not modelled",
+    ("qos",): "settings of the platform are not modelled",
     ("random-detect-group",): "groups of thresholds are not modelled",
 }
 """Statements outside interfaces, by their first words."""

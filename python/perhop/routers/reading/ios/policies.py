@@ -53,6 +53,7 @@ class PolicyMaps:
         self._maps: dict[str, PolicyMap] = {}
         self._members: dict[str, list[Member]] = {}
         self._used: set[str] = set()
+        self._inside: set[str] = set()
         self._others: list[Statement] = []
         for statement in statements:
             if statement.kind == "policy-map":
@@ -77,6 +78,11 @@ class PolicyMaps:
                 name = child.words[3 if typed else 1]
                 name = DEFAULT_CLASS if name.lower() == DEFAULT_CLASS else name
                 self._account.modelled(child)
+                self._inside |= {
+                    inner.words[1]
+                    for inner in child.children
+                    if inner.starts("service-policy") and inner.words[1:] not in ([], [words[0]])
+                }
                 known = found.classes.get(name)
                 found.classes[name] = (child, [*(known[1] if known else ()), *child.children])
             elif child.starts("description"):
@@ -97,6 +103,10 @@ class PolicyMaps:
     def unused(self) -> list[str]:
         """The names of the policy maps that nothing has used."""
         return [name for name in self._maps if name not in self._used]
+
+    def is_inside(self, name: str) -> bool:
+        """Return whether another policy map contains this one."""
+        return name in self._inside
 
     def finish(self) -> None:
         """Note the policy maps that are no QoS."""

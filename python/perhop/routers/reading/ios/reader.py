@@ -51,8 +51,10 @@ def _read(texts: Sequence[Source]) -> Configuration:
     policies.finish()
     classes.finish()
     for statement in walk(statements):
-        if statement.starts("service-policy"):
-            account.ignored([statement], "policies in such blocks are not modelled")
+        words = [word.lower() for word in statement.words]
+        if "service-policy" in words and words[0] not in ("description", "remark"):
+            note = "policies in such blocks" if words[0] == "service-policy" else "such policies"
+            account.ignored([statement], f"{note} are not modelled")
     order = {source.file: index for index, source in enumerate(texts)}
     lines = sorted(account.lines, key=lambda line: (order[line.place.file], line.place.line))
     balance: Literal["per-packet", "per-destination"] | None = None
@@ -70,9 +72,9 @@ def _read(texts: Sequence[Source]) -> Configuration:
 def _unused(policies: PolicyMaps, builder: Builder, account: Account) -> list[Attachment]:
     """Return the policies that no interface uses."""
     found: list[Attachment] = []
-    for name in policies.unused:
+    for name in sorted(policies.unused, key=policies.is_inside):
         if name not in policies.unused:
-            continue  # one before it contains it
+            continue  # another contains it
         built = builder.build(name, ASSUMED_RATE, "out")
         if built is not None:
             place = policies.place(name)
