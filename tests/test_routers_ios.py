@@ -706,6 +706,25 @@ map-class frame-relay FR
     assert {line.place.line for line in found.lines} == {1, *range(3, 6), 7, *range(9, 15)} | {15}
 
 
+def test_spellings_of_an_interface_are_one_interface() -> None:
+    text = """\
+policy-map P
+policy-map Q
+interface GigabitEthernet0/0/1
+ speed 100
+interface Gi0/0/1.5
+ service-policy input P
+int g 0/0/1
+ service-policy output P
+ service-policy output Q
+interface g0/0/1
+ no service-policy output P
+"""
+    inner, whole = sorted(config(text).attachments, key=lambda each: each.direction)
+    assert (inner.interface, inner.rate) == ("Gi0/0/1.5", 10**8)
+    assert (whole.interface, whole.rate, whole.name) == ("GigabitEthernet0/0/1", 10**8, "Q")
+
+
 def test_map_classes_shape_without_a_policy() -> None:
     text = """\
 map-class frame-relay VOIP

@@ -141,6 +141,16 @@ _SHORT: Final = {
 }
 
 
+def same_interface(name: str) -> str:
+    """Return a name that all spellings of an interface have in common, such as of ``Gi 0/1``."""
+    match = re.match(r"([a-z-]+) *(.*)", name.lower())
+    if match is None:
+        return name
+    kind = _SHORT.get(match[1], match[1])
+    known = (start for start, _ in _KINDS if kind.startswith(start))
+    return f"{next(known, kind)} {match[2]}"
+
+
 def kind_rate(interface: str) -> tuple[int, str] | None:
     """Return the rate of a kind of interface in bit/s, and its name; None if it has none."""
     name = interface.lower().removeprefix("range ")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Attachment, Direction
-from perhop.routers.reading.ios.defaults import ASSUMED_RATE, COMMANDS, kind_rate
+from perhop.routers.reading.ios.defaults import ASSUMED_RATE, COMMANDS, kind_rate, same_interface
 from perhop.routers.reading.ios.ignored import is_qos, reason
 from perhop.routers.reading.ios.legacy import Legacy
 from perhop.routers.reading.ios.numbers import number
@@ -63,6 +63,7 @@ class Interfaces:
         self._platform = platform
         self._account = account
         self._interfaces: dict[str, list[Statement]] = {}
+        self._names: dict[str, str] = {}
         self._map_classes: dict[str, Statement] = {}
         self.balance: str | None = None
         for statement in statements:
@@ -70,14 +71,15 @@ class Interfaces:
                 name = " ".join(statement.words[1:])
                 for kind in ("point-to-point", "multipoint"):
                     name = name.removesuffix(f" {kind}")
-                self._interfaces.setdefault(name, []).append(statement)
+                self._interfaces.setdefault(same_interface(name), []).append(statement)
+                self._names.setdefault(same_interface(name), name)
             elif statement.kind == "map-class":
                 self._map_classes.setdefault(statement.words[-1], statement)
 
     def attachments(self) -> list[Attachment]:
         """Return the policies at interfaces."""
         found: list[Attachment] = []
-        for name in self._interfaces:
+        for name in self._names.values():
             for point in self._points(name):
                 found += self._at(point)
         for statement in self._map_classes.values():
@@ -92,7 +94,7 @@ class Interfaces:
         return found
 
     def _points(self, name: str) -> Iterator[_Point]:
-        headers = self._interfaces[name]
+        headers = self._interfaces[same_interface(name)]
         statements = [child for header in headers for child in header.children]
         rate, place = self._rate(name)
         whole = _Point(name, headers[0], rate=rate, rate_place=place)
@@ -149,7 +151,7 @@ class Interfaces:
         return None, None
 
     def _statements(self, name: str) -> Iterator[Statement]:
-        for header in self._interfaces.get(name, ()):
+        for header in self._interfaces.get(same_interface(name), ()):
             yield from header.children
 
     def _effective_rate(self, point: _Point) -> int:
@@ -183,8 +185,8 @@ class Interfaces:
                 self._wanted(statement, words, wanted)
             elif words[:1] == ("no",) and is_qos(words[1:]):
                 account.modelled(statement)
-                if words[1:2] == ("service-policy",) and len(words) > 2:
-                    wanted.pop(_DIRECTIONS.get(words[2], "out"), None)
+                if words[1:2] == ("service-policy",):
+                    self._removed(statement, wanted)
             elif words[:2] == ("ip", "load-sharing"):
                 self._balance(statement, words)
             elif words[:2] == ("frame-relay", "traffic-shaping"):
@@ -262,6 +264,16 @@ class Interfaces:
         account.modelled(statement)
         wanted[direction] = (spelt[2], statement)
 
+    def _removed(
+        self, statement: Statement, wanted: dict[Direction, tuple[str, Statement]]
+    ) -> None:
+        """Remove the policy that ``no service-policy DIRECTION NAME`` names."""
+        direction = _DIRECTIONS.get(statement.word(2), "out")
+        name, before = wanted.get(direction, ("", statement))
+        if name and statement.words[3:] in ([], [name]):
+            del wanted[direction]
+            self._account.not_modelled(before, f"removed in line {statement.place.line}")
+
     def _built(
         self, name: str, statement: Statement, point: _Point, direction: Direction
     ) -> Built | None:
@@ -273,8 +285,8 @@ class Interfaces:
     def _told(self, point: _Point, told: Sequence[Statement]) -> None:
         """Note the lines that tell the rate of an interface with a policy."""
         own = [*told]
-        main = point.name.partition(" ")[0].partition(".")[0]
-        own += [s for s in self._statements(main) if s.place == point.rate_place]
+        main = point.name.partition(".")[0]
+        own += [each for each in self._statements(main) if each.place == point.rate_place]
         for statement in own:
             if statement.place == point.rate_place:
                 if statement.starts("bandwidth"):
