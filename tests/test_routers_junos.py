@@ -705,6 +705,52 @@ def test_policers_of_units_limit_all_packets() -> None:
         assert policy(text, "ge-0/0/1.5", direction) == {"p": {"match": "any", "police": P}}
 
 
+def test_filters_of_both_families_are_one_policy() -> None:
+    text = POLICED.format(terms="term a { then policer p; }", then="discard").split("interfaces")[0]
+    text += """firewall { family inet6 { filter g {
+    term b { from { next-header udp; } then { dscp cs1; accept; } } } } }
+interfaces { ge-0/0/1 { unit 0 {
+    family inet { filter { input-list [ none f ]; } }
+    family inet6 { filter { input g; } }
+} } }
+"""
+    assert policy(text, "ge-0/0/1.0", "in") == {
+        "a": {"match": {"source": "0.0.0.0/0"}, "police": P},
+        "b": {"match": {"protocol": "udp", "source": "::/0"}, "mark": "cs1"},
+        "discarded": {"match": "any", "police": DISCARD},
+    }
+
+
+def test_filters_in_a_list_apply_one_after_another() -> None:
+    text = POLICED.format(
+        terms="term a { from { dscp ef; } then policer p; } } filter g {"
+        " term b { from { dscp ef; } then accept; } term c { then { dscp be; accept; } }",
+        then="discard",
+    ).replace("input f", "input-list [ f g ]")
+    assert policy(text, "ge-0/0/0.0", "in") == {
+        "a": {"match": {"dscp": "ef"}, "police": P},
+        "b": {"match": {"dscp": "ef"}},
+        "c": {"match": "any", "mark": "be"},
+    }
+
+
+def test_each_use_of_a_policy_is_accounted_for() -> None:
+    text = OSCARS.replace(
+        "so-0/0/0 { scheduler-map oscars; }",
+        """
+        so-0/0/0 { scheduler-map oscars; }
+        so-0/0/1 { scheduler-map oscars; }""",
+    )
+    text += (
+        "interfaces { so-0/0/1 { unit 0 { family inet { filter { output reservation; } } } } }\n"
+    )
+    found = reading(text)
+    first, second = found.attachments
+    assert first.policy == second.policy
+    assert second.place(()).line == first.place(()).line + 1
+    assert [line.place.line for line in found.lines][-2:] == [29, 30]
+
+
 def test_filters_that_no_interface_uses_are_policies() -> None:
     text = POLICED.format(terms="term a { then policer p; }", then="discard").split("interfaces")[0]
     found = attachment(text, "", "in")
@@ -722,6 +768,7 @@ def test_filters_that_no_interface_uses_are_policies() -> None:
         ("et-0/0/0:1", "speed 25g;", 25 * 10**9),
         ("so-0/0/0", "speed oc12;", 622_080_000),
         ("ge-0/0/0", "gigether-options { speed 100m; }", 10**8),
+        ("ge-0/0/0", "unit 0 { bandwidth 622m; }", 622 * 10**6),
         ("ae0", "", None),
     ],
 )

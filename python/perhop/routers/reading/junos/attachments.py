@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Attachment
@@ -20,12 +22,13 @@ from perhop.routers.reading.matching import TooManyRulesError
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Direction, Place
     from perhop.routers.reading.junos.filters import Filter
     from perhop.routers.reading.junos.interfaces import Interface, Placed, Unit
     from perhop.routers.reading.junos.policers import Policer
+    from perhop.routers.reading.matching import Rules
 
 _SCHEDULING: Final = ("scheduler-map", "output-traffic-control-profile", "shaping-rate")
 
@@ -50,6 +53,7 @@ class Router:
         self.placed = PlacedAll(self.cos.get("interfaces"))
         self.inputs = Inputs(self.codes, self.filters, self.outputs)
         self._built: dict[Any, Built | None] = {}
+        self._limited: dict[Any, Built | None] = {}
         self._used_filters: set[tuple[str, str]] = set()
 
     def attachments(self) -> list[Attachment]:
@@ -142,14 +146,14 @@ class Router:
                 buffers,
             )
             self._built[key] = self._build(output, unit, place)
+        else:
+            self._used_again(unit)
         built = self._built[key]
         if built is None:
             return
-        for _, each in self.inputs.filters_of(unit, "out"):
-            each.modelled()
         policy = chosen_map.word if chosen_map is not None and entries is not None else "default"
         yield Attachment(
-            name, "out", policy, built.policy, built.places,
+            name, "out", policy, built.policy, ChainMap({(): place}, built.places),
             interface.rate, interface.rate_place, shape,
         )  # fmt: skip
 
@@ -162,24 +166,31 @@ class Router:
         """Return the policy of an output, without its filter if that is too large."""
         rest = self.classes.default("best-effort")
         decisions = decide(output.fixed, output.classifier, rest)
-        for family, each in list(self.inputs.filters_of(unit, "out"))[:1]:
+        nodes = list(self.inputs.filters_of(unit, "out"))
+        if nodes:
             try:
                 names = {name for _, name in decisions}
                 classes = {name: packets_of(decisions, [name]) for name in names}
-                output.filter = self.filters.filter(family, each.word, classes)
-                self._used_filters.add((family, each.word))
-                built = self.outputs.build(output, place)
+                output.filter = self._together(nodes, classes)
+                return self._policed(self.outputs.build(output, place), unit, output)
             except TooManyRulesError as error:
-                each.ignored(f"a set of packets {error}")
+                for _, each in nodes:
+                    each.ignored(f"a set of packets {error}")
                 output.filter = None
-            else:
-                return self._policed(built, unit, output)
         try:
             return self._policed(self.outputs.build(output, place), unit, output)
         except TooManyRulesError as error:
             for _, entry in (output.entries or {}).values():
                 entry.ignored(f"a set of packets {error}")
             return None
+
+    def _used_again(self, unit: Unit | None) -> None:
+        """Record the statements of a unit that has the same policy as an earlier one."""
+        nodes = list(self.inputs.filters_of(unit, "out"))
+        with suppress(TooManyRulesError):
+            self._together(nodes)
+        if unit is not None and "out" in unit.policers:
+            self._policer(unit.policers["out"])
 
     def _policed(self, built: Built, unit: Unit | None, output: Output) -> Built:
         node = unit.policers.get("out") if unit is not None else None
@@ -203,25 +214,19 @@ class Router:
         rewrite, _ = (
             settings.rewrite(self.codes, placed, placed) if direction == "out" else ({}, None)
         )
-        names = list(self.inputs.filters_of(unit, direction))
+        nodes = list(self.inputs.filters_of(unit, direction))
         built: Built | None = None
         used = ""
-        for family, each in names:
-            found = self.filters.filter(family, each.word)
-            self._used_filters.add((family, each.word))
-            if found is None:
-                each.ignored("the filter cannot be read")
-                continue
-            policy = self._filter(found, family, each.word, rewrite)
-            if policy is None:
-                each.modelled()
-            elif built is None:
-                built, used = policy, each.word
-                each.modelled()
-            elif policy.policy != built.policy:
-                each.ignored(f"perhop has one policy for all families: that of `{used}`")
-            else:
-                each.modelled()
+        if nodes:
+            key = (tuple((family, each.word) for family, each in nodes), bool(rewrite))
+            try:
+                found = self._together(nodes)
+                if key not in self._limited:
+                    self._limited[key] = filter_policy(found, rewrite) if found else None
+                built, used = self._limited[key], found.name if found else ""
+            except TooManyRulesError as error:
+                for _, each in nodes:
+                    each.ignored(f"a set of packets {error}")
         if policer is not None:
             built = inside(built or Built({}, {(): policer.place}), policer, rewrite)
             used = used or policer.name
@@ -232,20 +237,27 @@ class Router:
                 interface.rate, interface.rate_place,
             )  # fmt: skip
 
-    def _filter(self, found: Filter, family: str, name: str, rewrite: Any) -> Built | None:
-        key = ("filter", family, name, bool(rewrite))
-        if key not in self._built:
-            try:
-                self._built[key] = filter_policy(found, rewrite)
-            except TooManyRulesError:
-                self._built[key] = None
-        return self._built[key]
+    def _together(
+        self, nodes: Sequence[tuple[str, Node]], classes: Mapping[str, Rules] | None = None
+    ) -> Filter | None:
+        """Return the filters at one place as one, and note those that it does not contain."""
+        names = [(family, each.word) for family, each in nodes]
+        self._used_filters.update(names)
+        found, used = self.filters.together(names, classes)
+        for (family, each), key in zip(nodes, names, strict=True):
+            if key in used:
+                each.modelled()
+            elif self.filters.filter(family, each.word) is None:
+                each.ignored("the filter cannot be read")
+            else:
+                each.ignored(f"perhop has one filter here: that of family {next(iter(used))[0]}")
+        return found
 
     # Policies that no interface uses
 
     def _unused(self) -> Iterator[Attachment]:
         """Yield scheduler maps and filters that no interface uses, as policies of their own."""
-        used = {key[0] for key in self._built if key[0] != "filter"}
+        used = {key[0] for key in self._built}
         for profile in self.cos.under("traffic-control-profiles"):
             if profile.treatment is None:
                 profile.ignored("no interface uses it")
@@ -265,10 +277,20 @@ class Router:
                 node.ignored(f"packets of family {family} are not modelled")
                 continue
             found = self.filters.filter(family, node.word)
-            built = self._filter(found, family, node.word, {}) if found is not None else None
+            try:
+                built = filter_policy(found) if found is not None else None
+            except TooManyRulesError as error:
+                node.ignored(f"a set of packets {error}")
+                continue
             if built is not None:
                 yield Attachment("", "in", node.word, built.policy, built.places)
 
     def finish(self) -> None:
         """Record why the remaining statements have no effect."""
+        for interface in self.interfaces.all.values():
+            for unit in interface.units.values():
+                for direction in ("in", "out"):
+                    for _, each in self.inputs.filters_of(unit, direction):
+                        if each.treatment is None:
+                            each.ignored("the filter cannot be read")
         note_unused(self.root, self.cos)

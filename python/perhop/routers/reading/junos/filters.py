@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.junos import policers, values
 from perhop.routers.reading.junos.conditions import Matcher
-from perhop.routers.reading.matching import Rules, TooManyRulesError
+from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.junos.policers import Policer
@@ -21,6 +22,12 @@ FAMILIES: Final = ("inet", "inet6", "any")
 
 MAX_TERMS: Final = 1000
 """The most terms of a filter that becomes a policy."""
+
+_VERSIONS: Final = {
+    "inet": Rules.of(Conditions(source=(ip_network("0.0.0.0/0"),))),
+    "inet6": Rules.of(Conditions(source=(ip_network("::/0"),))),
+}
+"""The packets of families."""
 
 _MAX_NEXT: Final = 64
 """The most terms that end with `next term`."""
@@ -193,6 +200,40 @@ class Filters:
             self._filters[key] = found
         return found
 
+    def together(
+        self, names: Sequence[tuple[str, str]], classes: Mapping[str, Rules] | None = None
+    ) -> tuple[Filter | None, set[tuple[str, str]]]:
+        """Return the filters at one place as one filter, and which of them it contains.
+
+        Those of one family apply one after another; those of `inet` and `inet6` to addresses of
+        their version.
+
+        Raises:
+            TooManyRulesError: If a set of packets is too large.
+        """
+        families: dict[str, list[tuple[str, Filter]]] = {}
+        for family, name in names:
+            each = self.filter(family, name, classes)
+            if each is not None:
+                families.setdefault(family, []).append((name, each))
+        if not families.keys() >= {"inet", "inet6"}:
+            families = dict(list(families.items())[:1])
+        else:
+            families = {family: families[family] for family in ("inet", "inet6")}
+        used = {(family, name) for family, all_ in families.items() for name, _ in all_}
+        chains = {family: _chained([each for _, each in all_]) for family, all_ in families.items()}
+        found = list(chains.values())
+        if len(found) < 2:
+            return (found[0] if found else None), used
+        terms = [
+            replace(term, packets=term.packets & _VERSIONS[family])
+            for family, chain in chains.items()
+            for term in chain.terms
+        ]
+        terms[-1] = replace(terms[-1], packets=Rules.any())
+        name = f"{found[0].name}_{found[1].name}"
+        return Filter(name, tuple(terms), found[0].place, found[1].implicit), used
+
     def _read(self, node: Node, matcher: Matcher) -> Filter | None:
         nodes = node.under("term")
         if node.get("then") is not None or node.get("from") is not None:
@@ -287,6 +328,16 @@ class Filters:
                 actions = replace(actions, policer=found, node=name)
                 name.modelled()
         return actions
+
+
+def _chained(filters: Sequence[Filter]) -> Filter:
+    """Return filters of which each gets the packets that no term of the one before it matches."""
+    terms: list[Term] = []
+    for each in filters:
+        terms += each.terms[:-1] if each.implicit and each is not filters[-1] else each.terms
+        if not each.implicit:
+            break
+    return Filter(filters[0].name, tuple(terms), filters[0].place, filters[-1].implicit)
 
 
 def _joined(first: Term, later: Term) -> Term:

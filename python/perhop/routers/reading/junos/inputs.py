@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.junos.classification import NO_HEADER
 from perhop.routers.reading.junos.filters import FAMILIES
-from perhop.routers.reading.matching import Rules
+from perhop.routers.reading.matching import Rules, TooManyRulesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,11 +136,13 @@ class Inputs:
     def fixed(self, key: Input) -> list[tuple[Rules, str | None]]:
         """Return the packets of which an input sets the class before its classifier."""
         found: list[tuple[Rules, str | None]] = []
-        for family, name in key[1][:1]:
-            each = self.filters.filter(family, name)
-            for term in each.terms if each is not None else ():
-                if not term.actions.drops:
-                    found.append((term.packets, term.actions.forwarding_class))
+        try:
+            each, _ = self.filters.together(key[1])
+        except TooManyRulesError:
+            each = None
+        for term in each.terms if each is not None else ():
+            if not term.actions.drops:
+                found.append((term.packets, term.actions.forwarding_class))
         if key[2] is not None:
             found = [(packets, forwarding or key[2]) for packets, forwarding in found]
             found.append((Rules.any(), key[2]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.junos.filters import FAMILIES
 from perhop.routers.reading.junos.tree import chosen
-from perhop.routers.reading.junos.values import SPEED_SOURCE, speed_of, stated_speed
+from perhop.routers.reading.junos.values import SPEED_SOURCE, number, speed_of, stated_speed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +127,12 @@ def read_interfaces(top: Node | None) -> Interfaces:
                 other.ignored(note)
         for unit in node.under("unit"):
             interface.units[unit.word] = _unit(f"{node.word}.{unit.word}", unit)
+        bandwidths = [value for unit in node.under("unit") if (value := unit.value("bandwidth"))]
+        if interface.rate_place is None and len(bandwidths) == 1:
+            rate = number(bandwidths[0].word)
+            if rate:
+                interface.rate, interface.rate_place = rate, bandwidths[0].place
+                found.speeds[node.word] = bandwidths[0]
     for name, links in members.items():
         rates = [link.rate for link in links]
         bundle_ = found.all.get(name)
