@@ -310,6 +310,54 @@ firewall { family inet { filter protect { term a { from { port ssh; } then accep
     assert reading(text) == Configuration("junos", ())
 
 
+def test_only_lines_about_quality_of_service_appear() -> None:
+    text = """\
+groups {
+    g {
+        interfaces { <ge-*> {
+            mtu 9000;
+            unit <*> { family inet {
+                filter { input f; }
+            } }
+        } }
+    }
+}
+interfaces {
+    ge-0/0/0 {
+        inactive: unit 0 {
+            family inet {
+                mtu 1400;
+                filter { output f; }
+                filter { input protect; }
+            }
+        }
+    }
+    interface-range r {
+        member ge-0/0/1;
+        unit 0 { family inet { policer { input p; } } }
+    }
+}
+protocols {
+    bgp { group x { type internal; } }
+    mpls { label-switched-path x {
+        to 192.0.2.1;
+        policing filter f;
+    } }
+}
+firewall { family inet {
+    filter f { term a { then { dscp cs1; accept; } } }
+    filter protect { term a { then accept; } }
+} }
+"""
+    assert notes(text) == {
+        6: ("not modelled", "nothing inherits it, or something else comes first"),
+        16: ("not modelled", "inactive"),
+        23: ("not modelled", "ranges of interfaces are not expanded"),
+        30: ("not modelled", "label-switched paths are not modelled"),
+    }
+    assert [line.place.line for line in reading(text).lines] == [6, 16, 23, 30, 34]
+
+
 # Schedulers
 
 ONE = """\

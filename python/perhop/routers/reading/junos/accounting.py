@@ -129,7 +129,7 @@ def _firewall(node: Node | None, add: Callable[[Node | None], None]) -> None:
 
 def _marked(top: Node, found: set[int]) -> None:
     """Add the statements outside these parts that something has looked at."""
-    for word in ("interfaces", "policy-options", "routing-options"):
+    for word in ("interfaces", "policy-options", "routing-options", "protocols"):
         node = top.children.get(word)
         if node is None:
             continue

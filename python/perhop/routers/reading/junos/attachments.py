@@ -16,7 +16,7 @@ from perhop.routers.reading.junos.outputs import Output, Outputs, decide
 from perhop.routers.reading.junos.policies import Built, filter_policy, inside, packets_of
 from perhop.routers.reading.junos.schedulers import Schedulers
 from perhop.routers.reading.junos.tree import Node
-from perhop.routers.reading.junos.unread import note_unread, note_unused
+from perhop.routers.reading.junos.unread import note_interfaces, note_unread, note_unused
 from perhop.routers.reading.junos.values import number
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.units import format_rate
@@ -294,3 +294,4 @@ class Router:
                         if each.treatment is None:
                             each.ignored("the filter cannot be read")
         note_unused(self.root, self.cos)
+        note_interfaces(self.root, {node.word for _, node in self.filters.all()})

@@ -99,7 +99,7 @@ def limited(
 
 def filter_policy(found: Filter, rewrite: RewriteTable | None = None) -> Built | None:
     """Return a filter as a policy; None if it polices, marks and discards nothing."""
-    terms = [term for term in found.terms if term.packets.rules]
+    terms = [term for term in found.terms if not term.packets.is_never]
     if not any(term.actions.limits for term in terms):
         return None
     built = Built({"classes": {}}, {(): found.place})

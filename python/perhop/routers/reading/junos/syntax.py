@@ -56,7 +56,7 @@ TOP: Final = frozenset(
     (
         *("class-of-service", "firewall", "interfaces", "policy-options", "routing-options"),
         *("groups", "apply-groups", "apply-groups-except", "dynamic-profiles"),
-        *("logical-systems", "tenants"),
+        *("logical-systems", "tenants", "protocols"),
     )
 )
 """The parts of a configuration that can say something about quality of service."""
@@ -186,6 +186,8 @@ class _Reader:
         self, node: Node, statement: Statement, place: Place, depth: int, *, inactive: bool = False
     ) -> Node | None:
         """Add a statement; return its last node, None if it cannot be a part of the tree."""
+        if node.word == "protocols" and statement[:1] != ["mpls"]:
+            return None
         if depth > MAX_DEPTH:
             self.tree.faults.setdefault(place, f"nested deeper than {MAX_DEPTH} words")
             return None
@@ -316,7 +318,11 @@ def _whole(statement: Statement) -> Statement:
 
 def _is_read(statement: Statement) -> bool:
     """Return whether a statement stands in a part that can be about quality of service."""
-    return bool(statement) and isinstance(statement[0], str) and statement[0] in TOP
+    first = statement[0] if statement else ""
+    if not isinstance(first, str) or first not in TOP:
+        return False
+    # Of routing protocols, label-switched paths may have policers.
+    return first != "protocols" or len(statement) < 2 or statement[1] == "mpls"
 
 
 def _at(part: str | list[tuple[str, Place]], place: Place) -> str | list[tuple[str, Place]]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.junos.classification import NO_HEADER
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from perhop.routers.reading.junos.interfaces import Placed
     from perhop.routers.reading.junos.tree import Node
 
@@ -38,6 +40,8 @@ _UNUSED: Final = {
     ("traffic-control-profiles",): "no interface uses it",
     ("scheduler-maps",): "no interface uses it",
 }
+_NOT_INHERITED: Final = "nothing inherits it, or something else comes first"
+_BY_LABEL: Final = {"policing": "label-switched paths are not modelled"}
 _POLICERS: Final = ("policer", "three-color-policer", "hierarchical-policer")
 
 
@@ -83,14 +87,56 @@ def note_unused(root: Node, cos: Node) -> None:
                             else "parts of a router are not read"
                         )
     for group in root.under("groups"):
-        for node in group.walk():
-            if node.treatment is None and not node.children:
-                node.ignored("nothing inherits it, or something else comes first")
+        for part in ("class-of-service", "firewall"):
+            top = group.get(part)
+            for node in top.walk() if top is not None else ():
+                if node.treatment is None and not node.children:
+                    node.ignored(_NOT_INHERITED)
+    for word, note in _BY_LABEL.items():
+        if (mpls := root.get("protocols", "mpls")) is not None:
+            for node in mpls.walk():
+                if node.word == word:
+                    node.ignored(note)
+
+
+def note_interfaces(root: Node, names: Collection[str]) -> None:
+    """Note where filters about quality of service and policers stand, and nothing reads them.
+
+    Args:
+        root: The configuration.
+        names: The names of filters about quality of service.
+    """
+    places = [(root.children.get("interfaces"), "")]
+    groups = root.children.get("groups")
+    for group in groups.children.values() if groups is not None else ():
+        places.append((group.children.get("interfaces"), _NOT_INHERITED))
+    for top, usual in places:
+        for interface in top.children.values() if top is not None else ():
+            note = usual
+            if interface.word == "interface-range":
+                note = "ranges of interfaces are not expanded"
+            for node in _limits(interface, names):
+                if node.treatment is None:
+                    node.ignored(note or "inactive")
+
+
+def _limits(interface: Node, names: Collection[str]) -> Iterator[Node]:
+    """Yield the filters in `names`, and the policers, that an interface names."""
+    for node in interface.walk():
+        if node.word not in ("filter", "policer"):
+            continue
+        for direction in node.children.values():
+            if direction.word in ("input", "output", "input-list", "output-list"):
+                for each in direction.children.values():
+                    if node.word == "policer" or each.word in names:
+                        yield each
 
 
 def note_inactive(root: Node) -> None:
-    """Note the statements that are deactivated."""
-    todo = [root]
+    """Note the statements about quality of service that are deactivated."""
+    todo = [
+        root.children[word] for word in ("class-of-service", "firewall") if word in root.children
+    ]
     while todo:
         node = todo.pop()
         if node.inactive:
