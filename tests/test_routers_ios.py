@@ -332,6 +332,32 @@ STATEMENTS = [
         },
     ),
     (
+        "bandwidth 8\nrandom-detect\nrandom-detect dscp 8 12 ms 24 ms 1\n"
+        "random-detect precedence 2 30000 bytes 60000 bytes",
+        {
+            "queue": {
+                "limit": "64 packets",
+                "wred": {
+                    "by": "precedence",
+                    "profiles": [
+                        {
+                            "dscp": ["cs1"],
+                            "min": "10 packets",
+                            "max": "20 packets",
+                            "probability": "100%",
+                        },
+                        {
+                            "dscp": ["cs2", 17, "af21", 19, "af22", 21, "af23", 23],
+                            "min": "20 packets",
+                            "max": "40 packets",
+                            "probability": "10%",
+                        },
+                    ],
+                },
+            }
+        },
+    ),
+    (
         "bandwidth 8\nfair-queue 64",
         {
             "queue": {
@@ -394,6 +420,15 @@ POLICERS: list[tuple[str, dict[str, Any]]] = [
             "violate": "drop",
         },
     ),
+    (
+        "police 64000 conform-action transmit exceed-action drop violate-action drop",
+        {"rate": "64 kbps", "burst": "2 kB", "exceed": "drop"},
+    ),
+    (
+        "priority 32\npolice 64000 4000",
+        {"rate": "32 kbps", "burst": "800 B", "exceed": "drop"},
+    ),
+    ("priority 64\npolice 32000 4000", {"rate": "32 kbps", "burst": "4 kB", "exceed": "drop"}),
     ("police rate percent 10", {"rate": "10%", "burst": "31250 B", "exceed": "drop"}),
 ]
 

@@ -71,6 +71,12 @@ class Settings:
     queue: queues.QueueSettings = field(default_factory=queues.QueueSettings)
     child: str | None = None
 
+    def limits_priority(self, rate: int) -> bool:
+        """Return whether the policer of `priority` decides, of a class at a rate in bit/s."""
+        if self.priority is None or self.police is None or self.police.rate is None:
+            return self.priority is not None
+        return self.priority.of(rate) < self.police.rate.of(rate)
+
     @property
     def queues(self) -> bool:
         """True if the class has a queue, and not only conditions packets."""
@@ -271,6 +277,9 @@ def _mark(statement: Statement, words: list[str], found: Settings, account: Acco
             found.mark = dscp(word)
         case ["precedence", word] if precedence(word) is not None:
             found.mark = 8 * (precedence(word) or 0)
+        case ["dscp" | "precedence", "tunnel", *_]:
+            account.not_modelled(statement, "there are no tunnels")
+            return
         case [kind, *_] if kind in ("dscp", "precedence"):
             account.not_modelled(statement, "no code point that perhop knows")
             return

@@ -223,13 +223,17 @@ class Builder:
         policer: dict[str, Any] | None = None
         if settings.drop is not None:
             policer = {"rate": "8 kbps", "burst": "1 B", "conform": "drop", "exceed": "drop"}
+        elif settings.limits_priority(rate):
+            if settings.police is not None:
+                self._account.approximated(
+                    settings.statements["police"], "the lower rate of `priority` decides"
+                )
+            policer = self._priority_policer(settings, rate, absolute=nested)
         elif settings.police is not None:
             statement = settings.statements["police"]
             policer = police.written(
                 settings.police, statement, rate, self._account, absolute=nested
             )
-        elif settings.priority is not None:
-            policer = self._priority_policer(settings, rate, absolute=nested)
         if policer is not None:
             each["police"] = policer
 

@@ -239,6 +239,8 @@ def written(
         account.default(statement.place, setting, usual, f"{COMMANDS}, police")
         return usual
 
+    conform = found.actions.get("conform", "send")
+    exceed = found.actions.get("exceed", "drop")
     policer: dict[str, Any] = {"rate": text(found.rate), "burst": burst(found.burst, "bc", rate)}
     if found.peak is not None:
         peak = found.peak.of(capacity)
@@ -248,10 +250,8 @@ def written(
         else:
             policer["peak_rate"] = text(found.peak)
         policer["peak_burst"] = burst(found.excess, "be", max(peak, rate))
-    elif "violate" in found.actions:
+    elif found.actions.get("violate", exceed) != exceed:
         policer["excess_burst"] = burst(found.excess, "be", rate)
-    conform = found.actions.get("conform", "send")
-    exceed = found.actions.get("exceed", "drop")
     if conform != "send":
         policer["conform"] = conform
     policer["exceed"] = exceed

@@ -22,6 +22,32 @@ _TIMES: Final = {"ms": 10**3, "us": 1}
 FAIR: Final = "fair queueing as fq-codel that never drops early: each flow gets an equal share"
 
 
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Thresholds of a queue, in packets or in microseconds.
+
+    Attributes:
+        low: The minimum.
+        high: The maximum.
+        denominator: One of so many packets is dropped at the maximum.
+        time: True for microseconds.
+    """
+
+    low: int
+    high: int
+    denominator: int = 10
+    time: bool = False
+
+    def packets(self, rate: int) -> Thresholds:
+        """Return the same thresholds in packets of 1500 bytes, at a rate in bit/s."""
+        if not self.time:
+            return self
+        low, high = (
+            max(value * rate // (8 * 10**6 * PACKET), 1) for value in (self.low, self.high)
+        )
+        return Thresholds(low, max(high, low + 1), self.denominator)
+
+
 @dataclass(slots=True)
 class Wred:
     """What `random-detect` statements say."""
@@ -29,7 +55,7 @@ class Wred:
     by: str = "precedence"
     weight: int | None = None
     ecn: bool = False
-    profiles: dict[tuple[int, ...], tuple[int, int, int]] = field(default_factory=dict)
+    profiles: dict[tuple[int, ...], Thresholds] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
 
 
@@ -125,30 +151,35 @@ def _points(kind: str, words: Sequence[str]) -> tuple[tuple[int, ...], list[str]
     return (known if len(known) == len(values) else ()), list(words[1:])
 
 
-def _thresholds(
-    statement: Statement, words: list[str], account: Account
-) -> tuple[int, int, int] | None:
+def _thresholds(statement: Statement, words: list[str], account: Account) -> Thresholds | None:
     """Return the minimum, the maximum, and the denominator of the probability."""
     values: list[int] = []
+    units: set[str] = set()
     for word in words:
         value = number(word, 2**40)
         if value is not None:
             values.append(value)
-        elif word in ("packets", "packet", "mark-prob"):
+        elif word == "mark-prob":
             continue
-        elif word in ("bytes", "byte") and values:
-            values[-1] = values[-1] // PACKET
-            account.approximated(statement, f"thresholds in packets of {PACKET} bytes")
+        elif word in ("packets", "packet", "bytes", "byte", "ms", "us") and len(values) <= 2:
+            units.add(word.removesuffix("s") if word.startswith(("p", "b")) else word)
         else:
             return None
-    if len(values) not in (2, 3):
+    unit = units.pop() if units else "packet"
+    if len(values) not in (2, 3) or units:
         return None
-    low, high = max(values[0], 1), values[1]
+    factor = _TIMES.get(unit, 1)
+    low, high = ((v // PACKET if unit == "byte" else v * factor) for v in values[:2])
+    if unit != "packet":
+        account.approximated(statement, f"thresholds in packets of {PACKET} bytes")
+    low = max(low, 1)
     if high == low:
         high = low + 1
         account.approximated(statement, "the maximum is one packet above the minimum")
     denominator = values[2] if len(values) == 3 else 10
-    return (low, high, denominator) if low < high and 0 < denominator <= 65536 else None
+    if low > high or not 0 < denominator <= 65536:
+        return None
+    return Thresholds(low, high, denominator, time=unit in _TIMES)
 
 
 def read_fair(statement: Statement, settings: QueueSettings, account: Account) -> None:
@@ -192,7 +223,7 @@ def written(
     queue: dict[str, Any] = {"limit": limit}
     if settings.wred is not None:
         size = int(limit.split()[0]) if limit.endswith(("packets", "packet")) else usual
-        queue["wred"] = _wred(settings.wred, size, platform, account)
+        queue["wred"] = _wred(settings.wred, size, rate, platform, account)
         if settings.fair is not None:
             account.not_modelled(settings.fair, "beside random-detect, one queue for all flows")
     elif settings.fair is not None:
@@ -204,7 +235,9 @@ def written(
     return queue
 
 
-def _wred(wred: Wred, limit: int, platform: Platform, account: Account) -> dict[str, Any]:
+def _wred(
+    wred: Wred, limit: int, rate: int, platform: Platform, account: Account
+) -> dict[str, Any]:
     found: dict[str, Any] = {"by": wred.by}
     own = {point for points in wred.profiles for point in points}
     place = wred.statements[0].place
@@ -215,7 +248,7 @@ def _wred(wred: Wred, limit: int, platform: Platform, account: Account) -> dict[
         for point in range(64):
             if point not in own:
                 grouped.setdefault(defaults[point], []).append(point)
-        profiles = [_profile(points, (*pair, 10)) for pair, points in grouped.items()]
+        profiles = [_profile(points, Thresholds(*pair)) for pair, points in grouped.items()]
         value = f"maximum {max(limit // 2, 2)} packets, minimum by mark, probability 1/10"
         account.default(place, "random-detect", value, platform.source)
         if wred.by == "dscp" and grouped:
@@ -228,9 +261,10 @@ def _wred(wred: Wred, limit: int, platform: Platform, account: Account) -> dict[
             value = "minimum 20 to 36 packets by DSCP, maximum 40, probability 1/10"
         account.default(place, "random-detect", value, f"{COMMANDS}, random-detect")
     seen: set[int] = set()
-    alike: dict[tuple[int, int, int], list[int]] = {}
+    alike: dict[Thresholds, list[int]] = {}
     for points, thresholds in reversed(wred.profiles.items()):
-        alike.setdefault(thresholds, []).extend(p for p in points if p not in seen)
+        same = alike.setdefault(thresholds.packets(rate), [])
+        same.extend(point for point in points if point not in seen)
         seen |= set(points)
     profiles += [_profile(sorted(points), each) for each, points in alike.items() if points]
     if profiles:
@@ -254,12 +288,11 @@ def _scaled(by: str, maximum: int) -> dict[int, tuple[int, int]]:
     }
 
 
-def _profile(points: Sequence[int], thresholds: tuple[int, int, int]) -> dict[str, Any]:
-    low, high, denominator = thresholds
-    low = min(low, high - 1)
+def _profile(points: Sequence[int], thresholds: Thresholds) -> dict[str, Any]:
+    low = min(thresholds.low, thresholds.high - 1)
     return {
         "dscp": [format_dscp(point) for point in points],
         "min": packets(low),
-        "max": packets(high),
-        "probability": share_text(WHOLE // denominator),
+        "max": packets(thresholds.high),
+        "probability": share_text(WHOLE // thresholds.denominator),
     }

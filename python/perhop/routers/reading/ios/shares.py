@@ -79,7 +79,9 @@ def guarantees(
 
 def _priority(each: Settings, capacity: int) -> int:
     """Return the guarantee of a strict class, in parts per billion of a bit/s."""
-    policed = each.priority or (each.police.rate if each.police is not None else None)
+    policed = each.police.rate if each.police is not None else None
+    if each.limits_priority(capacity):
+        policed = each.priority
     if not each.level or policed is None:
         return 0
     return capacity * policed.share if policed.share else policed.bits * WHOLE
