@@ -13,7 +13,11 @@ from typing import Final
 
 from fuzzing.running import FOUND
 
-TESTS: Final = ["tests/test_fuzz_runs.py", "tests/test_fuzz_files.py"]
+TESTS: Final = [
+    "tests/test_fuzz_runs.py",
+    "tests/test_fuzz_files.py",
+    "tests/test_fuzz_routers.py",
+]
 EXAMPLES: Final = 200
 """Number of examples of each test in a round."""
 

@@ -1,0 +1,56 @@
+"""Damaged configurations of routers: a reader accounts for their lines, and never fails.
+
+Each family has its texts here; the reader of a family is the package of its name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzzing.mutation import damaged
+from fuzzing.running import fuzzed
+from perhop.errors import UsageError
+from perhop.routers.reading import Configuration, Treatment, source
+from test_routers_ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TEXTS: dict[str, Sequence[str]] = {
+    "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
+}
+"""Texts of each family."""
+
+
+@pytest.mark.parametrize("family", TEXTS)
+@fuzzed(20)
+@given(st.data())
+def test_damaged_configurations(family: str, data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from(TEXTS[family]).map(str.encode).flatmap(damaged))
+    try:
+        file = source(text, "fuzz.cfg")
+    except UsageError:
+        return
+    sound(import_module(f"perhop.routers.reading.{family}").read([file]), file.text)
+
+
+def sound(found: Configuration, text: str) -> None:
+    """Check what holds for every configuration."""
+    told = text.split("\n")
+    numbers = [line.place.line for line in found.lines]
+    assert numbers == sorted(set(numbers))
+    for line in found.lines:
+        whole = told[line.place.line - 1]
+        if whole.isprintable() and "More" not in whole:  # not from a terminal
+            assert line.text in whole
+        assert bool(line.note) == (line.treatment is not Treatment.MODELLED)
+    assert all(each.setting and each.value and each.source for each in found.defaults)
+    for attachment in found.attachments:
+        classes = attachment.policy["classes"]
+        assert list(classes.values())[-1]["match"] == "any"
+        assert all(attachment.place(("classes", name)).file == "fuzz.cfg" for name in classes)
