@@ -854,6 +854,8 @@ line con 0
             "banner motd ^C\npolicy-map NOT\n class A\n^C\n" + text + "end\n\nr1#\n"
         ),
         lambda text: text.replace("  priority", "    priority").replace(" class", "  class"),
+        lambda text: text.replace("interface", "inter").replace("  police", "   police"),
+        lambda text: text.replace("  police", " police").replace("   conform", "  conform"),
         lambda text: text.replace("ip access", "  exit\n exit\nip access"),
         lambda text: text.replace("class A\n", "class A ! comment\n  ! other\n"),
         lambda text: text.replace("  fair", " --More-- \x08\x08\x08\x08         fair"),

@@ -91,12 +91,15 @@ BLOCKS: Final[dict[str, frozenset[str]]] = {
 _GLOBAL: Final = _set(
     "aaa access-list alias archive banner boot class-map config-register control-plane controller "
     "diagnostic dial-peer dialer-list enable errdisable exception gatekeeper hostname hw-module "
-    "int interface license line map-class memory netconf-yang object-group parser policy-map "
+    "interface license line map-class memory netconf-yang object-group parser policy-map "
     "priority-list privilege queue-list radius-server redundancy restconf route-map router "
     "scheduler snmp-server tacacs-server telephony-service template tftp-server username version "
     "webvpn zone"
 )
 """First words of statements that belong to no block, so that they end those without indentation."""
+
+_INTERFACE: Final = frozenset("interface"[:length] for length in range(3, 10))
+"""The word `interface` and its abbreviations."""
 
 _GLOBAL_IP: Final = _set(
     "access-list as-path bgp-community cef classless community-list default-gateway "
@@ -250,7 +253,7 @@ def _is_global(statement: Statement) -> bool:
     index = 1 if statement.word(0) == "no" else 0
     if statement.word(index) in ("ip", "ipv6"):
         return statement.word(index + 1) in _GLOBAL_IP
-    return statement.word(index) in _GLOBAL
+    return statement.word(index) in _GLOBAL or statement.word(index) in _INTERFACE
 
 
 def _kind(statement: Statement, parent: Statement | None) -> str:
@@ -265,9 +268,9 @@ def _kind(statement: Statement, parent: Statement | None) -> str:
         return "pvc" if first == "pvc" else ""
     if parent is not None and inside != "other":
         return ""
-    if first in ("class-map", "policy-map", "interface", "map-class", "control-plane"):
+    if first in ("class-map", "policy-map", "map-class", "control-plane"):
         return first
-    if first == "int":
+    if first in _INTERFACE:
         return "interface"
     if first in ("ip", "ipv6") and second == "access-list":
         return "access-list"
