@@ -986,10 +986,25 @@ def test_the_time_of_reading_grows_with_the_text_only() -> None:
         + "".join(
             f"interface Gi0/{n}\n bandwidth {n + 1}\n service-policy output P\n" for n in range(100)
         ),
+        "".join(f"access-list 100 deny tcp any any eq {n}\n" for n in range(1, 1000))
+        + "access-list 100 permit ip any any\nclass-map A\n"
+        + " match not access-group 100\n" * 1500
+        + "class-map match-any B\n match access-group 100\n match dscp 8\npolicy-map P\n"
+        + " class A\n  priority level 2\n class B\n  priority level 1\n"
+        + "".join(
+            f"interface Gi0/{n}\n bandwidth {n + 1}\n service-policy output P\n" for n in range(500)
+        ),
         "\n".join(" " * n + "class-map A" for n in range(2000)),
         "\n".join(f"banner motd {chr(1000 + n)}" for n in range(2000)),
     ],
-    ids=["deep class maps", "policies by powers", "many classes", "indentation", "banners"],
+    ids=[
+        "deep class maps",
+        "policies by powers",
+        "many classes",
+        "long lists",
+        "indentation",
+        "banners",
+    ],
 )
 def test_hostile_text_takes_little(text: str) -> None:
     started = time.process_time()

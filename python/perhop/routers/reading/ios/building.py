@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.actions import Settings
     from perhop.routers.reading.ios.defaults import Platform
     from perhop.routers.reading.ios.policies import Member, PolicyMaps
+    from perhop.routers.reading.matching import Rules
 
 MAX_BUILT: Final = 20_000
 """The most classes of all attachments, so that a small file cannot fill the memory."""
+
+MAX_OWN: Final = 64
+"""The most rules of a match that is not shared by classes in memory."""
 
 MAX_DEPTH: Final = 8
 """The most policies within each other."""
@@ -53,6 +57,7 @@ class Builder:
         self._platform = platform
         self._account = account
         self._built: dict[tuple[str, int, str], Built | None] = {}
+        self._matches: dict[int, tuple[Rules, object]] = {}
         self._open: list[str] = []
         self._count = 0
 
@@ -175,7 +180,12 @@ class Builder:
                 places[*at, key] = statements[name].place
         if member.settings.queue.statements:
             places[*at, "queue"] = member.settings.queue.statements[-1].place
-        return {"match": member.rules.written()}
+        if len(member.rules.rules) <= MAX_OWN:
+            return {"match": member.rules.written()}
+        # Many classes may have thousands of rules each: they share what a scenario states.
+        if id(member.rules) not in self._matches:
+            self._matches[id(member.rules)] = (member.rules, member.rules.written())
+        return {"match": self._matches[id(member.rules)][1]}
 
     def _inside(
         self,
@@ -324,17 +334,15 @@ class Builder:
         if settings.police is not None or settings.drop is not None:
             self._account.not_modelled(statement, "its class polices all of its packets")
             return None
-        found: list[Member] = []
         try:
-            for each in self._maps.members(str(settings.child)):
-                rules = each.rules & member.rules
-                if not rules.is_never:
-                    name = member.name if each.name == DEFAULT_CLASS else each.name
-                    found.append(replace(each, name=name, rules=rules))
+            inner = self._maps.within(member.rules, self._maps.members(str(settings.child)))
         except TooManyRulesError as error:
             self._account.not_modelled(statement, str(error))
             return None
-        return found
+        return [
+            replace(each, name=member.name if each.name == DEFAULT_CLASS else each.name)
+            for each in inner
+        ]
 
 
 def _unshaped(settings: Settings) -> Settings:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 16
 """The most class maps within each other."""
 
+MAX_WORK: Final = 2**20
+"""The most rules of access lists and classes that all operations on sets of packets look at."""
+
 DEFAULT_CLASS: Final = "class-default"
 
 _PROTOCOLS: Final = frozenset({"tcp", "udp", "icmp"})
@@ -45,6 +48,7 @@ class ClassMaps:
         self._read: dict[str, Rules | None] = {}
         self._open: list[str] = []
         self._others: list[Statement] = []
+        self._work = 0
         for statement in statements:
             if statement.kind == "class-map":
                 self._add(statement)
@@ -91,6 +95,16 @@ class ClassMaps:
             raise TooManyRulesError(f"class map {name} needs too many rules")
         return found
 
+    def spend(self, *sets: Rules) -> None:
+        """Count the rules of some sets, with which something is about to be done.
+
+        Raises:
+            TooManyRulesError: All operations together take too many rules.
+        """
+        self._work += sum(1 + len(each.rules) for each in sets)
+        if self._work > MAX_WORK:
+            raise TooManyRulesError(f"all classes take more than {MAX_WORK:,} rules")
+
     def finish(self) -> None:
         """Note the class maps that no policy uses."""
         for name, each in self._maps.items():
@@ -122,6 +136,7 @@ class ClassMaps:
             if found is None:
                 missing.append(statement)
             else:
+                self.spend(found)
                 sets.append(~found if negated else found)
         if each.any:
             return Rules.union(sets).simplified()

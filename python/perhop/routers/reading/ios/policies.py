@@ -104,6 +104,16 @@ class PolicyMaps:
         """The names of the policy maps that nothing has used."""
         return [name for name in self._maps if name not in self._used]
 
+    def within(self, outer: Rules, members: Sequence[Member]) -> list[Member]:
+        """Return classes with those of their packets that are in a set.
+
+        Raises:
+            TooManyRulesError: It takes too many conditions.
+        """
+        self._classes.spend(*(outer for _ in members), *(each.rules for each in members))
+        found = [replace(each, rules=(each.rules & outer).simplified()) for each in members]
+        return [each for each in found if not each.rules.is_never]
+
     def is_inside(self, name: str) -> bool:
         """Return whether another policy map contains this one."""
         return name in self._inside
@@ -186,6 +196,7 @@ class PolicyMaps:
                 found.append(each)
                 continue
             try:
+                self._classes.spend(each.rules, *(other.rules for other in found[later:]))
                 passed = Rules.union(other.rules for other in found[later:])
                 found.insert(later, replace(each, rules=(each.rules & ~passed).simplified()))
             except TooManyRulesError:
