@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.tree import Statement
     from perhop.routers.reading.matching import Rule
 
+MAX_ADDRESSES: Final = 2**18
+"""The most prefixes of all access lists, those of object groups at each reference."""
+
 
 class AccessLists:
     """The access lists of a configuration.
@@ -32,6 +35,7 @@ class AccessLists:
         self._standard: set[str] = set()
         self._ipv6: set[str] = set()
         self._read: dict[str, Rules | None] = {}
+        self._work = 0
         for statement in statements:
             if statement.starts("access-list") and len(statement.words) > 2:
                 self._numbered(statement)
@@ -80,6 +84,9 @@ class AccessLists:
         rules: list[Rule] = []
         entries = self._entries[name]
         for statement in _ordered(entries):
+            if self._work > MAX_ADDRESSES:
+                account.not_modelled(statement, f"more than {MAX_ADDRESSES:,} prefixes in all")
+                continue
             words = statement.words[2:] if statement.starts("access-list") else statement.words
             account.modelled(statement)
             entry = Entry(
@@ -90,8 +97,14 @@ class AccessLists:
                 standard=name in self._standard,
                 ipv6=name in self._ipv6,
             )
-            rules += entry.rules()
+            found = entry.rules()
+            self._work += sum(
+                len(each.source or ()) + len(each.destination or ()) for _, each in found
+            )
+            rules += found if self._work <= MAX_ADDRESSES else []
             account.ignored(statement.children, "unknown statement")
+        if self._work > MAX_ADDRESSES:
+            return None
         try:
             return Rules(tuple(rules)).simplified()
         except TooManyRulesError:

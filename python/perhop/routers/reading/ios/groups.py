@@ -38,6 +38,8 @@ class Groups:
         self._members: dict[str, list[Statement]] = {}
         self._headers: dict[str, list[Statement]] = {}
         self._kinds: dict[str, str] = {}
+        self._networks: dict[str, Networks] = {}
+        self._services: dict[str, list[Service]] = {}
         for statement in statements:
             if statement.kind == "object-group" and len(statement.words) > 1:
                 addresses = statement.starts("object-group", "ip", "address")
@@ -52,27 +54,31 @@ class Groups:
         """Return the addresses of a group; None if there is no such group of addresses."""
         if self._kinds.get(name) not in ("network", "v4-network", "v6-network"):
             return None
-        found: list[Networks] = []
-        for member in self._all(name):
-            networks = _networks(member)
-            if networks is None:
-                self._account.not_modelled(member, "no address that can be read")
-            else:
-                found.append(networks)
-        return tuple(each for networks in found for each in networks)[:MAX_MEMBERS]
+        if name not in self._networks:
+            found: list[Networks] = []
+            for member in self._all(name):
+                networks = _networks(member)
+                if networks is None:
+                    self._account.not_modelled(member, "no address that can be read")
+                else:
+                    found.append(networks)
+            self._networks[name] = tuple(each for networks in found for each in networks)
+        return self._networks[name]
 
     def services(self, name: str) -> list[Service] | None:
         """Return the services of a group; None if there is no such group of services."""
         if self._kinds.get(name) != "service":
             return None
-        found: list[Service] = []
-        for member in self._all(name):
-            services = _service(member)
-            if services is None:
-                self._account.not_modelled(member, "no service that scenarios have")
-            else:
-                found += services
-        return found
+        if name not in self._services:
+            found: list[Service] = []
+            for member in self._all(name):
+                services = _service(member)
+                if services is None:
+                    self._account.not_modelled(member, "no service that scenarios have")
+                else:
+                    found += services
+            self._services[name] = found
+        return self._services[name]
 
     def ports(self, name: str) -> Ports | None:
         """Return the ports of a group of services, whatever their protocol; None if it is none."""
@@ -86,7 +92,7 @@ class Groups:
         found: list[Statement] = []
         seen = {name}
         todo = [name]
-        while todo and len(found) < MAX_MEMBERS:
+        while todo:
             current = todo.pop()
             for header in self._headers[current]:
                 self._account.modelled(header)
@@ -101,7 +107,9 @@ class Groups:
                         self._account.not_modelled(member, f"no object group {inner}")
                 elif not member.starts("description"):
                     found.append(member)
-        return found
+        for member in found[MAX_MEMBERS:]:
+            self._account.not_modelled(member, f"more than {MAX_MEMBERS:,} members")
+        return found[:MAX_MEMBERS]
 
 
 def _networks(member: Statement) -> Networks | None:
