@@ -81,12 +81,12 @@ _SIGNS: Final = {
         r"|(?:nat|rdr|antispoof|anchor|table <)[ \w]*|\w+ ?= ?[\"{]",
     ),
     "linux": _Signs(
-        r"(?:sudo |\S*/)*(?:\$\{?TC\}?|tc) (?:-\S+ )*(?:qdisc|class|filter|actions?) "
+        r"(?:sudo )?(?:[\w./-]*/)?(?:\$\{?TC\}?|tc) (?:-\S+ )*(?:qdisc|class|filter|actions?) "
         r"|(?:qdisc|class|filter) (?:add|replace|change|del) |add (?:table|chain|rule) "
-        r"|(?:sudo |\S*/)*nft (?:-\S+ )*(?:add|create|insert|-f|flush|'|\")"
+        r"|(?:sudo )?(?:[\w./-]*/)?nft (?:-\S+ )*(?:add|create|insert|-f|flush|'|\")"
         r"|table (?:ip6?|inet|netdev|bridge|arp) \S+ ?\{|type (?:filter|nat|route) hook "
-        r"|[\[{,\s]*\"(?:nftables|kind|qdisc|parent)\" ?:",
-        r"#! ?/.*sh\b|(?:sudo |\S*/)*(?:ip6?tables|ip) (?:-\S+ )*(?:link|addr|route|rule|-A)\b"
+        r"|(?:[\[{,][\[{, ]*+)?\"(?:nftables|kind|qdisc|parent)\" ?:",
+        r"#! ?/.*sh\b|(?:sudo )?(?:[\w./-]*/)?(?:ip6?tables|ip) (?:-\S+ )*(?:link|addr|route|rule|-A)\b"
         r"|modprobe |ethtool |flush ruleset|chain \S+ \{|(?:meta|ct|ip6?|tcp|udp) .*(?:accept|drop)"
         r"|ifconfig ",
     ),
@@ -105,7 +105,7 @@ _SIGNS: Final = {
 """Signs of each family."""
 
 _PATTERNS: Final = {
-    family: re.compile(rf"^[ \t]*(?:({signs.qos})|(?:{signs.general}))", re.M)
+    family: re.compile(rf"^[ \t]*+(?:({signs.qos})|(?:{signs.general}))", re.M)
     for family, signs in _SIGNS.items()
 }
 
