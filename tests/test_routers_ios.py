@@ -529,6 +529,14 @@ interface GigabitEthernet0/1
     assert not any(each.interface == "" for each in config(text).attachments)
 
 
+@pytest.mark.parametrize("burst", ["192.0.2.1", "99999999999999", "8000 192.0.2.1", "1e3"])
+def test_a_burst_that_is_no_number_ends_the_statement(burst: str) -> None:
+    text = f"policy-map P\n class class-default\n  police 1000000 {burst}\n"
+    [line] = [line for line in config(text).lines if line.place.line == 3]
+    assert line.treatment is Treatment.NOT_MODELLED
+    assert line.note == f"no burst: {burst.rpartition(' ')[2]}"
+
+
 def test_policies_without_an_interface_are_read() -> None:
     text = """\
 policy-map CHILD

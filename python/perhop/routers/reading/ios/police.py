@@ -129,6 +129,8 @@ def _rates(words: _Words, found: Policer) -> str | None:
             found.peak = _rate(words)
         elif words.word[:1].isdigit():
             # Without keywords: first the normal burst, then the maximum.
+            if number(words.word, _MAX_BURST) is None:
+                return f"no burst: {words.word}"
             if found.burst is None:
                 found.burst = _burst(words, found.rate)
             else:
