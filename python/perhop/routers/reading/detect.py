@@ -86,9 +86,9 @@ _SIGNS: Final = {
         r"|(?:sudo )?(?:[\w./-]*/)?nft (?:-\S+ )*(?:add|create|insert|-f|flush|'|\")"
         r"|table (?:ip6?|inet|netdev|bridge|arp) \S+ ?\{|type (?:filter|nat|route) hook "
         r"|(?:[\[{,][\[{, ]*+)?\"(?:nftables|kind|qdisc|parent)\" ?:",
-        r"#! ?/.*sh\b|(?:sudo )?(?:[\w./-]*/)?(?:ip6?tables|ip) (?:-\S+ )*(?:link|addr|route|rule|-A)\b"
-        r"|modprobe |ethtool |flush ruleset|chain \S+ \{|(?:meta|ct|ip6?|tcp|udp) .*(?:accept|drop)"
-        r"|ifconfig ",
+        r"#! ?/.*sh\b|(?:sudo )?(?:[\w./-]*/)?(?:ip6?tables|ip) (?:-\S+ )*"
+        r"(?:link|addr|route|rule|-A)\b|modprobe |ethtool |flush ruleset|chain \S+ \{"
+        r"|(?:meta|ct|ip6?|tcp|udp) .*(?:accept|drop)|ifconfig ",
     ),
     "vyos": _Signs(
         r"(?:set |delete )?(?:qos (?:policy|interface|traffic-match-group)|traffic-policy)\b"
