@@ -654,9 +654,13 @@ def test_linux_takes_everything_at_once(host: Namespaces) -> None:
             "police: {rate: 80 kbps, burst: 20 kB, exceed: {remark: le}}, unused: true}, "
             "pings: {match: {protocol: icmp, dscp: cs1}, police: {rate: 8 kbps, burst: 20 kB, "
             "exceed: send}, unused: true}, "
-            "rest: {match: any, queue: {limit: 50 ms}}",
+            "listed: {match: [{except: {source: [10.2.0.0/16, '2001:db8:1::/48']}}, "
+            "{dscp: [cs2, cs3], protocol: udp}, {port: 53}], mark: cs5, unused: true}, "
+            "rest: {match: any, mark: le, queue: {limit: 50 ms}}",
             link="overhead: atm, shape: {r: {rate: 8 Mbps, burst: 10 kB}}",
-            router="{kind: router, icmp_errors: false, remark: {cs1: le, any: be}}",
+            router="{kind: router, icmp_errors: false, remark: "
+            "[{match: [{except: {protocol: icmp}}, {dscp: cs1}], dscp: le}, "
+            "{match: any, dscp: be}]}",
             changes="changes: [{at: 1 s, on: r>s, class: voice, police: {rate: 40 kbps}}, "
             "{at: 2 s, on: r>s, rate: 5 Mbps}, {at: 3 s, on: r>s, policy: none}]",
         )
