@@ -190,3 +190,55 @@ def test_engines_can_be_crosschecked(perhop: Perhop, place: Path) -> None:
     assert found["engines"] == ["sim", "kernel"], err
     assert {each["kind"] for each in found["deviations"]} == {"share", "goodput", "rtt"}
     assert (code, found["ok"]) == (0, True), out
+
+
+MARKED = """
+perhop: 1
+name: marked
+nodes: {a: host, r1: router, r2: router, b: host}
+links:
+  - {ends: [a, r1], rate: 100 Mbps}
+  - {ends: [r1, r2], rate: 10 Mbps, egress: {r1: edge}}
+  - ends: [r2, b]
+    rate: 100 Mbps
+    remark: {b: [{match: [{except: {dscp: cs5}}, {protocol: udp}], dscp: af11}]}
+policies:
+  edge:
+    classes:
+      voice:
+        match: [{except: {destination_port: 6000}}, {dscp: ef, protocol: udp}, {protocol: icmp}]
+        mark: cs5
+      six:
+        match: {protocol: udp, destination_port: 6000}
+        mark: af21
+        classes: {ef: {match: {dscp: ef}}, cs1: {match: {dscp: cs1}, mark: cs2}, no: {match: any}}
+      rest: {match: any, unused: true}
+flows:
+  call: {from: a, to: b, dscp: ef, port: 5000, udp: {rate: 100 kbps, size: 200 B}, stop: 500 ms}
+  ef: {from: a, to: b, dscp: ef, port: 6000, udp: {rate: 100 kbps, size: 200 B}, stop: 500 ms}
+  cs1: {from: a, to: b, dscp: cs1, port: 6000, udp: {rate: 100 kbps, size: 200 B}, stop: 500 ms}
+duration: 600 ms
+"""
+
+
+@pytest.mark.parametrize("engine", ["emu", "kernel"])
+def test_lists_of_matches_and_marks_are_the_same_in_every_engine(engine: str) -> None:
+    def seen(engine: str) -> tuple[dict[str, set[tuple[int, int]]], dict[str, int]]:
+        run = engines.run(parse(MARKED), engine=engine)
+        points = {
+            flow: set(analysis.codepoints(run, flow).select("dscp_arrived", "packets").iter_rows())
+            for flow in ("call", "ef", "cs1")
+        }
+        counters = analysis.class_counters(run).filter(link="r1>r2")
+        return points, dict(counters.select("class", "sent_packets").iter_rows())
+
+    expected = seen("sim")
+    points, sent = expected
+    assert {flow: [dscp for dscp, _ in rows] for flow, rows in points.items()} == {
+        "call": [40],
+        "ef": [10],
+        "cs1": [10],
+    }
+    assert sent["six/ef"] == sent["six/cs1"] > 10
+    assert sent["six/no"] == sent["rest"] == 0
+    assert seen(engine) == expected
