@@ -211,31 +211,29 @@ impl<B> Class<B> {
         self.shaper.as_ref().and_then(|shaper| shaper.staged())
     }
 
-    /// Marks a packet and passes it through the policer, which may remark or drop it.
-    #[inline]
-    fn condition(&mut self, now: Time, packet: &mut Packet<B>) -> Result<Conditioned, Cause> {
-        match &mut self.conditioner {
-            None => Ok(Conditioned::Unchanged),
-            Some(conditioner) => conditioner.apply(now, packet, &mut self.counters),
-        }
-    }
-
-    /// Offers a packet that an outer class has marked; it had the DSCP `unmarked`, by which the
-    /// classes inside classify.
+    /// Offers a packet to a class that marks or polices, or that is inside one that marks: the
+    /// packet then had the DSCP `unmarked`, by which the classes inside classify.
     pub(crate) fn enqueue_marked(
         &mut self,
         now: Time,
         mut packet: Packet<B>,
-        unmarked: Dscp,
+        unmarked: Option<Dscp>,
         ledger: &mut Ledger<B>,
     ) {
         let (drops, marks) = (ledger.drops.len(), ledger.marks);
-        match self.condition(now, &mut packet) {
-            Ok(Conditioned::Remarked) => self.queue.enqueue(now, packet, ledger),
-            Ok(Conditioned::Unchanged | Conditioned::Marked { .. }) => {
-                self.queue.enqueue_marked(now, packet, unmarked, ledger);
-            }
-            Err(cause) => ledger.drop(packet, cause),
+        let effect = match &mut self.conditioner {
+            None => Ok(Conditioned::Unchanged),
+            Some(conditioner) => conditioner.apply(now, &mut packet, &mut self.counters),
+        };
+        let unmarked = match effect {
+            Ok(Conditioned::Unchanged) | Err(_) => unmarked,
+            Ok(Conditioned::Marked { unmarked: before }) => unmarked.or(Some(before)),
+            Ok(Conditioned::Remarked) => None,
+        };
+        match (effect, unmarked) {
+            (Err(cause), _) => ledger.drop(packet, cause),
+            (Ok(_), None) => self.queue.enqueue(now, packet, ledger),
+            (Ok(_), Some(dscp)) => self.queue.enqueue_marked(now, packet, dscp, ledger),
         }
         self.counters.count_since(ledger, drops, marks);
     }
@@ -243,17 +241,12 @@ impl<B> Class<B> {
 
 impl<B> Discipline<B> for Class<B> {
     #[inline]
-    fn enqueue(&mut self, now: Time, mut packet: Packet<B>, ledger: &mut Ledger<B>) {
-        let (drops, marks) = (ledger.drops.len(), ledger.marks);
-        match self.condition(now, &mut packet) {
-            Ok(Conditioned::Unchanged | Conditioned::Remarked) => {
-                self.queue.enqueue(now, packet, ledger);
-            }
-            Ok(Conditioned::Marked { unmarked }) => {
-                self.queue.enqueue_marked(now, packet, unmarked, ledger);
-            }
-            Err(cause) => ledger.drop(packet, cause),
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        if self.conditioner.is_some() {
+            return self.enqueue_marked(now, packet, None, ledger);
         }
+        let (drops, marks) = (ledger.drops.len(), ledger.marks);
+        self.queue.enqueue(now, packet, ledger);
         self.counters.count_since(ledger, drops, marks);
     }
 

@@ -218,7 +218,9 @@ impl<B> Classes<B> {
         let mut header = packet.header;
         header.traffic_class = header.traffic_class.with_dscp(unmarked);
         let index = self.classifier.classify(&header);
-        self.offer(now, index, |class| class.enqueue_marked(now, packet, unmarked, ledger));
+        self.offer(now, index, |class| {
+            class.enqueue_marked(now, packet, Some(unmarked), ledger);
+        });
     }
 
     /// Calls `enqueue` on a class, and updates the backlog and the scheduler.

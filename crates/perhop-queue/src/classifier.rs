@@ -146,7 +146,7 @@ impl Classifier {
         let outcomes = self.outcomes.as_ref().expect("there are classes with several rules");
         let mut from = 0;
         loop {
-            let rule = decision.first_from(&self.matches, header, from);
+            let rule = decision.first_from(from, &self.matches, header);
             match outcomes[usize::from(rule)] {
                 Outcome::Class(class) => return usize::from(class),
                 Outcome::Skip(to) => from = to,

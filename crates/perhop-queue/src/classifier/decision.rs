@@ -119,35 +119,42 @@ impl Decision {
     /// Returns the first rule that a packet with this header matches.
     #[inline]
     pub fn first(&self, rules: &[Match], header: &Header) -> u16 {
-        self.search(rules, header, |_| true)
+        match self {
+            Self::Scan(list) => {
+                let (&last, others) = list.split_last().expect("no list is empty");
+                let matches = |rule: &&u16| rules[usize::from(**rule)].matches(header);
+                *others.iter().find(matches).unwrap_or(&last)
+            }
+            Self::Cut(cut) => cut.first(rules, header),
+        }
     }
 
     /// Returns the first rule that a packet with this header matches, from the rule `from` on,
     /// which is not behind the last one of the list.
-    pub fn first_from(&self, rules: &[Match], header: &Header, from: u16) -> u16 {
-        self.search(rules, header, |rule| rule >= from)
-    }
-
-    #[inline]
-    fn search(&self, rules: &[Match], header: &Header, counts: impl Fn(u16) -> bool + Copy) -> u16 {
+    pub fn first_from(&self, from: u16, rules: &[Match], header: &Header) -> u16 {
         match self {
             Self::Scan(list) => {
-                let (&last, others) = list.split_last().expect("no list is empty");
-                let matches =
-                    |rule: &&u16| counts(**rule) && rules[usize::from(**rule)].matches(header);
-                *others.iter().find(matches).unwrap_or(&last)
+                let left = &list[list.partition_point(|&rule| rule < from)..];
+                let matches = |rule: &&u16| rules[usize::from(**rule)].matches(header);
+                *left.iter().find(matches).expect("the last rule matches")
             }
-            Self::Cut(cut) => cut.search(rules, header, counts),
+            Self::Cut(cut) => {
+                let first = |value| cut.part(value).first_from(from, rules, header);
+                match cut.field {
+                    Field::Port => first(header.destination_port).min(first(header.source_port)),
+                    field => first(field.of(header)),
+                }
+            }
         }
     }
 }
 
 impl Cut {
-    fn search(&self, rules: &[Match], header: &Header, counts: impl Fn(u16) -> bool + Copy) -> u16 {
-        let first = self.part(self.field.of(header)).search(rules, header, counts);
+    fn first(&self, rules: &[Match], header: &Header) -> u16 {
+        let first = self.part(self.field.of(header)).first(rules, header);
         match self.field {
             // A rule is in the part of either port, or in both if it has no condition on ports.
-            Field::Port => first.min(self.part(header.source_port).search(rules, header, counts)),
+            Field::Port => first.min(self.part(header.source_port).first(rules, header)),
             _ => first,
         }
     }
