@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.ios import queues
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, whole
-from perhop.routers.reading.ios.police import RATES, Burst, Policer, Rate, read_police
+from perhop.routers.reading.ios.police import MAX_RATE, RATES, Burst, Policer, Rate, read_police
 
 if TYPE_CHECKING:
     from perhop.routers.reading.ios.account import Account
@@ -197,9 +197,9 @@ def _bandwidth(statement: Statement, words: list[str], found: Settings, account:
         case ["percent", word] if percent(word) is not None:
             found.bandwidth = Rate(share=percent(word) or 0)
         case [word] | [word, "kbps"] if number(word):
-            found.bandwidth = Rate((number(word) or 0) * 1000)
+            found.bandwidth = Rate(min((number(word) or 0) * 1000, MAX_RATE))
         case [word, "mbps" | "gbps" as unit] if number(word):
-            found.bandwidth = Rate((number(word) or 0) * RATES[unit])
+            found.bandwidth = Rate(min((number(word) or 0) * RATES[unit], MAX_RATE))
         case _:
             account.not_modelled(statement, "expected a bandwidth above zero")
             return
@@ -219,7 +219,7 @@ def _priority(statement: Statement, words: list[str], found: Settings, account: 
         rate = None if share is None else Rate(share=share)
         words = words[2:] if rate is not None else ["?"]
     elif words and number(words[0]):
-        rate = Rate((number(words[0]) or 0) * 1000)
+        rate = Rate(min((number(words[0]) or 0) * 1000, MAX_RATE))
         words = words[1:]
     burst: Burst | None = None
     if words and rate is not None and number(words[0], 2**40):
@@ -246,7 +246,7 @@ def _shape(statement: Statement, words: list[str], found: Settings, account: Acc
         rate = Rate(number(rest[0]) or 0) if rest else Rate()
         rest = rest[1:]
     if rest[:1] and rest[0] in RATES:
-        rate = Rate(rate.bits * RATES[rest[0]])
+        rate = Rate(min(rate.bits * RATES[rest[0]], MAX_RATE))
         rest = rest[1:]
     if rest[:1] == ["account"]:
         account.approximated(statement, "the overhead of layer 2 is that of the link")

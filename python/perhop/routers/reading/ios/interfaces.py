@@ -10,6 +10,7 @@ from perhop.routers.reading.ios.defaults import ASSUMED_RATE, COMMANDS, kind_rat
 from perhop.routers.reading.ios.ignored import is_qos, reason
 from perhop.routers.reading.ios.legacy import Legacy
 from perhop.routers.reading.ios.numbers import number
+from perhop.routers.reading.ios.police import MAX_RATE
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Interfaces:
                 index = 1 if kind.startswith("vbr") and len(values) > 1 else 0
                 value = values[index] if index < len(values) else None
                 if value:
-                    point.rate, point.rate_place = value * 1000, child.place
+                    point.rate, point.rate_place = min(value * 1000, MAX_RATE), child.place
                     note = "the sustained rate, without bursts at the peak rate"
                     if any(each.starts("service-policy") for each in statement.children):
                         self._account.approximated(child, note if index else "the rate of the link")
@@ -147,7 +148,7 @@ class Interfaces:
         for statement in self._statements(name.partition(".")[0]):
             value = number(statement.word(1)) if statement.starts("speed") else None
             if value:
-                return value * 10**6, statement.place
+                return min(value * 10**6, MAX_RATE), statement.place
         return None, None
 
     def _statements(self, name: str) -> Iterator[Statement]:
@@ -361,4 +362,4 @@ def _bandwidth(statement: Statement) -> int | None:
     """Return the rate that ``bandwidth [qos-reference] N`` states in bit/s."""
     word = statement.word(2) if statement.word(1) == "qos-reference" else statement.word(1)
     value = number(word)
-    return value * 1000 if value else None
+    return min(value * 1000, MAX_RATE) if value else None

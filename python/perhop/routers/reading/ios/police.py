@@ -25,6 +25,8 @@ RATES: Final = {"bps": 1, "kbps": 10**3, "mbps": 10**6, "gbps": 10**9}
 _SIZES: Final = {"bytes": 1, "kbytes": 10**3, "mbytes": 10**6, "gbytes": 10**9}
 _TIMES: Final = {"ms": 10**3, "us": 10**6}
 _MAX_BURST: Final = 2**40
+MAX_RATE: Final = 2**48
+"""The highest rate, in bit/s; higher ones are the same to any router."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def _rate(words: _Words) -> Rate | None:
     if words.take("percent"):
         share = percent(str(bits))
         return None if share is None else Rate(share=share)
-    return Rate(bits * RATES.get(words.take(*RATES), 1))
+    return Rate(min(bits * RATES.get(words.take(*RATES), 1), MAX_RATE))
 
 
 def _burst(words: _Words, rate: Rate) -> Burst | None:
@@ -167,7 +169,7 @@ def _burst(words: _Words, rate: Rate) -> Burst | None:
     words.take("packets")
     if rate.share and not size:
         return Burst(time=amount * 1000) if amount else None
-    return Burst(amount * _SIZES.get(size, 1)) if amount else None
+    return Burst(min(amount * _SIZES.get(size, 1), _MAX_BURST)) if amount else None
 
 
 def _actions(words: _Words, found: Policer, statement: Statement, account: Account) -> str | None:
