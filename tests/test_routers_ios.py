@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import time
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,7 +84,7 @@ def runs(attachment: Attachment) -> None:
         "policies": {"p": policy},
         "duration": "1 s",
     }
-    parse(yaml.safe_dump(scenario, sort_keys=False))
+    parse(json.dumps(scenario))
 
 
 def _unused(classes: dict[str, Any]) -> dict[str, Any]:
@@ -584,6 +584,64 @@ interface GigabitEthernet0/1
     assert told["service-policy PARENT"] == ("not modelled", "contains itself")
     assert told["queue-limit 10"] == ("not modelled", "the policy inside has the queues")
     runs(found)
+
+
+def test_sites_that_share_less_than_their_shapers() -> None:
+    text = """\
+version 16.9
+class-map VOICE
+ match dscp ef
+class-map SITE1
+ match access-group 1
+class-map SITE2
+ match access-group 2
+access-list 1 permit 10.0.1.0 0.0.0.255
+access-list 2 permit 10.0.2.0 0.0.0.255
+policy-map SITE
+ class VOICE
+  priority percent 60
+ class class-default
+  bandwidth percent 40
+policy-map HUB
+ class SITE1
+  shape average 10000000
+  bandwidth remaining ratio 2
+  service-policy SITE
+ class SITE2
+  shape average 10000000
+  bandwidth remaining ratio 7
+  service-policy SITE
+interface GigabitEthernet0/1
+ bandwidth 10000
+ service-policy output HUB
+"""
+    found = policy(text)
+    runs(found)
+    small, large = (found.policy["classes"][name] for name in ("SITE1", "SITE2"))
+    assert (small["bandwidth"], large["bandwidth"]) == ("20%", "70%")
+    assert small["shape"]["rate"] == large["shape"]["rate"] == "10 Mbps"
+    assert small["classes"]["VOICE"]["police"]["rate"] == "1.9 Mbps"  # 95% of 2 Mb/s
+    assert small["classes"]["class-default"]["bandwidth"] == "49.382 kbps"
+    assert large["classes"]["VOICE"]["police"]["rate"] == "6 Mbps"
+    assert large["classes"]["class-default"]["bandwidth"] == "1 Mbps"
+    assert treatments(text)["service-policy SITE"][0] == "approximated"
+
+
+def test_priority_of_the_default_class_does_not_move_it() -> None:
+    text = """\
+class-map A
+ match dscp ef
+policy-map P
+ class A
+  priority level 2
+ class class-default
+  priority level 1
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+    found = policy(text)
+    runs(found)
+    assert list(found.policy["classes"]) == ["A", "class-default"]
 
 
 def test_priority_levels_decide_the_order() -> None:

@@ -9,11 +9,12 @@ from perhop.routers.reading.configuration import scenario_name
 from perhop.routers.reading.ios import police, queues
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
 from perhop.routers.reading.ios.defaults import COMMANDS, priority_bytes
+from perhop.routers.reading.ios.police import Rate
 from perhop.routers.reading.ios.policies import MAX_CLASSES
-from perhop.routers.reading.ios.shares import guarantees
+from perhop.routers.reading.ios.shares import guarantees, strict_total
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
-from perhop.units import format_rate, format_size
+from perhop.units import WHOLE, format_rate, format_size
 
 if TYPE_CHECKING:
     from perhop.routers.reading.configuration import Direction, Loc, Place
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 MAX_BUILT: Final = 20_000
 """The most classes of all attachments, so that a small file cannot fill the memory."""
+
+MOST_STRICT: Final = WHOLE * 95 // 100
+"""The most of the guarantee of a class that the priority classes inside it are guaranteed."""
 
 MAX_OWN: Final = 64
 """The most rules of a match that is not shared by classes in memory."""
@@ -108,7 +112,7 @@ class Builder:
                 )
         for statement in settings.queue.statements:
             self._account.not_modelled(statement, "the policy inside has the queues")
-        inner = self._policy_inside(settings, bits)
+        inner = self._policy_inside(settings, bits, bits)
         if inner is None:
             return None
         places |= inner.places
@@ -127,24 +131,40 @@ class Builder:
             return True
         return False
 
-    def _policy_inside(self, settings: Settings, rate: int) -> Built | None:
+    def _policy_inside(self, settings: Settings, rate: int, own: int) -> Built | None:
+        """Return the policy inside a class of a rate, of which `own` is guaranteed, in bit/s."""
         name = str(settings.child)
         self._open.append(name)
         try:
-            return self._queued(name, self._maps.members(name), rate)
+            members = self._maps.members(name)
+            strict = strict_total([member.settings for member in members], rate)
+            if own < rate and strict > own * MOST_STRICT:
+                self._account.approximated(
+                    settings.statements["child"],
+                    "its priority classes are reduced to what the class is guaranteed",
+                )
+                members = [
+                    replace(each, settings=reduced(each.settings, rate, own * MOST_STRICT, strict))
+                    for each in members
+                ]
+            return self._queued(name, members, rate, own)
         finally:
             self._open.pop()
 
     # Classes with queues
 
-    def _queued(self, name: str, members: list[Member], rate: int) -> Built | None:
+    def _queued(
+        self, name: str, members: list[Member], rate: int, own: int | None = None
+    ) -> Built | None:
         self._count += len(members)
         if self._count > MAX_BUILT:
             return None
         shapes = [self._shape(member.settings, rate) for member in members]
         ceilings = [None if shape is None else shape[0] for shape in shapes]
         settings = [member.settings for member in members]
-        bandwidths = guarantees(settings, ceilings, rate, self._platform, self._account)
+        bandwidths = guarantees(
+            settings, ceilings, rate, own or rate, self._platform, self._account
+        )
         classes: dict[str, Any] = {}
         places: dict[Loc, Place] = {(): self._maps.place(name)}
         for member, shape, bandwidth in zip(members, shapes, bandwidths, strict=True):
@@ -154,12 +174,12 @@ class Builder:
             classes[key] = each
             if member.settings.level:
                 each["priority"] = "strict"
-            if bandwidth is not None:
+            if bandwidth[0] is not None:
                 each["bandwidth"] = bandwidth[0]
             self._condition(member.settings, each, rate)
             if shape is not None:
                 each["shape"] = shape[1]
-            self._inside(member, each, at, places, bandwidth[1] if bandwidth else rate, rate)
+            self._inside(member, each, at, places, bandwidth[1], rate)
         return Built({"classes": classes}, places)
 
     def _start(self, member: Member, at: Loc, places: dict[Loc, Place]) -> dict[str, Any]:
@@ -201,7 +221,7 @@ class Builder:
         shape = self._shape(settings, rate)
         divided = shape[0] if shape is not None else own
         if settings.child is not None and self._child_is_known(settings):
-            inner = self._policy_inside(settings, divided)
+            inner = self._policy_inside(settings, divided, min(own, divided))
             if inner is None:
                 account.not_modelled(settings.statements["child"], "too many classes")
                 return
@@ -355,3 +375,16 @@ def _unshaped(settings: Settings) -> Settings:
     return replace(
         settings, shape=None, bandwidth=None, remaining=None, ratio=None, statements=statements
     )
+
+
+def reduced(settings: Settings, rate: int, most: int, strict: int) -> Settings:
+    """Return settings whose priority rates are `most` of `strict` of what they are at a rate."""
+    police, priority = settings.police, settings.priority
+    if not settings.level:
+        return settings
+    if priority is not None:
+        priority = Rate(max(priority.of(rate) * most // strict, 1))
+    if police is not None and police.rate is not None:
+        bits = max(police.rate.of(rate) * most // strict, 1)
+        police = replace(police, rate=Rate(bits))
+    return replace(settings, police=police, priority=priority)

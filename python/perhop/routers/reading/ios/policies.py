@@ -181,7 +181,7 @@ class PolicyMaps:
         found: list[Member] = []
         for each in members:
             level = each.settings.level
-            if not level:
+            if not level or each.rules.is_any:
                 found.append(each)
                 continue
             levels = [other.settings.level for other in found]

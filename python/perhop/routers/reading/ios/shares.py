@@ -33,19 +33,21 @@ def guarantees(
     classes: Sequence[Settings],
     ceilings: Sequence[int | None],
     capacity: int,
+    own: int,
     platform: Platform,
     account: Account,
-) -> list[tuple[str, int] | None]:
-    """Return the `bandwidth` of each class as a scenario states it and in bit/s; None for none.
+) -> list[tuple[str | None, int]]:
+    """Return the `bandwidth` of each class as a scenario states it, or None, and in bit/s.
 
     Args:
         classes: The classes of a policy.
         ceilings: The rate in bit/s to which each class is shaped, or None.
         capacity: The rate in bit/s that the policy divides.
+        own: The rate that is guaranteed to it, which may be less.
         platform: The platform.
         account: Where approximations and defaults are listed.
     """
-    strict = sum(_priority(each, capacity) for each in classes)
+    strict = strict_total(classes, capacity)
     fixed = [_fixed(each, capacity) for each in classes]
     pool = max(capacity * WHOLE - strict - sum(amount or 0 for amount in fixed), 0)
     ratios = any(each.ratio is not None for each in classes)
@@ -74,7 +76,32 @@ def guarantees(
         found.append(guarantee)
     _leave_some(found, strict, capacity, account)
     _respect_ceilings(found, ceilings, strict, capacity, account)
-    return [_text(each, capacity) for each in found]
+    if own < capacity:
+        _fit(found, strict, capacity, own)
+    rest = own * WHOLE - strict - sum(each.amount or 0 for each in found)
+    takers = sum(each.amount is None and not each.settings.level for each in found)
+    left = max(rest // takers // WHOLE, 1) if takers else own
+    return [
+        (None, _priority(each.settings, capacity) // WHOLE or own)
+        if each.settings.level
+        else (_text(each, own), max(each.amount // WHOLE, 1))
+        if each.amount is not None
+        else (None, left)
+        for each in found
+    ]
+
+
+def strict_total(classes: Sequence[Settings], capacity: int) -> int:
+    """Return the guarantees of the strict classes, in parts per billion of a bit/s."""
+    return sum(_priority(each, capacity) for each in classes)
+
+
+def _fit(found: Sequence[_Guarantee], strict: int, capacity: int, own: int) -> None:
+    """Reduce guarantees that are parts of a shaper's rate to what its class is guaranteed."""
+    room, whole = own * WHOLE - strict, capacity * WHOLE - strict
+    for each in found:
+        if each.amount is not None and 0 < room < whole:
+            each.amount, each.share = each.amount * room // whole, None
 
 
 def _priority(each: Settings, capacity: int) -> int:
@@ -96,8 +123,8 @@ def _fixed(each: Settings, capacity: int) -> int | None:
 
 def _ratio(each: Settings) -> int:
     """Return the weight in what is left: 1 for a class that states nothing."""
-    if each.ratio is not None:
-        return each.ratio
+    if each.ratio is not None or each.drop is not None:
+        return each.ratio or 0
     return 1 if each.bandwidth is None and each.remaining is None else 0
 
 
@@ -157,13 +184,11 @@ def _respect_ceilings(
         left -= amount
 
 
-def _text(each: _Guarantee, capacity: int) -> tuple[str, int] | None:
-    if each.amount is None:
-        return None
-    bits = max(each.amount // WHOLE, 1)
+def _text(each: _Guarantee, capacity: int) -> str:
+    amount = each.amount or 0
     if each.share is not None:
-        return share_text(each.share), bits
-    share, rest = divmod(each.amount, capacity)
+        return share_text(each.share)
+    share, rest = divmod(amount, capacity)
     if not rest and share % 10**6 == 0 and each.settings.bandwidth is None:
-        return share_text(share), bits
-    return format_rate(bits), bits
+        return share_text(share)
+    return format_rate(max(amount // WHOLE, 1))
