@@ -624,7 +624,8 @@ interface GigabitEthernet0/1
     assert small["classes"]["class-default"]["bandwidth"] == "49.382 kbps"
     assert large["classes"]["VOICE"]["police"]["rate"] == "6 Mbps"
     assert large["classes"]["class-default"]["bandwidth"] == "1 Mbps"
-    assert treatments(text)["service-policy SITE"][0] == "approximated"
+    told = {line.place.line: line.treatment for line in config(text).lines}
+    assert (told[19], told[23]) == (Treatment.APPROXIMATED, Treatment.MODELLED)
 
 
 def test_priority_of_the_default_class_does_not_move_it() -> None:
