@@ -82,15 +82,26 @@ WRED = {
         "policies.qos-policy.classes.class-default.queue.wred",
     }
 }
+CONDITIONERS = {
+    **{
+        name: {"policies.oscars.classes.reserved.police"}
+        for name in ("oscars-1M", "oscars-10M", "oscars-burst", "oscars-ping")
+    },
+    "qbss-ping": {"links.1.remark.second.0"},
+}
 REFUSED = {
     "ios": CBQ,
     "junos": {**CBQ, **WRED},
     "tc": {**CBQ, **WRED},
+    "altq": {**CONDITIONERS, **WRED},
+    "pf": {"altq-cbq-traces": {"policies.edge.cbq.packet"}, **CONDITIONERS, **WRED},
 }
 """The places that a family cannot express, of the scenarios of the gallery that it refuses."""
 
 APPROXIMATED = {
     "ios": {"bulk-throughput": "a burst"},
+    "altq": {"bulk-throughput": "a burst"},
+    "pf": {"bulk-throughput": "a burst"},
     # Queues of Junos have no limit in packets.
     "junos": {
         name: "buffers in whole microseconds"
@@ -511,7 +522,6 @@ policer p-v {
     }
 }
 three-color-policer p-w {
-    filter-specific;
     two-rate {
         color-blind;
         committed-information-rate 1000000;
@@ -552,23 +562,7 @@ family inet {
                 source-address {
                     10.0.0.1/32;
                 }
-                source-port 80;
-            }
-            then {
-                three-color-policer {
-                    two-rate p-w;
-                }
-                forwarding-class w;
-                accept;
-            }
-        }
-        term w_2 {
-            from {
-                protocol tcp;
-                source-address {
-                    10.0.0.1/32;
-                }
-                destination-port 80;
+                port 80;
             }
             then {
                 three-color-policer {
@@ -641,6 +635,132 @@ def test_what_junos_cannot_express() -> None:
     nine = [f"c{n}: match: {{dscp: {n}}}, queue: {{limit: 10 kB}}" for n in range(8)]
     found = refused(scenario(*nine, "rest: match: any, queue: {limit: 10 kB}"), "junos")
     assert found == {"policies.p.classes.c7": "Junos has 8 queues at an interface"}
+
+
+# ALTQ
+
+
+def test_altq_classes() -> None:
+    found = scenario(
+        "x: match: {protocol: udp, destination: b, dscp: [cs1, ef]}, bandwidth: 40%, "
+        "borrow: false, queue: {limit: 30 packets}",
+        "y: match: {protocol: tcp, source: 10.0.0.0/8, port: [80, 82-83]}, bandwidth: 333 kbps, "
+        "queue: {limit: 60 packets}",
+        "default: match: any, bandwidth: 40%, queue: {limit: 30 packets}",
+        scheduler="altq-cbq, cbq: {rate: 2 Mbps, packet: 576 B, maxburst: 8, minburst: 3, "
+        "token_bucket: false, efficient: true}",
+    )
+    bursts = "maxburst 8 minburst 3 packetsize 576"
+    assert written(found, "altq") == [
+        "interface em1 bandwidth 2000000 cbq no-control no-tbr efficient",
+        "class cbq em1 root_class NULL pbandwidth 100",
+        f"class cbq em1 x root_class pbandwidth 40 {bursts}",
+        f"class cbq em1 y root_class borrow exactbandwidth 333000 {bursts} maxdelay 2163",
+        f"class cbq em1 default_2 root_class borrow default pbandwidth 40 {bursts}",
+        "filter em1 x ruleno 8 10.0.0.4 0 0 0 17 tos 0x20 tosmask 0xfc",
+        "filter em1 x ruleno 7 10.0.0.4 0 0 0 17 tos 0xb8 tosmask 0xfc",
+        *(
+            f"filter em1 y ruleno {6 - number} 0 0 10.0.0.0 netmask 255.0.0.0 {port} 6"
+            for number, port in enumerate((80, 82, 83))
+        ),
+        *(
+            f"filter em1 y ruleno {3 - number} 0 {port} 10.0.0.0 netmask 255.0.0.0 0 6"
+            for number, port in enumerate((80, 82, 83))
+        ),
+    ]
+
+
+def test_altq_priorities_and_service_curves() -> None:
+    first = scenario("a: match: {dscp: 1}", "b: match: any", scheduler="priority")
+    assert written(first, "altq") == [
+        "interface em1 bandwidth 10000000 priq",
+        "class priq em1 a NULL priority 1 qlimit 64",
+        "class priq em1 b NULL default priority 0 qlimit 64",
+        "filter em1 a ruleno 1 0 0 0 0 0 tos 0x04 tosmask 0xfc",
+    ]
+    shared = scenario(
+        "a: match: {dscp: 1}, limit: 5 Mbps, bandwidth: 3 Mbps, "
+        "classes: {c: {match: any, unused: true}}",
+        "b: match: any",
+        link=", shape: {r: {rate: 8 Mbps, burst: 10 kB}}",
+    )
+    assert written(shared, "altq") == [
+        "interface em1 bandwidth 8000000 tbrsize 10000 hfsc",
+        "class hfsc em1 a root [sc 0 0 3000000] [ul 0 0 5000000]",
+        "class hfsc em1 c a [sc 0 0 3000000] qlimit 64",
+        "class hfsc em1 b root default [sc 0 0 5000000] qlimit 64",
+        "filter em1 c ruleno 1 0 0 0 0 0 tos 0x04 tosmask 0xfc",
+    ]
+    assert written(shared, "pf") == [
+        "altq on em1 hfsc bandwidth 8000000b tbrsize 10000 queue { a, b }",
+        "queue a on em1 bandwidth 3000000b hfsc(upperlimit 5000000b) { c }",
+        "queue c on em1 bandwidth 3000000b qlimit 64 hfsc",
+        "queue b on em1 bandwidth 5000000b qlimit 64 hfsc(default)",
+        *(f"pass out quick on em1 tos 0x0{n} no state queue c" for n in (4, 5, 6, 7)),
+        "pass out quick on em1 no state queue b",
+    ]
+
+
+def test_pf_rules() -> None:
+    found = scenario(
+        "x: match: {protocol: udp, destination: [b, '2001:db8::/32'], port: [53, 60-70]}, "
+        "priority: 2, queue: {limit: 20 packets}",
+        "y: match: {protocol: icmp}, priority: 4, borrow: false",
+        "z: match: any",
+        scheduler="altq-cbq",
+    )
+    ports = "port { 53, 60:70 }"
+    rule = "pass out quick on em1"
+    assert written(found, "pf") == [
+        "altq on em1 cbq bandwidth 10000000b queue { x, y, z }",
+        "queue x on em1 bandwidth 3333333b priority 5 qlimit 20 cbq(borrow)",
+        "queue y on em1 bandwidth 3333333b priority 3 qlimit 64 cbq",
+        "queue z on em1 bandwidth 3333333b priority 7 qlimit 64 cbq(borrow default)",
+        f"{rule} inet proto udp from any {ports} to 10.0.0.4/32 no state queue x",
+        f"{rule} inet6 proto udp from any {ports} to 2001:db8::/32 no state queue x",
+        f"{rule} inet proto udp from any to 10.0.0.4/32 {ports} no state queue x",
+        f"{rule} inet6 proto udp from any to 2001:db8::/32 {ports} no state queue x",
+        f"{rule} proto icmp no state queue y",
+        f"{rule} no state queue z",
+    ]
+
+
+def test_what_altq_cannot_express() -> None:
+    place = "policies.p.classes"
+    marked = scenario(
+        "a: match: {dscp: be}, police: {rate: 1 Mbps, burst: 8 kB}, mark: af11, queue: {codel: {}}",
+        "b: match: {source: '2001:db8::/32'}, shape: {rate: 6 Mbps, burst: 8 kB}, "
+        "queue: {limit: 10 kB, drop: head}",
+        "c: match: {destination_port: 1-1000}, queue: {red: {}}",
+        "d: match: {destination: b}",
+        "e: match: any, priority: strict",
+        link=", remark: {r: clear}",
+        scheduler="drr",
+    )
+    both = {
+        "links.1.remark.r.0",
+        "policies.p.scheduler",
+        f"{place}.a.police",
+        f"{place}.a.mark",
+        f"{place}.a.match",
+        f"{place}.a.queue.codel",
+        f"{place}.b.shape",
+        f"{place}.b.queue.limit",
+        f"{place}.b.queue.drop",
+        *(f"{place}.c.queue.red.{key}" for key in ("min", "max", "weight", "gentle")),
+        f"{place}.e",
+    }
+    assert refused(marked, "pf").keys() == both
+    # A filter of a single destination would precede the others.
+    assert refused(marked, "altq").keys() == both | {f"{place}.b.match", f"{place}.c.match"}
+    cbq = scenario(
+        "a: match: any, queue: {limit: 3 packets}",
+        scheduler="altq-cbq, cbq: {tick: 1 ms, kick: false, maxburst: 9}",
+        link=", shape: {r: {rate: 8 Mbps, burst: 10 kB}}",
+    )
+    common = {"policies.p.cbq.tick", "policies.p.cbq.kick", "links.1.shape.r"}
+    assert refused(cbq, "altq").keys() == common | {f"{place}.a.queue.limit"}
+    assert refused(cbq, "pf").keys() == common | {"policies.p.cbq.maxburst"}
 
 
 # The command

@@ -36,7 +36,7 @@ _POLICE = click.option(
     "--to",
     "family",
     required=True,
-    type=click.Choice(["ios", "junos", "tc"]),
+    type=click.Choice(["ios", "junos", "tc", "altq", "pf"]),
     help="The family of the routers.",
 )
 @click.option(

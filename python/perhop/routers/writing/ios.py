@@ -148,6 +148,8 @@ class _Writer:
         class_ = part.class_
         if class_.police is not None:
             lines.append(self.police(class_.police, part))
+        if part.mark is not None:
+            lines.append(f"set dscp {dscp_name(part.mark)}")
         if part.ceiling is not None:
             lines += self.shape(part.ceiling)
         if part.inside is not None:

@@ -15,8 +15,10 @@ from perhop.routers.writing.junos_filters import (
     block,
     conditions,
     dscp_name,
+    levels,
     losses,
     policer,
+    with_either_port,
 )
 from perhop.routers.writing.packets import decisions
 from perhop.units import MICROSECOND, WHOLE, format_duration, format_rate
@@ -133,13 +135,13 @@ class _Writer:
 
     def filter(self, division: Division) -> str:
         """Return the filter that classifies and polices what an interface sends."""
-        found = decisions([part.rules for part in division.parts])
+        found = with_either_port(decisions([part.rules for part in division.parts]))
         count = [0] * len(division.parts)
-        for index, _ in found:
+        for index, _, _ in found:
             count[index] += 1
         body: list[str] = []
         names = Names(_LONGEST_NAME)
-        for index, each in found:
+        for index, each, either in found:
             part = division.parts[index]
             then = []
             if part.class_.police is not None:
@@ -151,7 +153,7 @@ class _Writer:
                     rates = "two-rate" if part.class_.police.peak_rate else "single-rate"
                     then += block(kind, [f"{rates} {name};"])
             then += [f"forwarding-class {self.forwarding_class(division, part)};", "accept;"]
-            terms = conditions(each, part.place, self.draft)
+            terms = conditions(each, part.place, self.draft, either=either)
             body += block(f"term {names.unique(part.name)}", [*terms, *block("then", then)])
         return self.filters.define(division.name, body)
 
@@ -277,17 +279,15 @@ class _Writer:
         """Return the rewrite rule of a policy; "" if it marks no packets."""
         body = []
         for part in division.parts:
-            marks = {"low": part.class_.mark} if getattr(part.class_, "mark", None) else {}
+            marks = (
+                {} if part.mark is None else dict.fromkeys(levels(part.class_.police), part.mark)
+            )
             marks |= {
                 loss: action.remark
                 for loss, action in losses(part.class_.police).items()
                 if action.remark is not None
             }
-            lines = [
-                f"loss-priority {loss} code-point {dscp:06b};"
-                for loss, dscp in marks.items()
-                if dscp is not None
-            ]
+            lines = [f"loss-priority {loss} code-point {dscp:06b};" for loss, dscp in marks.items()]
             body += block(f"forwarding-class {part.name}", lines) if lines else []
         return self.rewrites.define(division.name, body) if body else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario import format_dscp
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from perhop.routers.writing.plan import Part
     from perhop.scenario.model.classes import Action, Police
 
-__all__ = ["block", "conditions", "dscp_name", "losses", "policer"]
+__all__ = ["block", "conditions", "dscp_name", "levels", "losses", "policer", "with_either_port"]
 
 _LEAST_POLICED: Final = 8_000
 _LEAST_BURST: Final = 1_500
@@ -32,8 +33,46 @@ def dscp_name(dscp: int) -> str:
     return str(dscp) if name in ("le", "voice-admit") else name
 
 
-def conditions(found: Conditions, place: str, draft: Draft) -> list[str]:
-    """Return the block `from` of a term of family `inet`; nothing if all packets meet it."""
+def with_either_port(
+    found: Sequence[tuple[int, Conditions]],
+) -> list[tuple[int, Conditions, Ports | None]]:
+    """Return decisions, with neighbours that are one condition on either port as one.
+
+    Args:
+        found: The number of a class, and the conditions of its packets.
+
+    Returns:
+        The number, the conditions, and the ports that the source or the destination must have.
+    """
+    done: list[tuple[int, Conditions, Ports | None]] = []
+    for index, each in found:
+        if done and done[-1][0] == index and done[-1][2] is None:
+            _, before, _ = done[-1]
+            ports = before.source_ports
+            common = replace(before, source_ports=None)
+            if (
+                ports is not None
+                and (before.destination_ports, each.source_ports) == (None, None)
+                and each.destination_ports == ports
+                and replace(each, destination_ports=None) == common
+            ):
+                done[-1] = index, common, ports
+                continue
+        done.append((index, each, None))
+    return done
+
+
+def conditions(
+    found: Conditions, place: str, draft: Draft, *, either: Ports | None = None
+) -> list[str]:
+    """Return the block `from` of a term of family `inet`; nothing if all packets meet it.
+
+    Args:
+        found: The conditions.
+        place: The place of the class in the scenario.
+        draft: Where gaps are added.
+        either: The ports that the source or the destination must have; None for any.
+    """
     lines = []
     if found.dscp is not None:
         lines.append(f"dscp {_one_of([dscp_name(dscp) for dscp in sorted(found.dscp)])};")
@@ -45,11 +84,12 @@ def conditions(found: Conditions, place: str, draft: Draft) -> list[str]:
             if len(_ipv4(networks)) < len(networks):
                 draft.gap(f"{place}.match", "perhop writes filters of Junos for IPv4 only")
     for key, ports in (
-        ("source", found.source_ports),
-        ("destination", found.destination_ports),
+        ("port", either),
+        ("source-port", found.source_ports),
+        ("destination-port", found.destination_ports),
     ):
         if ports is not None:
-            lines.append(f"{key}-port {_one_of(_ranges(ports))};")
+            lines.append(f"{key} {_one_of(_ranges(ports))};")
     return block("from", lines) if lines else []
 
 
@@ -73,6 +113,11 @@ def losses(police: Police | None) -> dict[str, Action]:
     if not police.three_colours:
         return {} if exceed.drops else {"high": exceed}
     return {"medium-high": exceed} | ({} if violate.drops else {"high": violate})
+
+
+def levels(police: Police | None) -> list[str]:
+    """Return the loss priorities that packets of a class can have."""
+    return ["low", *losses(police)]
 
 
 def policer(part: Part, police: Police, draft: Draft, *, terms: int) -> tuple[str, list[str]]:

@@ -68,6 +68,11 @@ class Part:
     """False for a link's queue as a policy with one class, whose defaults differ."""
 
     @property
+    def mark(self) -> int | None:
+        """The code point that packets of the class get, before its policer."""
+        return self.class_.mark
+
+    @property
     def queue(self) -> Queue:
         """The queue of a class that is not divided."""
         return self.class_.effective_queue

@@ -10,7 +10,7 @@ from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.linux import one_line
 from perhop.routers.reading.matching import TooManyRulesError
-from perhop.routers.writing import ios, junos, tc
+from perhop.routers.writing import altq, ios, junos, pf, tc
 from perhop.routers.writing.draft import Draft
 from perhop.routers.writing.plan import ends
 from perhop.units import format_duration, quote
@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "Family", "write"]
 
-Family = Literal["ios", "junos", "tc"]
+Family = Literal["ios", "junos", "tc", "altq", "pf"]
 """The families and syntaxes that can be written."""
 
-FAMILIES: Final[dict[Family, str]] = {"ios": "IOS", "junos": "Junos", "tc": "Linux"}
+FAMILIES: Final[dict[Family, str]] = {
+    "ios": "IOS",
+    "junos": "Junos",
+    "tc": "Linux",
+    "altq": "altq.conf",
+    "pf": "pf.conf",
+}
 """The name of each family in messages."""
 
 _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,63}")
@@ -45,7 +51,7 @@ class _Writer(Protocol):
         """Return the configuration of a router."""
 
 
-_WRITERS: Final[dict[str, _Writer]] = {"ios": ios, "junos": junos}
+_WRITERS: Final[dict[str, _Writer]] = {"ios": ios, "junos": junos, "altq": altq, "pf": pf}
 
 
 def write(

@@ -1,0 +1,158 @@
+"""altq.conf: the configuration of ALTQ before pf (altq.conf(5) of KAME and NetBSD)."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.writing.altq_queues import device, tos_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.matching import Conditions, Network, Ports
+    from perhop.routers.writing.altq_queues import Device, Queue
+    from perhop.routers.writing.draft import Draft
+    from perhop.routers.writing.plan import End
+
+__all__ = ["COMMENT", "interface", "write"]
+
+COMMENT: Final = "#"
+_ROOT: Final = "root_class"
+_CBQ_LIMIT: Final = 30
+_LEAST_LIMIT: Final = 4
+_DELAYED: Final = 8 * 1500 * 1000
+_MOST_PORTS: Final = 256
+_PROTOCOLS: Final = {"tcp": 6, "udp": 17, "icmp": 1}
+
+
+def interface(number: int) -> str:
+    """Return the default name of a router's interface."""
+    return f"em{number}"
+
+
+def write(ends: Sequence[End], draft: Draft) -> list[str]:
+    """Return the configuration of a router."""
+    found = [device(end, draft) for end in ends]
+    return [line for each in found if each is not None for line in _interface(each, draft)]
+
+
+def _interface(found: Device, draft: Draft) -> Iterator[str]:
+    """Yield the commands of an interface."""
+    name, cbq = found.interface, found.cbq
+    tbr = "" if found.burst is None else f" tbrsize {found.burst}"
+    options = ""
+    if found.discipline == "cbq":
+        # Without its own class for control packets, which scenarios state as any other.
+        options = " no-control" + ("" if cbq.token_bucket else " no-tbr")
+        options += " efficient" if cbq.efficient else ""
+    yield f"interface {name} bandwidth {found.rate}{tbr} {found.discipline}{options}"
+    if found.discipline == "cbq":
+        yield f"class cbq {name} {_ROOT} NULL pbandwidth 100"
+    for queue in found.queues:
+        yield f"class {found.discipline} {name} {queue.name} {_class(found, queue, draft)}"
+    yield from _filters(found, draft)
+
+
+def _class(found: Device, queue: Queue, draft: Draft) -> str:
+    """Return the settings of a class."""
+    words = [*queue.flags, *(["default"] if queue.default else [])]
+    match found.discipline:
+        case "cbq":
+            words = [queue.parent or _ROOT, *(["borrow"] if queue.borrow else []), *words]
+            percent, rest = divmod(queue.rate * 100, found.rate)
+            exact = f"exactbandwidth {queue.rate}"
+            words.append(exact if rest or found.rate % 100 else f"pbandwidth {percent}")
+            cbq = found.cbq
+            if queue.priority is not None:
+                words.append(f"priority {queue.priority}")
+            if cbq.maxburst is not None:
+                words.append(f"maxburst {cbq.maxburst}")
+            if cbq.minburst != type(cbq)().minburst:
+                words.append(f"minburst {cbq.minburst}")
+            if cbq.packet != type(cbq)().packet:
+                words.append(f"packetsize {cbq.packet}")
+            if queue.limit not in (None, _CBQ_LIMIT):
+                words.append(_delay(queue, draft))
+        case "priq":
+            words = ["NULL", *words, f"priority {queue.priority} qlimit {queue.limit}"]
+        case "hfsc":
+            words = [queue.parent or "root", *words, f"[sc 0 0 {queue.rate}]"]
+            if queue.ceiling is not None:
+                words.append(f"[ul 0 0 {queue.ceiling}]")
+            if queue.limit is not None:
+                words.append(f"qlimit {queue.limit}")
+    return " ".join(words)
+
+
+def _delay(queue: Queue, draft: Draft) -> str:
+    """Return the delay by which CBQ sets the limit of a queue, in packets of 1500 B."""
+    limit = queue.limit or _CBQ_LIMIT
+    ms = -(-limit * _DELAYED // queue.rate)
+    holds = max(ms * queue.rate // _DELAYED, _LEAST_LIMIT)
+    if holds != limit:
+        reason = "CBQ sets limits by a delay in milliseconds, of 4 packets at least"
+        draft.near(f"{queue.part.place}.queue.limit", reason, f"{holds} packets")
+    return f"maxdelay {ms}"
+
+
+def _filters(found: Device, draft: Draft) -> Iterator[str]:
+    """Yield the filters of an interface, with decreasing numbers in order of precedence."""
+    lines: list[tuple[str, str]] = []
+    for index, (conditions, queue) in enumerate(found.entries):
+        place = queue.part.place
+        for later, other in found.entries[index + 1 :]:
+            first = _is_host(later) and not _is_host(conditions)
+            if first and other is not queue and not (conditions & later).is_never:
+                reason = "altq.conf compares filters of a single destination first, which overlap"
+                draft.gap(f"{place}.match", reason)
+        lines += [(queue.name, fields) for fields in _fields(conditions, place, draft)]
+    for number, (name, fields) in enumerate(lines):
+        yield f"filter {found.interface} {name} ruleno {len(lines) - number} {fields}"
+
+
+def _is_host(conditions: Conditions) -> bool:
+    networks = conditions.destination
+    return networks is not None and any(each.prefixlen == 32 for each in networks)
+
+
+def _fields(conditions: Conditions, place: str, draft: Draft) -> Iterator[str]:
+    """Yield the fields of filters that together are conditions."""
+    protocols = [0]
+    with_ports = conditions.source_ports is not None or conditions.destination_ports is not None
+    if conditions.protocols is not None and not (with_ports and len(conditions.protocols) == 2):
+        protocols = sorted(_PROTOCOLS[each] for each in conditions.protocols)
+    for destination, to, source, port, protocol, dscp in product(
+        _addresses(conditions.destination, place, draft),
+        _ports(conditions.destination_ports, place, draft),
+        _addresses(conditions.source, place, draft),
+        _ports(conditions.source_ports, place, draft),
+        protocols,
+        tos_values(conditions, place, draft),
+    ):
+        tos = "" if dscp is None else f" tos {dscp << 2:#04x} tosmask 0xfc"
+        yield f"{destination} {to} {source} {port} {protocol}{tos}"
+
+
+def _addresses(networks: Sequence[Network] | None, place: str, draft: Draft) -> list[str]:
+    if networks is None:
+        return ["0"]
+    if any(each.version == 6 for each in networks):
+        draft.gap(f"{place}.match", "perhop writes filters of altq.conf for IPv4 only")
+    return [
+        str(each.network_address)
+        if each.prefixlen == each.max_prefixlen
+        else f"{each.network_address} netmask {each.netmask}"
+        for each in networks
+    ]
+
+
+def _ports(ports: Ports | None, place: str, draft: Draft) -> list[int]:
+    """Return ports one by one, as altq.conf has no ranges."""
+    if ports is None:
+        return [0]
+    if sum(high - low + 1 for low, high in ports) > _MOST_PORTS:
+        reason = f"altq.conf has no ranges of ports, and perhop writes up to {_MOST_PORTS} ports"
+        draft.gap(f"{place}.match", reason)
+        return []
+    return [port for low, high in ports for port in range(low, high + 1)]

@@ -1,0 +1,222 @@
+"""Policies compared by what they do, whatever they are called and however they are written."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from perhop import Scenario, parse
+from perhop.routers.reading import Attachment, Packet
+from perhop.routers.reading.matching import Rules
+from perhop.routers.writing.plan import Division, End, Part, ends
+from perhop.scenario.model.cbq import Cbq
+from perhop.scenario.model.queues import Queue, Wred, wred_defaults
+from perhop.units import format_rate
+
+LINK = "r>s"
+
+MOST_PACKETS = 2000
+"""The most packets by which policies are compared; of more, some are drawn."""
+
+
+Parts = tuple[tuple[Part, ...], int]
+"""The classes of a policy, and the number of one of them."""
+
+
+def end_of(scenario: Scenario, link: str = LINK) -> End:
+    """Return the sender's end of a directed link."""
+    return ends(scenario, [link])[0]
+
+
+def as_scenario(sends: Attachment | None, receives: Attachment | None, rate: int) -> Scenario:
+    """Return a network whose router r has these policies at its link of `rate` bit/s to s."""
+    link: dict[str, Any] = {"ends": ["r", "s"], "rate": format_rate(rate)}
+    policies = {}
+    if sends is not None:
+        link["egress"] = {"r": "out"}
+        policies["out"] = sends.policy
+        if sends.shape is not None:
+            link["shape"] = {"r": sends.shape}
+    if receives is not None:
+        link["remark"] = {
+            "r": [
+                {"match": each["match"], "dscp": each["mark"]}
+                for each in receives.policy["classes"].values()
+                if "mark" in each
+            ]
+        }
+    return parse(
+        json.dumps(
+            {
+                "perhop": 1,
+                "name": "read",
+                "nodes": {"r": "router", "s": "router"},
+                "links": [link],
+                "policies": policies,
+                "duration": "1 s",
+            }
+        )
+    )
+
+
+def differences(wanted: End, found: End) -> list[str]:
+    """Return how two ends of links differ; nothing if they treat all packets alike."""
+    return [
+        *_differ("rate", wanted.link.rate, found.link.rate),
+        *_differ("shape", _shape(wanted), _shape(found)),
+        *_divisions("", wanted.division, found.division, ()),
+        *_marks(wanted, found),
+    ]
+
+
+def _differ(what: str, wanted: object, found: object) -> list[str]:
+    return [] if wanted == found else [f"{what}: {wanted} became {found}"]
+
+
+def _shape(end: End) -> tuple[int, int] | None:
+    return None if end.shape is None else (end.shape.rate, end.shape.burst)
+
+
+def _divisions(
+    path: str, wanted: Division | None, found: Division | None, above: tuple[Parts, ...]
+) -> Iterator[str]:
+    """Yield how two policies differ for packets that classes `above` contain."""
+    if wanted is None or found is None:
+        yield from _differ(f"{path}: policy", wanted, found)
+        return
+    yield from _differ(f"{path}: scheduler", _scheduler(wanted), _scheduler(found))
+    pairs: dict[int, set[int]] = {}
+    parts = [each.parts for each in (wanted, found)]
+    outer = [part.rules for own, _ in above for part in own]
+    for packet in packets(iter([*outer, *(each.rules for own in parts for each in own)])):
+        if any(_class(own, packet) != number for own, number in above):
+            continue
+        first, second = (_class(own, packet) for own in parts)
+        pairs.setdefault(first, set()).add(second)
+    for number, others in pairs.items():
+        one = parts[0][number]
+        if len(others) != 1 or sum(others <= each for each in pairs.values()) != 1:
+            yield f"{path}/{one.name}: its packets are those of {others}"
+            continue
+        other = parts[1][others.pop()]
+        here = f"{path}/{one.name}"
+        yield from _differ(here, treatment(one, wanted), treatment(other, found))
+        if one.inside is not None or other.inside is not None:
+            yield from _divisions(here, one.inside, other.inside, (*above, (parts[0], number)))
+
+
+def _scheduler(division: Division) -> tuple[Any, ...]:
+    """Return the scheduler; a policy in which all but the last are strict needs none."""
+    if all(part.strict for part in division.parts[:-1]):
+        return ("strict",)
+    ranks = sorted({int(p.class_.priority or 0) for p in division.parts if not p.strict})
+    order = tuple(ranks.index(int(p.class_.priority or 0)) for p in division.parts if not p.strict)
+    cbq = (division.cbq or Cbq()).model_copy(update={"rate": division.capacity})
+    return division.scheduler, order, cbq
+
+
+def treatment(part: Part, division: Division) -> dict[str, Any]:
+    """Return the settings of a class, with resolved values."""
+    police, ceiling = part.class_.police, part.ceiling
+    # What strict classes leave is the last one's, whether it is strict or not.
+    rest = part is division.parts[-1] and _scheduler(division) == ("strict",)
+    return {
+        "strict": part.strict and not rest,
+        "rate": None if rest else part.rate,
+        "ceiling": None if ceiling is None else (ceiling.rate, ceiling.burst),
+        "mark": part.mark,
+        "police": None
+        if police is None
+        else (
+            police.rate.of(part.capacity),
+            police.burst,
+            police.excess_burst,
+            police.peak_rate and police.peak_rate.of(part.capacity),
+            police.peak_burst,
+            *(
+                (action.drops, action.remark)
+                for action in police.actions[: 3 if police.three_colours else 2]
+            ),
+        ),
+        "queue": None if part.inside is not None else _queue(part, part.queue),
+    }
+
+
+def _queue(part: Part, queue: Queue) -> tuple[Any, ...]:
+    limit = queue.effective_limit(in_class=part.in_class)
+    size = limit if limit.unit == "packets" else limit.size(part.rate or part.capacity)
+    found = queue.discipline
+    if isinstance(found, Wred):
+        rows: dict[int, tuple[int, int, int]] = {
+            dscp: (each.min, each.max, 10**8)
+            for dscp, each in wred_defaults(found.by, in_class=part.in_class).items()
+        }
+        for profile in found.profiles:
+            for dscp in profile.dscp:
+                rows[dscp] = (profile.min.amount, profile.max.amount, profile.probability)
+        return size, queue.drop, rows, found.weight, found.ecn
+    return size, queue.drop, found
+
+
+def _marks(wanted: End, found: End) -> Iterator[str]:
+    for packet in packets(mark.rules for end in (wanted, found) for mark in end.marks):
+        one, other = (
+            next((m.dscp for m in end.marks if m.rules.matches(packet)), packet.dscp)
+            for end in (wanted, found)
+        )
+        if one != other:
+            yield f"{packet}: marked {one}, became {other}"
+            return
+
+
+def _class(parts: tuple[Part, ...], packet: Packet) -> int:
+    return next(n for n, part in enumerate(parts) if part.rules.matches(packet))
+
+
+@dataclass(slots=True)
+class _Values:
+    """Values at which some condition changes."""
+
+    dscps: set[int]
+    ports: set[int]
+    addresses: set[Any]
+
+
+def packets(sets: Iterator[Rules]) -> list[Packet]:
+    """Return packets with combinations of values at which conditions change."""
+    found = _Values({0}, {1}, set())
+    for rules in sets:
+        for _, each in rules.rules:
+            found.dscps |= each.dscp or set()
+            for ranges in (each.source_ports, each.destination_ports):
+                found.ports |= {p for low, high in ranges or () for p in (low, high, high + 1)}
+            for networks in (each.source, each.destination):
+                for network in networks or ():
+                    found.addresses |= {network[0], network[-1]}
+    other = next(n for n in range(63, -1, -1) if n not in found.dscps or n == 0)
+    addresses = sorted(found.addresses, key=lambda each: (each.version, each))
+    usual = Packet()
+    pairs = [(a, b) for a in addresses for b in addresses if a.version == b.version]
+    pairs.append((usual.source, usual.destination))
+    properties: list[list[Any]] = [
+        sorted({*found.dscps, other}),
+        pairs,
+        [
+            *(("tcp", *ports) for ports in product(sorted(found.ports), repeat=2)),
+            *(("udp", *ports) for ports in product(sorted(found.ports), repeat=2)),
+            ("icmp", 0, 0),
+            ("other", 0, 0),
+        ],
+    ]
+    if prod(map(len, properties)) > MOST_PACKETS:
+        draw = random.Random(1)
+        chosen = [[draw.choice(each) for each in properties] for _ in range(MOST_PACKETS)]
+    else:
+        chosen = [list(each) for each in product(*properties)]
+    return [
+        Packet(dscp, protocol, source, destination, port, to)
+        for dscp, (source, destination), (protocol, port, to) in chosen
+    ]

@@ -1,0 +1,217 @@
+"""Configurations that perhop writes, read again: the same policies."""
+
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alike import as_scenario, differences, end_of
+from perhop import Scenario, gallery
+from perhop.routers.reading import Source, Treatment, detect
+from perhop.routers.writing import write
+from test_routers_export import scenario
+
+READERS = {"ios": "ios", "junos": "junos", "altq": "altq", "pf": "altq"}
+"""The reader of each family that is written."""
+
+
+def read_again(family: str, found: Scenario, link: str = "r>s") -> list[str]:
+    """Return how a policy differs after it was written and read."""
+    if find_spec(f"perhop.routers.reading.{READERS[family]}") is None:
+        pytest.skip(f"no reader of {READERS[family]}")
+    text, gaps = write(found, family, links=[link])  # type: ignore[arg-type]
+    assert gaps == ()
+    configuration = detect.read([Source("r.cfg", text)], READERS[family])
+    for line in configuration.lines:
+        assert line.treatment is not Treatment.NOT_MODELLED, (line, text)
+    at = {each.direction: each for each in configuration.attachments if each.interface}
+    rate = found.directions[link][0].rate
+    if family in ("ios", "junos"):
+        assert {each.rate for each in at.values()} == {rate}
+    return differences(end_of(found, link), end_of(as_scenario(at.get("out"), at.get("in"), rate)))
+
+
+EXCEPT = (
+    "a: match: [{except: {dscp: 1, source: 10.1.0.0/16}}, {source: 10.0.0.0/8, protocol: "
+    "[udp, icmp]}, {dscp: ef}], bandwidth: 20%, queue: {limit: QUEUE}",
+    "b: match: [{except: {protocol: tcp, destination_port: 22}}, {dscp: [1, 2]}], "
+    "queue: {limit: QUEUE}",
+    "c: match: any, bandwidth: 60%, queue: {limit: QUEUE}",
+)
+POLICED = (
+    "a: match: {dscp: ef}, mark: af21, bandwidth: 30%, queue: {limit: QUEUE}, police: {POLICE}",
+    "b: match: {protocol: udp, port: [53, 5000-5010]}, bandwidth: 20%, queue: {limit: QUEUE}, "
+    "police: {POLICE}",
+    "c: match: any, mark: af11, queue: {limit: QUEUE}",
+)
+TWO_COLOURS = "{rate: 1 Mbps, burst: 8 kB}"
+REMARKED = "{rate: 10%, burst: 8 kB, exceed: {remark: be}}"
+SINGLE_RATE = "{rate: 1 Mbps, burst: 8 kB, excess_burst: 4 kB, exceed: {remark: af12}}"
+TWO_RATES = "{rate: 1 Mbps, burst: 8 kB, peak_rate: 20%, peak_burst: 9 kB, violate: send}"
+SENT = "{rate: 1 Mbps, burst: 8 kB, exceed: send}"
+IN_PACKETS, IN_BYTES = "50 packets", "100 kB"
+
+
+def with_queue(lines: tuple[str, ...], queue: str, police: str = "") -> Scenario:
+    """Return a scenario with a policy, and this limit of queues and policer."""
+    return scenario(*(each.replace("QUEUE", queue).replace("{POLICE}", police) for each in lines))
+
+
+@pytest.mark.parametrize("family", ["ios", "junos", "altq", "pf"])
+def test_lists_with_exceptions(family: str) -> None:
+    # Neither altq.conf nor pf.conf can match `be`, which no list here needs.
+    queue = IN_BYTES if family == "junos" else IN_PACKETS
+    assert read_again(family, with_queue(EXCEPT, queue)) == []
+
+
+@pytest.mark.parametrize("police", [TWO_COLOURS, REMARKED, SINGLE_RATE, TWO_RATES, SENT])
+@pytest.mark.parametrize("family", ["ios", "junos"])
+def test_policers_and_marks(family: str, police: str) -> None:
+    queue = IN_BYTES if family == "junos" else IN_PACKETS
+    assert read_again(family, with_queue(POLICED, queue, police)) == []
+
+
+def test_ios_queues_and_nested_policies() -> None:
+    wred = scenario(
+        "a: match: {dscp: 1}, queue: {wred: {profiles: [{dscp: [0, 1, 2, 3, 4, 5, 6, 7], "
+        "min: 10 packets, max: 30 packets, probability: 5%}]}}",
+        "b: match: any, queue: {limit: 80 packets, wred: {by: dscp, ecn: true, weight: 25%, "
+        "profiles: [{dscp: [af11, le], min: 9 packets, max: 19 packets}]}}",
+    )
+    assert read_again("ios", wred) == []
+    nested = scenario(
+        "a: match: {dscp: 1}, bandwidth: 4 Mbps, limit: 50%, "
+        "classes: {x: {match: {protocol: icmp}, unused: true, priority: strict}, "
+        "y: {match: any, unused: true}}",
+        "b: match: {dscp: 2}, bandwidth: 1 Mbps, borrow: false",
+        "c: match: {source: a, destination: [b, 192.0.2.0/24, 2001:db8::/32]}, policy: q",
+        "d: match: any, shape: {rate: 3 Mbps, burst: 10 kB}, queue: {limit: 20 ms}",
+        link=", shape: {r: {rate: 8 Mbps, burst: 15 kB}}",
+        more="q: {classes: {z: {match: any, unused: true}}}",
+    )
+    assert read_again("ios", nested) == []
+    strict = scenario(
+        "a: match: {dscp: 1}", "b: match: {dscp: 2}", "c: match: any", scheduler="priority"
+    )
+    assert read_again("ios", strict) == []
+
+
+def test_junos_schedulers() -> None:
+    found = scenario(
+        "v: match: {dscp: ef}, priority: strict, police: {rate: 1 Mbps, burst: 8 kB}, "
+        "queue: {limit: 100 ms}",
+        "w: match: {dscp: 2}, bandwidth: 30%, limit: 50%, queue: {limit: 100 kB}",
+        "b: match: {dscp: 3}, bandwidth: 1 Mbps, borrow: false, queue: {limit: 5 kB}",
+        "c: match: any, queue: {limit: 50 kB}, shape: {rate: 7 Mbps, burst: 8 kB}",
+        link=", shape: {r: {rate: 8 Mbps, burst: 10 kB}}",
+    )
+    assert read_again("junos", found) == []
+    late = scenario(
+        "a: match: {dscp: 1}, priority: 5, queue: {limit: 10 kB}",
+        "b: match: {dscp: 2}, priority: 2, queue: {limit: 10 kB}",
+        "c: match: any, queue: {limit: 10 kB}",
+    )
+    assert read_again("junos", late) == []
+
+
+@pytest.mark.parametrize("family", ["ios", "junos"])
+def test_marking_of_what_arrives(family: str) -> None:
+    found = scenario(
+        "all: match: any, queue: {limit: 10 kB}",
+        link=", remark: {r: {af11: af12}}",
+        router="{kind: router, remark: [{match: {destination_port: 53}, dscp: cs6}, "
+        "{match: {dscp: [cs1, cs2]}, dscp: af12}, {match: any, dscp: be}]}",
+    )
+    assert read_again(family, found) == []
+
+
+@pytest.mark.parametrize("family", ["altq", "pf"])
+def test_disciplines_of_altq(family: str) -> None:
+    cbq = scenario(
+        "a: match: {dscp: [1, ef]}, bandwidth: 40%, priority: 3, queue: {limit: 30 packets}",
+        "b: match: {protocol: udp}, bandwidth: 1 Mbps, borrow: false, queue: {limit: 30 packets}, "
+        "priority: 3",
+        "c: match: any, bandwidth: 30%, priority: 5, queue: {limit: 30 packets, red: {min: 3 "
+        "packets, max: 9 packets, weight: 0.1953125%, gentle: false}}",
+        scheduler="altq-cbq, cbq: {rate: 5 Mbps}",
+    )
+    assert read_again(family, cbq) == []
+    priq = scenario(
+        "a: match: {dscp: 1}", "b: match: {protocol: icmp}", "c: match: any", scheduler="priority"
+    )
+    assert read_again(family, priq) == []
+    hfsc = scenario(
+        "a: match: {dscp: 1}, bandwidth: 20%, limit: 50%",
+        "b: match: {protocol: tcp, source: 10.0.0.0/8, destination_port: [80, 443]}, bandwidth: "
+        "2 Mbps, borrow: false, classes: {x: {match: {source_port: 22}, bandwidth: 30%, "
+        "unused: true}, y: {match: any, unused: true}}",
+        "c: match: any",
+        link=", shape: {r: {rate: 8 Mbps, burst: 15 kB}}",
+    )
+    assert read_again(family, hfsc) == []
+
+
+@pytest.mark.parametrize("name", ["oscars-10M", "qbss-1-70", "qbss-transatlantic"])
+def test_policies_of_the_gallery(name: str) -> None:
+    found = gallery.load(name)
+    for link, (link_of, node) in found.directions.items():
+        if node in link_of.egress:
+            assert read_again("ios", found, link) == []
+
+
+def test_policies_that_differ_are_told_apart() -> None:
+    lines = (
+        "a: match: {dscp: 1}, bandwidth: 30%, police: {rate: 1 Mbps, burst: 8 kB}",
+        "b: match: {protocol: tcp, source_port: 80}, bandwidth: 20%, mark: af11",
+        "c: match: any, queue: {limit: 30 packets}",
+    )
+    usual = end_of(scenario(*lines))
+    assert differences(usual, end_of(scenario(*lines))) == []
+    for before, after in (
+        ("dscp: 1", "dscp: [1, 2]"),
+        ("80", "81"),
+        ("30%", "31%"),
+        ("8 kB", "9 kB"),
+        ("af11", "af12"),
+        ("30 packets", "31 packets"),
+        ("protocol: tcp", "protocol: udp"),
+    ):
+        changed = end_of(scenario(*(each.replace(before, after) for each in lines)))
+        assert len(differences(usual, changed)) >= 1, before
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Scenario:
+    """Return a scenario whose policy IOS can express."""
+    ports = st.sampled_from([22, "80-90", "5000-5010"])
+    lines = []
+    for number in range(draw(st.integers(0, 3))):
+        # Classes have code points of their own, one of which no condition but the last has.
+        own = 16 * number
+        points = st.lists(st.integers(own, own + 14), min_size=1, max_size=4, unique=True)
+        conditions = st.fixed_dictionaries(
+            {"dscp": points},
+            optional={
+                "protocol": st.sampled_from(["tcp", "udp", ["tcp", "udp"]]),
+                "port": ports,
+                "destination_port": ports,
+                "source": st.sampled_from(["a", "10.2.0.0/16"]),
+            },
+        )
+        excluded = st.builds(lambda inner: {"except": inner}, conditions)
+        more = st.tuples(excluded, conditions, st.just({"dscp": own + 15}))
+        match = draw(conditions | more.map(list))
+        strict = number == 0 and draw(st.booleans())
+        share = "priority: strict" if strict else f"bandwidth: {draw(st.integers(1, 25))}%"
+        police = draw(st.sampled_from([TWO_COLOURS, REMARKED, SINGLE_RATE, TWO_RATES]))
+        policer = f", police: {police}" if draw(st.booleans()) or strict else ""
+        queue = draw(st.sampled_from(["10 packets", "64 packets", "20 kB", "30 ms"]))
+        lines.append(f"c{number}: match: {match!r}, {share}{policer}, queue: {{limit: {queue}}}")
+    return scenario(*lines, "rest: match: any")
+
+
+@settings(max_examples=25)
+@given(policies())
+def test_any_policy_of_ios_comes_back(found: Scenario) -> None:
+    assert read_again("ios", found) == []
