@@ -305,11 +305,13 @@ class Outputs:
             known = not filtered & set(each.forwarding) and decisions[-1][1] not in each.forwarding
             if known and all(code == new for code, new in changes.items()):
                 continue
+            # Filters leave the loss priority low; that of a policer is the policer's mark.
+            losses = {"low", *(loss for _, loss in codes.values())}
             wanted = [
                 output.rewrite[name, loss]
                 for name in each.forwarding
                 for loss in ("low", "medium-low", "medium-high", "high")
-                if (name, loss) in output.rewrite
+                if loss in losses and (name, loss) in output.rewrite
             ]
             if not wanted:
                 continue
