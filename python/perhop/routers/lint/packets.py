@@ -38,7 +38,7 @@ MAX_STEPS: Final = 50_000
 
 
 class TooComplexError(Exception):
-    """A question that takes more than `MAX_STEPS`."""
+    """A question that takes more than `MAX_STEPS`, or is about a node without an address."""
 
 
 @dataclass(slots=True)
@@ -148,10 +148,16 @@ def _boxes(conditions: Any, addresses: Mapping[str, IPv4Address]) -> Iterator[Bo
     if match.destination_port is not None:
         destinations = joined(match.destination_port)
 
+    def known(ends: Iterable[Any]) -> Iterator[Any]:
+        for end in ends:
+            if isinstance(end, str) and end not in addresses:
+                raise TooComplexError
+            yield end
+
     def ranges(ends: Iterable[Any]) -> Ranges:
         return joined(
             addresses_of(IPv4Network(addresses[end]) if isinstance(end, str) else end)
-            for end in ends
+            for end in known(ends)
         )
 
     if match.source is not None:

@@ -17,6 +17,7 @@ _PACKET_BITS: Final = 12_000
 _LEAST_ROUNDS: Final = 150
 _LEAST_PACKETS: Final = 1000
 _LEAST_S: Final = 15
+_MOST_S: Final = 1000
 
 
 @dataclass(slots=True)
@@ -44,7 +45,8 @@ class Simulations:
             rtt: The round-trip time of the path without queues in ps.
 
         Returns:
-            None if the run would send more packets than are left.
+            None if the run would send more packets than are left, or take more than 1000 s, as at
+            less than 12 kb/s.
         """
         key = (police, link, rtt)
         if key not in self._done:
@@ -54,7 +56,7 @@ class Simulations:
                 -(-_LEAST_PACKETS * _PACKET_BITS // rate),
             )
             cost = rate * seconds // _PACKET_BITS
-            if cost > self.packets:
+            if cost > self.packets or seconds > _MOST_S:
                 return None
             self.packets -= cost
             self._done[key] = _run(police, link, rtt, seconds, 4 * rate * rtt // (8 * SECOND))
@@ -81,6 +83,7 @@ def _run(police: Police, link: int, rtt: int, seconds: int, window: int) -> floa
                 "perhop": 1,
                 "name": "policed",
                 "duration": f"{seconds} s",
+                "report": {"interval": f"{SECOND * seconds // 3} ps"},
                 "nodes": {"sender": "host", "router": "router", "receiver": "host"},
                 "links": [
                     {"ends": ["sender", "router"], **ends},
