@@ -427,9 +427,13 @@ CASES = [
     ),
     Case(
         "wred-code-point",
-        [one(f"  a: {{match: {{dscp: af31}}, {WRED}}}\n" + REST)],
+        [
+            one(f"  a: {{match: {{dscp: af31}}, {WRED}}}\n" + REST),
+            one(f"  a: {{match: {{dscp: af31}}, {WRED}}}\n".replace("af21", "[af31, af21]") + REST),
+        ],
         [
             one(f"  a: {{match: {{dscp: [af31, af21]}}, {WRED}}}\n" + REST),
+            one(f"  a: {{match: {{dscp: af22}}, {WRED}}}\n" + REST),
             # The policer makes the code point.
             one(
                 "  a: {match: {dscp: af31}, police: {rate: 1 Mbps, burst: 99 kB, "

@@ -58,7 +58,7 @@ THRESHOLDS: Final = Rule(
 PROFILE: Final = Rule(
     "wred-code-point",
     Severity.NOTE,
-    "Thresholds of WRED for a code point that the class does not match.",
+    "Thresholds of WRED for a code point of a precedence that the class does not match.",
     "No packet of the class has the code point, so that the thresholds have no effect. Often the "
     "match or the thresholds have a wrong code point.",
     "Match the code point in the class, or remove its thresholds.",
@@ -167,12 +167,15 @@ def _wred(judged: JudgedClass) -> Iterator[Finding]:
         return
     limit = judged.class_.effective_queue.effective_limit(in_class=True)
     seen = _seen(judged)
+    levels = {point >> 3 for point in seen}
     for index, profile in enumerate(wred.profiles):
-        if seen.isdisjoint(profile.dscp):
+        # Thresholds for the other code points of a precedence are common in templates.
+        others = [point for point in profile.dscp if point >> 3 not in levels]
+        if others:
             yield Finding(
                 PROFILE,
                 judged.place("queue", "wred", "profiles", index),
-                f"{judged} has WRED thresholds for {listed(profile.dscp)}, which it does not match",
+                f"{judged} has WRED thresholds for {listed(others)}, which it does not match",
                 "match the code point, or remove its thresholds",
             )
     wrong: dict[Loc, dict[tuple[str, Limit, Limit], list[int]]] = {}
@@ -185,12 +188,12 @@ def _wred(judged: JudgedClass) -> Iterator[Finding]:
     for loc, groups in wrong.items():
         # Of the thresholds in one line, the highest minimum has the worst problem.
         (what, low, high), points = max(groups.items(), key=lambda item: item[0][1].amount)
-        others = f", as for {len(groups) - 1} other thresholds" if len(groups) > 1 else ""
+        more = f", as for {len(groups) - 1} other thresholds" if len(groups) > 1 else ""
         yield Finding(
             THRESHOLDS,
             judged.place(*loc),
             f"WRED of {judged} drops {listed(points)} from {_shown(low)} to {_shown(high)}: "
-            f"{what}{others}",
+            f"{what}{more}",
             _remedy(what),
         )
 
