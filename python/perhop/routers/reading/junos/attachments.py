@@ -13,7 +13,13 @@ from perhop.routers.reading.junos.filters import Filters
 from perhop.routers.reading.junos.inputs import Inputs
 from perhop.routers.reading.junos.interfaces import PlacedAll, read_interfaces
 from perhop.routers.reading.junos.outputs import Output, Outputs, decide
-from perhop.routers.reading.junos.policies import Built, filter_policy, inside, packets_of
+from perhop.routers.reading.junos.policies import (
+    Built,
+    filter_policy,
+    inside,
+    packets_of,
+    too_many,
+)
 from perhop.routers.reading.junos.schedulers import Schedulers
 from perhop.routers.reading.junos.tree import Node
 from perhop.routers.reading.junos.unread import note_interfaces, note_unread, note_unused
@@ -169,6 +175,8 @@ class Router:
         nodes = list(self.inputs.filters_of(unit, "out"))
         if nodes:
             try:
+                if too_many(decisions):
+                    raise TooManyRulesError("depends on filters with too many terms")
                 names = {name for _, name in decisions}
                 classes = {name: packets_of(decisions, [name]) for name in names}
                 output.filter = self._together(nodes, classes)
@@ -177,6 +185,11 @@ class Router:
                 for _, each in nodes:
                     each.ignored(f"a set of packets {error}")
                 output.filter = None
+        if too_many(decisions):
+            output.fixed = ()
+            name = output.classifier.name
+            why = "perhop: the filters at inputs have too many terms"
+            self.outputs.default(place, "classification at inputs", f"classifier {name}", why)
         try:
             return self._policed(self.outputs.build(output, place), unit, output)
         except TooManyRulesError as error:

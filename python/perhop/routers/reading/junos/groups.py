@@ -7,6 +7,8 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.junos.tree import is_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -63,6 +65,7 @@ class _Expansion:
                 return
             for child in node:
                 if child.word not in _NO_INSTANCE or path:
+                    self.steps -= len(levels)
                     below = list(_below(levels, child.word)) if levels else []
                     todo.append((child, (*path, child.word), below, without))
 
@@ -101,7 +104,7 @@ class _Expansion:
                 self.steps -= 1
                 if self.steps < 0:
                     return False
-                if _is_pattern(source.word) or source.word in _NO_INSTANCE or source.inactive:
+                if is_pattern(source.word) or source.word in _NO_INSTANCE or source.inactive:
                     continue
                 own = node.children.get(source.word)
                 if own is None:
@@ -119,19 +122,18 @@ class _Expansion:
 def _below(levels: Levels, word: str) -> Iterator[tuple[str, Node]]:
     """Yield the levels below others that apply to an instance."""
     for group, level in levels:
-        for child in level:
-            if child.word == word or _covers(child.word, word):
+        exact = level.get(word)
+        if exact is not None:
+            yield group, exact
+        for child in level if level.patterns else ():
+            if child is not exact and _covers(child.word, word):
                 yield group, child
 
 
 def _covers(pattern: str, word: str) -> bool:
     """Return whether a name in angle brackets stands for an instance."""
-    instance = _is_pattern(pattern) and word not in _NO_INSTANCE
+    instance = is_pattern(pattern) and word not in _NO_INSTANCE
     return instance and _pattern(pattern).match(word) is not None
-
-
-def _is_pattern(word: str) -> bool:
-    return word.startswith("<") and word.endswith(">")
 
 
 @lru_cache(maxsize=1024)

@@ -227,6 +227,9 @@ class Placed:
         return [number for number in dict.fromkeys(units) if "*" not in number]
 
 
+MAX_WILDCARDS: Final = 256
+"""The most names with wildcards in `class-of-service interfaces`."""
+
 _OPTIONS: Final = frozenset(("burst-size", "overhead-accounting"))
 
 
@@ -241,6 +244,9 @@ class PlacedAll:
             (node for node in nodes if node.word not in self.exact),
             key=lambda node: -len(node.word),
         )
+        for node in self.wild[MAX_WILDCARDS:]:
+            node.ignored(f"is one of more than {MAX_WILDCARDS} names with wildcards")
+        del self.wild[MAX_WILDCARDS:]
 
     def of(self, name: str) -> Placed:
         """Return what applies to an interface."""

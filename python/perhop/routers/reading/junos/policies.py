@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import scenario_name
-from perhop.routers.reading.matching import Rules
+from perhop.routers.reading.matching import Rules, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
 from perhop.units import parse_rate
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.configuration import Loc, Place
     from perhop.routers.reading.junos.filters import Actions, Filter, Term
     from perhop.routers.reading.junos.policers import Policer
+    from perhop.routers.reading.matching import Rule
 
 Decisions = list[tuple[Rules, str]]
 """Packets and their forwarding class: the first that applies decides, and the last one always."""
@@ -25,8 +26,11 @@ Decisions = list[tuple[Rules, str]]
 RewriteTable = dict[tuple[str, str], int]
 """The code point of each forwarding class and loss priority."""
 
-MAX_CLASSES: Final = 1000
-"""The most classes of a policy."""
+MAX_EXCEPTED: Final = 50_000
+"""The most exceptions in the conditions of terms, times the number of terms."""
+
+MAX_INSIDE: Final = 100
+"""The most terms of a filter at an output that apply to a class."""
 
 OWN_QUEUE: Final = "the packets of this term have a queue of their own in the class"
 
@@ -42,6 +46,12 @@ class Built:
     places: dict[Loc, Place] = field(default_factory=dict)
 
 
+def too_many(decisions: Decisions) -> bool:
+    """Return whether a classification has so many exceptions that it would take too long."""
+    excepted = sum(not permit for rules, _ in decisions for permit, _ in rules.rules)
+    return excepted * len(decisions) > MAX_EXCEPTED
+
+
 def packets_of(decisions: Decisions, wanted: Iterable[str], earlier: Iterable[str] = ()) -> Rules:
     """Return the packets of some forwarding classes.
 
@@ -49,17 +59,25 @@ def packets_of(decisions: Decisions, wanted: Iterable[str], earlier: Iterable[st
         decisions: The classification.
         wanted: The forwarding classes.
         earlier: Forwarding classes whose packets may be in the result, as they are matched before.
+
+    Raises:
+        TooManyRulesError: If the result is too large, or would take too long.
     """
+    if too_many(decisions):
+        raise TooManyRulesError("has too many exceptions")
     wanted, earlier = set(wanted), set(earlier)
-    found = Rules.never()
-    left = [entry for entry in reversed(decisions) if entry[1] not in earlier]
-    for inside, run in groupby(left, key=lambda entry: entry[1] in wanted):
-        packets = Rules.union([rules for rules, _ in reversed(list(run))])
-        if inside:
-            found = packets | found
-        elif found.rules:
-            found = ~packets & found
-    return found
+    found: deque[Rule] = deque()
+    for packets, name in reversed(decisions):
+        if name in earlier:
+            continue
+        inside = name in wanted
+        if all(permit for permit, _ in packets.rules):
+            # As one rule after another: the first that applies decides.
+            found.extendleft((inside, each) for _, each in reversed(packets.rules))
+            continue
+        after = Rules(tuple(found))
+        found = deque((packets | after if inside else ~packets & after).rules)
+    return Rules(tuple(found))
 
 
 def police_of(policer: Policer, rewrite: RewriteTable, forwarding: str | None) -> dict[str, Any]:
@@ -216,15 +234,19 @@ def assemble(
 
 def _relevant(terms: Sequence[Term], forwarding: Sequence[str], packets: Rules) -> list[Term]:
     """Return the terms that apply to packets of a class, up to one that takes the rest."""
+    few = len(terms) * len(packets.rules) <= MAX_EXCEPTED
     found: list[Term] = []
     for term in terms:
         goes_to = term.actions.forwarding_class
         if goes_to is not None and goes_to not in forwarding:
             continue
-        if not term.packets.is_any and (term.packets & packets).is_never:
+        exact = not term.packets.is_any and few
+        if exact and goes_to is None and (term.packets & packets).is_never:
             continue
         found.append(term)
-        if term.packets.is_any or (~term.packets & packets).is_never:
+        if len(found) > MAX_INSIDE:
+            raise TooManyRulesError(f"has more than {MAX_INSIDE} terms in a class")
+        if term.packets.is_any or (exact and (~term.packets & packets).is_never):
             break
     # Terms at the end that do nothing are one.
     while len(found) > 1 and not found[-1].actions.limits and not found[-2].actions.limits:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perhop.routers.reading.configuration import Place, Source
+from perhop.routers.reading.junos.lexing import at_line, tokens, without_comments, words
 from perhop.routers.reading.junos.siblings import separated
 from perhop.routers.reading.junos.tree import MAX_DEPTH, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from perhop.routers.reading.junos.siblings import Statement
     from perhop.routers.reading.junos.tree import Node
 
-_TOKEN: Final = re.compile(
-    r"""
-      (?P<comment> \#.* | /\*.* )
-    | (?P<mark> [;{}\[\]] )
-    | "(?P<text> (?:[^"\\]|\\.)* )"?
-    | (?P<word> (?: <[^<>\s;{}"]{0,256}> | [^\s;{}\[\]"<] | < )
-                (?: [^\s;{}\[\]"] | \[[^\s\[\]]{0,64}\] )* )
-    """,
-    re.X,
-)
-_SPECIAL: Final = re.compile(r"[#;{}\[\]\"<]|/\*")
+MAX_LINES: Final = 250_000
+"""The most lines that are read as statements."""
+
+MAX_LENGTH: Final = 2**16
+"""The most characters of a line."""
+
 _PROMPT: Final = re.compile(r"\s*(?:\{[\w:-]+\}\s*)?[\w.-]+@[\w.-]+[#>%]\s*")
 _COMMANDS: Final = frozenset(
     (
@@ -65,13 +61,6 @@ REPEATED: Final = frozenset(("fill-level", "drop-probability"))
 """Settings with lists in which values may be repeated."""
 
 
-def tokens(line: str) -> list[tuple[str, str]]:
-    """Return the kinds and texts of the tokens of a line."""
-    if _SPECIAL.search(line) is None:
-        return [("word", word) for word in line.split()]
-    return [(str(match.lastgroup), match[match.lastgroup or 0]) for match in _TOKEN.finditer(line)]
-
-
 def read_tree(texts: Sequence[Source]) -> Tree:
     """Return the tree of a configuration."""
     tree = Tree(Place(texts[0].file if texts else "", 0))
@@ -80,12 +69,28 @@ def read_tree(texts: Sequence[Source]) -> Tree:
     return tree
 
 
+class _Brace(NamedTuple):
+    """An open brace.
+
+    Attributes:
+        node: Its node; None if it is not read.
+        place: Its line.
+        depth: The number of words before it.
+        about: True if it stands in a part that can be about quality of service.
+    """
+
+    node: Node | None
+    place: Place
+    depth: int
+    about: bool
+
+
 class _Reader:
     """The state of reading one file.
 
     Attributes:
         edit: The path to which commands and statements are relative.
-        open: For each open brace, its node (None if it is not read), its line, and its depth.
+        open: The open braces.
         statement: The words and lists of the statement so far.
         listed: The words of an open list.
         started: The line on which the statement began.
@@ -95,7 +100,7 @@ class _Reader:
         self.tree = tree
         self.text = text
         self.edit: list[str] = []
-        self.open: list[tuple[Node | None, Place, int]] = []
+        self.open: list[_Brace] = []
         self.statement: Statement = []
         self.listed: list[tuple[str, Place]] | None = None
         self.started = Place(text.file, 0)
@@ -104,11 +109,19 @@ class _Reader:
         """Read the file into the tree."""
         commented = False
         for number, line in enumerate(self.text.text.split("\n"), 1):
+            if len(self.tree.statements) + len(self.tree.faults) >= MAX_LINES:
+                place = Place(self.text.file, number)
+                self.tree.faults[place] = f"after {MAX_LINES:,} lines, nothing more is read"
+                break
+            if len(line) > MAX_LENGTH:
+                place = Place(self.text.file, number)
+                self.tree.faults[place] = f"has more than {MAX_LENGTH:,} characters"
+                continue
             if commented:
                 _, closed, line = line.partition("*/")
                 if not closed:
                     continue
-            commented, line = _without_comments(line)
+            commented, line = without_comments(line)
             if not line or line.isspace():
                 continue
             place = Place(self.text.file, number)
@@ -120,8 +133,8 @@ class _Reader:
             self._braces(line, place)
         if self.statement or self.listed:
             self._end(self.started, opens=False)
-        for _, place, _ in self.open:
-            self.tree.faults.setdefault(place, "its brace is not closed")
+        if self.open:
+            self.tree.faults.setdefault(self.open[0].place, "its brace is not closed")
 
     # Braces
 
@@ -167,27 +180,30 @@ class _Reader:
             inactive = inactive or statement[0] in ("inactive:", "delete:")
             statement = statement[1:]
         node: Node | None = None
-        depth = len(statement)
+        depth, about = len(statement), True
         if self.open:
-            parent, _, above = self.open[-1]
-            depth += above
-            if parent is not None:
-                node = self._add(parent, statement, self.started, depth, inactive=inactive)
+            above = self.open[-1]
+            depth += above.depth
+            about = above.about
+            if above.node is not None:
+                about = above.node.word != "protocols" or statement[:1] == ["mpls"]
+                if about:
+                    node = self._add(above.node, statement, self.started, depth, inactive=inactive)
+            elif about:
+                self.tree.faults.setdefault(self.started, "inside a statement that is not read")
         else:
             full = [*self.edit, *statement] if self.edit else _whole(statement)
-            depth = len(full)
-            if _is_read(full):
+            depth, about = len(full), _is_read(full)
+            if about:
                 node = self._add(self.tree.root, full, self.started, depth, inactive=inactive)
         if opens:
-            self.open.append((node, self.started, depth))
+            self.open.append(_Brace(node, self.started, depth, about))
         self.started = place
 
     def _add(
         self, node: Node, statement: Statement, place: Place, depth: int, *, inactive: bool = False
     ) -> Node | None:
         """Add a statement; return its last node, None if it cannot be a part of the tree."""
-        if node.word == "protocols" and statement[:1] != ["mpls"]:
-            return None
         if depth > MAX_DEPTH:
             self.tree.faults.setdefault(place, f"nested deeper than {MAX_DEPTH} words")
             return None
@@ -224,7 +240,8 @@ class _Reader:
                         self.tree.faults.setdefault(at, "the configuration is too large")
                         return None
                     if parent.word in REPEATED:
-                        parent.values = [*(parent.values or ()), word]
+                        parent.values = parent.values or []
+                        parent.values.append(word)
                     after.append((child, at))
             last = after or last
         for child, at in last:
@@ -245,7 +262,7 @@ class _Reader:
         verb = "delete" if verb == "del" else verb
         if verb not in _COMMANDS or line.endswith("{"):
             return False
-        rest = list(_words(tokens(line)))[1:]
+        rest = list(words(tokens(line)))[1:]
         flat = [word for word in rest if isinstance(word, str)]
         if self.edit and flat[:1] == self.edit[:1]:
             path, full = flat, rest
@@ -253,7 +270,7 @@ class _Reader:
             path, full = [*self.edit, *flat], [*self.edit, *rest]
         full = full if self.edit else _whole(full)
         if len(flat) < len(rest):
-            full = [_at(part, place) for part in full]
+            full = [at_line(part, place) for part in full]
         match verb:
             case "set":
                 if _is_read(full):
@@ -274,7 +291,7 @@ class _Reader:
                 shown = flat[1:] if flat[:1] == ["configuration"] else flat
                 self.edit = shown if shown[:1] and shown[0] in TOP else self.edit
             case "insert" | "rename" | "copy" | "replace" | "wildcard":
-                if path and path[0] in ("class-of-service", "firewall"):
+                if "class-of-service" in path or "firewall" in path:
                     self.tree.faults[place] = f"the command `{verb}` is not read"
             case _:
                 pass
@@ -323,49 +340,3 @@ def _is_read(statement: Statement) -> bool:
         return False
     # Of routing protocols, label-switched paths may have policers.
     return first != "protocols" or len(statement) < 2 or statement[1] == "mpls"
-
-
-def _at(part: str | list[tuple[str, Place]], place: Place) -> str | list[tuple[str, Place]]:
-    return part if isinstance(part, str) else [(word, place) for word, _ in part]
-
-
-def _words(found: Sequence[tuple[str, str]]) -> Iterator[str | list[tuple[str, Place]]]:
-    """Yield the words of a command, and its lists."""
-    listed: list[tuple[str, Place]] | None = None
-    for kind, text in found:
-        if kind == "comment":
-            break
-        if kind == "mark":
-            if text == "[":
-                listed = listed or []
-            elif text == "]" and listed is not None:
-                yield listed
-                listed = None
-        elif listed is not None:
-            listed.append((text, _NOWHERE))
-        else:
-            yield text
-    if listed is not None:
-        yield listed
-
-
-_NOWHERE: Final = Place("", 0)
-
-
-def _without_comments(line: str) -> tuple[bool, str]:
-    """Return whether a comment goes on after a line, and the line without those in ``/* */``."""
-    if "/*" not in line:
-        return False, line
-    kept: list[str] = []
-    while True:
-        # In a string, `/*` begins no comment.
-        before, begins, rest = line.partition("/*")
-        if not begins:
-            return False, "".join((*kept, line))
-        if before.count('"') % 2:
-            return False, "".join((*kept, line))
-        inside, ends, line = rest.partition("*/")
-        del inside
-        kept += [before, " "]
-        if not ends:
-            return True, "".join(kept)

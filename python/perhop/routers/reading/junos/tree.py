@@ -27,6 +27,11 @@ MAX_NOTES: Final = 3
 _ORDER: Final = (Treatment.MODELLED, Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
 
 
+def is_pattern(word: str) -> bool:
+    """Return whether a word of a group stands for all names that match it, such as ``<ge-*>``."""
+    return word[:1] == "<" and word[-1:] == ">"
+
+
 class Node:
     """A word of a configuration, and the words that may follow it.
 
@@ -36,6 +41,7 @@ class Node:
         children: The words after it, in the order of the configuration.
         origin: The node of a group that says the same, or None.
         inherited: True if only a group says it.
+        patterns: The number of names in angle brackets after it.
         inactive: True if the statement is deactivated.
         treatment: What became of the statement that ends here; None if nothing has looked at it.
         notes: How it was approximated, or why it is not modelled.
@@ -48,6 +54,7 @@ class Node:
         "inherited",
         "notes",
         "origin",
+        "patterns",
         "place",
         "treatment",
         "values",
@@ -60,6 +67,7 @@ class Node:
         self.children: dict[str, Node] = {}
         self.origin: Node | None = None
         self.inherited = False
+        self.patterns = 0
         self.inactive = False
         self.treatment: Treatment | None = None
         self.notes: tuple[str, ...] = ()
@@ -181,6 +189,7 @@ class Tree:
                 return None
             self.size += 1
             node = parent.children[word] = Node(word, place)
+            parent.patterns += is_pattern(word)
         return node
 
     def ends(self, node: Node, place: Place) -> None:
