@@ -79,6 +79,13 @@ def test_what_contains_another_takes_all_that_it_takes(one: Match, other: Match)
         assert taken(one) >= taken(other)
 
 
+@given(matches, matches)
+def test_what_contains_another_is_found_by_a_sample_of_it(one: Match, other: Match) -> None:
+    whole, part = Packets.of(one, ADDRESSES), Packets.of(other, ADDRESSES)
+    if whole.contains(part):
+        assert {*whole.handles()} & {*part.samples()}
+
+
 @given(matches)
 def test_every_match_contains_itself_and_is_contained_in_any(match: Match) -> None:
     packets = Packets.of(match, ADDRESSES)

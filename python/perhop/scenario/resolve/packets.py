@@ -34,6 +34,10 @@ ROUTER_ERRORS = 48
 HOST_ERRORS = 0
 """The code point of the ICMP errors that hosts send (RFC 1122, section 3.2.2)."""
 WITH_PORTS = frozenset({"tcp", "udp"})
+_SHIFTS: Final = (8, 16, 24)
+"""Bits that are left out of addresses by which sets of packets are grouped."""
+_MOST_BLOCKS: Final = 256
+"""The most groups of addresses that a set of packets is listed in."""
 EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
 
 
@@ -120,6 +124,13 @@ class Packets:
             if ranges is not None and all(first == last for first, last in ranges):
                 yield from {(name, first) for first, _ in ranges}
                 return
+        for name, ranges in (("origins", self.origins), ("goals", self.goals)):
+            for shift in _SHIFTS:
+                blocks = [(first >> shift, last >> shift) for first, last in ranges]
+                if sum(last - first + 1 for first, last in blocks) <= _MOST_BLOCKS:
+                    found = {block for first, last in blocks for block in range(first, last + 1)}
+                    yield from ((name, shift, block) for block in found)
+                    return
         yield None
 
     def samples(self) -> Iterator[object]:
@@ -133,6 +144,9 @@ class Packets:
         ):
             if ranges:
                 yield name, ranges[0][0]
+        for name, ranges in (("origins", self.origins), ("goals", self.goals)):
+            for shift in _SHIFTS if ranges else ():
+                yield name, shift, ranges[0][0] >> shift
         either = (self.either, self.sources, self.destinations)
         yield from {("either", ranges[0][0]) for ranges in either if ranges}
 
