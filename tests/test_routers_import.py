@@ -326,12 +326,13 @@ def test_strict_classes_start_one_after_another() -> None:
     assert {name: flow.start for name, flow in again.flows.items()} == starts
 
 
-@pytest.mark.parametrize("rate", [1000, 10**6, 10**8, 10**9, 10**10, 10**12])
-def test_a_run_takes_few_packets(rate: int) -> None:
-    found = around(configuration(replace(attachment("Gi0/1"), rate=rate)), "x").scenario()
-    packets = found.end_ps / 1e12 * rate / 12_000
-    assert 20_000 < packets < (10**6 if rate <= 10**10 else 10**8)
-    assert found.end_ps >= 5 * 10**11
+@pytest.mark.parametrize("power", range(3, 15))
+def test_a_run_takes_few_packets(power: int) -> None:
+    at = replace(attachment("Gi0/1"), rate=10**power)
+    found = around(configuration(at), "x").scenario()
+    packets = found.end_ps / 1e12 * 10**power / 12_000
+    assert 20_000 < packets < (500_000 if power <= 10 else 5 * 10**6)
+    assert found.end_ps >= 5 * 10**11 or power > 11
 
 
 # References in scenarios

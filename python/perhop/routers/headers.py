@@ -80,8 +80,9 @@ class Headers:
         return [name for code, name in enumerate(PROTOCOLS) if self.allows(PROTOCOL, code)]
 
     def address(self, index: int, preferred: Iterable[IPv4Address]) -> IPv4Address:
-        """Return an address."""
-        return IPv4Address(self.first(index, map(int, preferred)))
+        """Return a preferred address, or the second lowest: the lowest is often a network's own."""
+        second = self.box[index][0][0] + 1
+        return IPv4Address(self.first(index, [*map(int, preferred), second]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,19 +57,17 @@ queues of the policy decide about delays, not the path."""
 MOST_PHASES: Final = 5
 """The most phases; if there are more strict classes, they all start in the second one."""
 
-FEW_PACKETS, MANY_PACKETS = 50_000, 420_000
+FEW_PACKETS, MANY_PACKETS, MOST_PACKETS = 50_000, 200_000, 4_200_000
 """The full packets that a link carries in a phase: so many that classes with a small share settle;
-where a phase would be shorter than `LONG_S`, more, as long as a run takes a fraction of a second.
-"""
+up to `MANY_PACKETS` for a phase of `LONG_S`, and up to `MOST_PACKETS` for one of `SHORT_S`."""
 
-SHORT_S, LONG_S = 0.5, 5.0
-"""The shortest phase in seconds, in which TCP recovers from timeouts, and one that is long enough
-for it."""
+SHORT_S, LONG_S = 0.5, 2.0
+"""The length of a phase in seconds in which TCP recovers from a timeout, and from several."""
 
 _FULL_BITS: Final = 12_000
 """The bits of a full packet of 1500 bytes."""
 
-_STEPS_S: Final = tuple(step * 10.0**power for power in range(-6, 8) for step in (1, 2, 5))
+_STEPS_S: Final = tuple(step * 10.0**power for power in range(-12, 8) for step in (1, 2, 5))
 """The lengths of phases in seconds."""
 
 
@@ -320,6 +318,7 @@ def phase_ps(capacity: int) -> int:
     """Return the length of a phase in picoseconds, at a capacity in bit/s."""
     packet_s = _FULL_BITS / capacity
     wanted = max(FEW_PACKETS * packet_s, SHORT_S, min(LONG_S, MANY_PACKETS * packet_s))
+    wanted = min(wanted, MOST_PACKETS * packet_s)
     return round(max(step for step in _STEPS_S if step <= 1.001 * wanted) * 10**12)
 
 
