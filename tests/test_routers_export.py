@@ -798,6 +798,52 @@ def test_gaps_have_their_place_in_the_file(perhop: Perhop, place: Path) -> None:
     ]
 
 
+EDGE = """\
+class-map match-any VOICE
+ match dscp ef
+policy-map WAN
+ class VOICE
+  priority
+  police cir 1000000 bc 25000
+  queue-limit 20000 bytes
+ class class-default
+  compression header ip
+  queue-limit 64
+policy-map LAN
+ class class-default
+  queue-limit 50000 bytes
+interface GigabitEthernet0/1
+ bandwidth 10000
+ service-policy output WAN
+interface GigabitEthernet0/2
+ bandwidth 20000
+ service-policy output LAN
+"""
+
+
+def test_a_configuration_is_written_for_another_family(perhop: Perhop, place: Path) -> None:
+    (place / "edge.cfg").write_text(EDGE)
+    code, out, err = perhop("export", "edge.cfg", "--to", "junos")
+    assert (code, out) == (3, "")
+    lost = "edge.cfg:9: compression header ip: not modelled: unknown statement"
+    assert f"perhop: warning: {lost}\n" in err
+    assert "edge.cfg:10:1: policies.WAN.classes.class-default.queue.limit: Junos has buffers" in err
+    code, out, _ = perhop("export", "edge.cfg", "--to", "junos", "--approximate")
+    assert code == 0
+    assert "forwarding-class VOICE scheduler WAN-VOICE;" in out
+    assert "approximated by 76800 us, 96000 B" in out
+    code, out, _ = perhop(
+        *("export", "edge.cfg", "--to", "junos", "--from-interface", "Gi0/2"),
+        *("--interface", "edge>next=xe-0/0/0", "--link", "edge>next"),
+    )
+    assert code == 0
+    assert "output LAN;" in out
+    assert "xe-0/0/0 {" in out
+    code, _, err = perhop("export", "qbss-1-70", "--to", "ios", "--from-interface", "Gi0/2")
+    assert code == 2
+    assert "--from-interface: qbss-1-70 is not the configuration of a router" in err
+
+
 def test_the_command_offers_every_family() -> None:
     offered = next(each for each in export.params if each.name == "family").type
     assert isinstance(offered, click.Choice)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from perhop.linux import Gap
+    from perhop.routers.reading import Configuration
     from perhop.routers.writing import Family
 
 __all__ = ["export", "tc"]
@@ -47,6 +48,11 @@ _POLICE = click.option(
     help="Write only r1's end of a link, 'r1>r2'. Repeatable.",
 )
 @click.option(
+    "--from-interface",
+    metavar="NAME",
+    help="If SCENARIO is a configuration, the interface whose policy to write; default: the first.",
+)
+@click.option(
     "--interface",
     "interfaces",
     multiple=True,
@@ -65,6 +71,7 @@ def export(
     scenario: str,
     family: Family,
     links: tuple[str, ...],
+    from_interface: str | None,
     interfaces: tuple[str, ...],
     approximate: bool,
     out: str | None,
@@ -73,13 +80,14 @@ def export(
 ) -> int:
     """Write the policies of a scenario as the configuration of routers.
 
-    SCENARIO is a file, or a name that `perhop list` prints.
+    SCENARIO is a file, or a name that `perhop list` prints, or the configuration of a router of
+    another family, of which one interface's policy is written.
 
     Covers policies, queues, shapers and marking at all routers. If the family cannot express a part
     of the scenario, names each such part and writes nothing.
     """
     text = _written(
-        scenario, family, overrides, interfaces, police, links=links, approximate=approximate
+        scenario, family, overrides, interfaces, police, links, approximate, from_interface
     )
     if out is None:
         click.echo(text, nl=False)
@@ -125,28 +133,52 @@ def _written(
     police: Literal["tc", "nft"],
     links: Sequence[str] = (),
     approximate: bool = False,
+    from_interface: str | None = None,
 ) -> str:
     """Return the configuration of a scenario's routers."""
     from dataclasses import replace
+    from functools import partial
 
     from perhop import gallery
+    from perhop.cli.loading import is_configuration
+    from perhop.errors import UsageError
     from perhop.linux import refuse
     from perhop.routers.writing import FAMILIES, write
 
-    loaded = gallery.load(scenario, overrides=overrides)
-    named = dict(each.partition("=")[::2] for each in interfaces)
+    locate: Callable[[Iterable[str]], dict[str, str]]
+    if is_configuration(scenario):
+        from perhop.routers.scenario import build
+
+        imported = build([scenario], interface=from_interface, direction="out")
+        loaded, locate = imported.scenario(overrides), imported.places
+        _warn(imported.configuration)
+    elif from_interface is not None:
+        raise UsageError(f"--from-interface: {scenario} is not the configuration of a router")
+    else:
+        loaded = gallery.load(scenario, overrides=overrides)
+        locate = partial(gallery.locate, scenario, overrides=overrides)
     text, gaps = write(
         loaded,
         family,
         links=links,
-        interfaces=named,
+        interfaces=dict(each.partition("=")[::2] for each in interfaces),
         approximate=approximate,
         police=police,
     )
-    places = gallery.locate(scenario, (gap.path for gap in gaps), overrides=overrides)
+    places = locate(gap.path for gap in gaps)
     placed: list[Gap] = [replace(gap, place=places[gap.path]) for gap in gaps]
     refuse(placed, loaded.name, f"{FAMILIES[family]} cannot express")
     return text
+
+
+def _warn(configuration: Configuration) -> None:
+    """Print the lines of a configuration that the written one does not have, or not exactly."""
+    from perhop.routers.reading import Treatment
+
+    for line in configuration.lines:
+        if line.treatment is not Treatment.MODELLED:
+            said = f"{line.place}: {line.text}: {line.treatment.value}: {line.note}"
+            click.echo(f"perhop: warning: {said}", err=True)
 
 
 def _save(text: str, path: str) -> None:

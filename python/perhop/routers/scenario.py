@@ -19,7 +19,7 @@ from perhop.routers.reading import described, detect, scenario_name, select
 from perhop.routers.reading.selection import policy as policy_of
 from perhop.scenario import Shape, format_dscp
 from perhop.scenario.reading.document import Document, Mark
-from perhop.scenario.reading.loader import validated
+from perhop.scenario.reading.loader import places, validated
 from perhop.units import format_duration, format_rate
 
 if TYPE_CHECKING:
@@ -99,6 +99,14 @@ class Imported:
             ScenarioError: The policy is not one that perhop can run, with the line of each problem.
         """
         return validated(self.document, overrides)
+
+    def places(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return the line of the configuration that each value of the scenario is from.
+
+        Args:
+            paths: Dotted paths of values.
+        """
+        return places(self.document, paths)
 
 
 def build(

@@ -99,6 +99,11 @@ def locate(
     """
     document = _document(text, filename)
     _change(document, overrides)
+    return places(document, paths)
+
+
+def places(document: Document, paths: Iterable[str]) -> dict[str, str]:
+    """Return the place of each value in a document, as `locate` does."""
     found = {}
     for path in paths:
         loc = tuple(int(key) if key.isdigit() else key for key in path.split("."))
