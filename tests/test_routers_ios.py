@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from perhop.gallery import load
 from perhop.routers.reading import Attachment, Configuration, Treatment, source
+from perhop.routers.reading.detect import read as detect
 from perhop.routers.reading.ios import read
 from perhop.scenario import parse
 
@@ -934,6 +935,28 @@ def test_indentation_and_what_surrounds_text_do_not_matter(change: Any) -> None:
     assert [a.policy for a in found.attachments] == [a.policy for a in plain.attachments]
     assert len(found.lines) == len(plain.lines)
     assert len(plain.attachments) == 1 and len(plain.lines) == 13
+
+
+def test_commands_with_prompts_are_recognised() -> None:
+    text = "R1(config)#class-map VOICE\nR1(config-cmap)# match dscp ef\nR1(config-cmap)#exit\n"
+    assert detect([source(text, "r.txt")]).family == "ios"
+
+
+def test_policies_without_queues_and_interface_are_for_what_arrives() -> None:
+    text = """\
+policy-map MARK
+ class class-default
+  set dscp af11
+policy-map OUTER
+ class class-default
+  service-policy QUEUE
+policy-map QUEUE
+ class class-default
+  queue-limit 20
+"""
+    found = config(text).attachments
+    assert [(each.name, each.direction) for each in found] == [("MARK", "in"), ("OUTER", "out")]
+    assert found[0].policy == {"classes": {"class-default": {"match": "any", "mark": "af11"}}}
 
 
 def test_statements_outside_their_block_are_named() -> None:

@@ -104,8 +104,11 @@ _SIGNS: Final = {
 }
 """Signs of each family."""
 
+_PROMPT: Final = r"(?:[\w.-]{1,64}+\(config[\w-]*+\)# *+)?+"
+"""What stands before commands that were copied from a terminal."""
+
 _PATTERNS: Final = {
-    family: re.compile(rf"^[ \t]*+(?:({signs.qos})|(?:{signs.general}))", re.M)
+    family: re.compile(rf"^[ \t]*+{_PROMPT}(?:({signs.qos})|(?:{signs.general}))", re.M)
     for family, signs in _SIGNS.items()
 }
 

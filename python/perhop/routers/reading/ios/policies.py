@@ -118,6 +118,21 @@ class PolicyMaps:
         """Return whether another policy map contains this one."""
         return name in self._inside
 
+    def has_queues(self, name: str) -> bool:
+        """Return whether a policy, or one inside it, says something about queues."""
+        seen: set[str] = set()
+        todo = [name]
+        while todo:
+            current = todo.pop()
+            if current in seen or current not in self._maps:
+                continue
+            seen.add(current)
+            for member in self.members(current):
+                if member.settings.queues:
+                    return True
+                todo += [member.settings.child] if member.settings.child is not None else []
+        return False
+
     def finish(self) -> None:
         """Note the policy maps that are no QoS."""
         for statement in self._others:

@@ -20,7 +20,7 @@ from perhop.routers.reading.ios.tree import CLASS_STATEMENTS, read_tree, walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perhop.routers.reading.configuration import Source
+    from perhop.routers.reading.configuration import Direction, Source
     from perhop.routers.reading.ios.tree import Statement
 
 
@@ -70,17 +70,20 @@ def _read(texts: Sequence[Source]) -> Configuration:
 
 
 def _unused(policies: PolicyMaps, builder: Builder, account: Account) -> list[Attachment]:
-    """Return the policies that no interface uses."""
+    """Return the policies that no interface uses; those without queues are for what arrives."""
     found: list[Attachment] = []
     for name in sorted(policies.unused, key=policies.is_inside):
         if name not in policies.unused:
             continue  # another contains it
-        built = builder.build(name, ASSUMED_RATE, "out")
+        direction: Direction = "out" if policies.has_queues(name) else "in"
+        built = builder.build(name, ASSUMED_RATE, direction)
         if built is not None:
             place = policies.place(name)
             source = "assumption: no interface uses the policy"
             account.default(place, "rate", "100 Mbps", source)
-            found.append(Attachment("", "out", name, built.policy, built.places, shape=built.shape))
+            found.append(
+                Attachment("", direction, name, built.policy, built.places, shape=built.shape)
+            )
     return found
 
 
