@@ -92,6 +92,15 @@ CONDITIONERS = {
 REFUSED = {
     "ios": CBQ,
     "junos": {**CBQ, **WRED},
+    "vyos": {
+        **CBQ,
+        **WRED,
+        **CONDITIONERS,
+        **{
+            name: {f"policies.oscars.classes.reserved{key}" for key in ("", ".police")}
+            for name in ("oscars-1M", "oscars-10M", "oscars-burst", "oscars-ping")
+        },
+    },
     "tc": {**CBQ, **WRED},
     "altq": {**CONDITIONERS, **WRED},
     "pf": {"altq-cbq-traces": {"policies.edge.cbq.packet"}, **CONDITIONERS, **WRED},
@@ -100,6 +109,7 @@ REFUSED = {
 
 APPROXIMATED = {
     "ios": {"bulk-throughput": "a burst"},
+    "vyos": {"bulk-throughput": "no burst of its own"},
     "altq": {"bulk-throughput": "a burst"},
     "pf": {"bulk-throughput": "a burst"},
     # Queues of Junos have no limit in packets.
@@ -761,6 +771,87 @@ def test_what_altq_cannot_express() -> None:
     common = {"policies.p.cbq.tick", "policies.p.cbq.kick", "links.1.shape.r"}
     assert refused(cbq, "altq").keys() == common | {f"{place}.a.queue.limit"}
     assert refused(cbq, "pf").keys() == common | {"policies.p.cbq.maxburst"}
+
+
+# VyOS
+
+
+def test_vyos_shapers() -> None:
+    found = scenario(
+        "a: match: {protocol: tcp, port: [80, 90-91], source: 10.0.0.0/8}, bandwidth: 10%, "
+        "mark: af11",
+        "b: match: [{dscp: [cs1, ef]}, {protocol: icmp}], bandwidth: 333 kbps, limit: 5 Mbps, "
+        "queue: {limit: 20 packets}",
+        "c: match: any, borrow: false",
+    )
+    whole = "ip protocol tcp"
+    source, own = "ip source address 10.0.0.0/8", "class 10 match a"
+    ports = [f"ip source port {port}" for port in (80, 90, 91)]
+    ports += [f"ip destination port {port}" for port in (80, 90, 91)]
+    matches = []
+    for number, port in enumerate(ports, 1):
+        fields = [whole, source, port]
+        matches += [f"{own}-{number} {field}" for field in fields]
+    wanted = [
+        "bandwidth 10000000bit",
+        "class 10 description a",
+        *matches,
+        "class 10 bandwidth 10%",
+        "class 10 ceiling 10000000bit",
+        "class 10 codel-quantum 4546",
+        "class 10 set-dscp 10",
+        "class 10 queue-type drop-tail",
+        "class 10 queue-limit 64",
+        "class 20 description b",
+        "class 20 match b-1 ip dscp 8",
+        "class 20 match b-2 ip dscp 46",
+        "class 20 match b-3 ip protocol icmp",
+        "class 20 bandwidth 333000bit",
+        "class 20 ceiling 5000000bit",
+        "class 20 codel-quantum 1514",
+        "class 20 queue-type drop-tail",
+        "class 20 queue-limit 20",
+        "default bandwidth 8667000bit",
+        "default ceiling 8667000bit",
+        "default codel-quantum 39404",
+        "default queue-type drop-tail",
+        "default queue-limit 64",
+    ]
+    assert written(found, "vyos") == [
+        *(f"set qos policy shaper p {line}" for line in wanted),
+        "set qos interface eth1 egress p",
+    ]
+
+
+def test_what_vyos_cannot_express() -> None:
+    place = "policies.p.classes"
+    found = scenario(
+        "a: match: [{except: {source: 10.1.0.0/16}}, {dscp: 1}], priority: 2, "
+        "queue: {limit: 10 kB}",
+        "b: match: {dscp: [1, 2]}, police: {rate: 1 Mbps, burst: 8 kB}, queue: {codel: {}}",
+        "c: match: {source: '2001:db8::/32'}, shape: {rate: 4 Mbps, burst: 8 kB}, "
+        "queue: {drop: head}",
+        "d: match: {destination_port: 1-100}, priority: strict",
+        "e: match: any, classes: {f: {match: any, unused: true}}",
+        link=", remark: {r: clear}, shape: {r: {rate: 8 Mbps, burst: 8 kB}}",
+    )
+    assert refused(found, "vyos").keys() == {
+        "links.1.remark.r.0",
+        "links.1.shape.r",
+        # The second class has packets of the exception that precede the first class's others.
+        f"{place}.b.match",
+        f"{place}.c.match",
+        f"{place}.d.match",
+        f"{place}.e.match",
+        f"{place}.a.priority",
+        f"{place}.a.queue.limit",
+        f"{place}.b.police",
+        f"{place}.b.queue.codel",
+        f"{place}.c.shape",
+        f"{place}.c.queue.drop",
+        f"{place}.d",
+        f"{place}.e",
+    }
 
 
 # The command

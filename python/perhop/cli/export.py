@@ -37,7 +37,7 @@ _POLICE = click.option(
     "--to",
     "family",
     required=True,
-    type=click.Choice(["ios", "junos", "tc", "altq", "pf"]),
+    type=click.Choice(["ios", "junos", "vyos", "tc", "altq", "pf"]),
     help="The family of the routers.",
 )
 @click.option(

@@ -10,6 +10,7 @@
 `ios_queues`      … queue limits and WRED
 `junos`           Junos: schedulers, forwarding classes, interfaces, …
 `junos_filters`   … with filters and policers
+`vyos`            shapers of VyOS
 `altq`            altq.conf
 `pf`              pf.conf with `altq`
 `altq_queues`     what both have in common

@@ -10,7 +10,7 @@ from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.linux import one_line
 from perhop.routers.reading.matching import TooManyRulesError
-from perhop.routers.writing import altq, ios, junos, pf, tc
+from perhop.routers.writing import altq, ios, junos, pf, tc, vyos
 from perhop.routers.writing.draft import Draft
 from perhop.routers.writing.plan import ends
 from perhop.units import format_duration, quote
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "Family", "write"]
 
-Family = Literal["ios", "junos", "tc", "altq", "pf"]
+Family = Literal["ios", "junos", "vyos", "tc", "altq", "pf"]
 """The families and syntaxes that can be written."""
 
 FAMILIES: Final[dict[Family, str]] = {
     "ios": "IOS",
     "junos": "Junos",
+    "vyos": "VyOS",
     "tc": "Linux",
     "altq": "altq.conf",
     "pf": "pf.conf",
@@ -51,7 +52,13 @@ class _Writer(Protocol):
         """Return the configuration of a router."""
 
 
-_WRITERS: Final[dict[str, _Writer]] = {"ios": ios, "junos": junos, "altq": altq, "pf": pf}
+_WRITERS: Final[dict[str, _Writer]] = {
+    "ios": ios,
+    "junos": junos,
+    "vyos": vyos,
+    "altq": altq,
+    "pf": pf,
+}
 
 
 def write(

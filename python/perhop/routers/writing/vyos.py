@@ -1,0 +1,186 @@
+"""VyOS from 1.4: shapers below `qos policy`, as `set` commands.
+
+A shaper is Linux's HTB: a class has its `bandwidth`, borrows up to its `ceiling`, and takes turns
+of `codel-quantum` bytes, which VyOS gives to HTB as its quantum (vyos-1x,
+`vyos.qos.trafficshaper`). Shares of the default class refer to the interface there, not to the
+shaper, so that perhop writes its rate.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+from perhop.linux.htb import PACKET
+from perhop.routers.writing.draft import Definitions, Names
+from perhop.routers.writing.packets import decisions
+from perhop.scenario.model.classes import CEILING_BURST
+from perhop.units import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.matching import Conditions, Network, Ports
+    from perhop.routers.writing.draft import Draft
+    from perhop.routers.writing.plan import Division, End, Part
+
+__all__ = ["COMMENT", "interface", "write"]
+
+COMMENT: Final = "#"
+_LONGEST_NAME: Final = 31
+_FIRST: Final = 10
+_STEP: Final = 10
+_MOST_CLASSES: Final = 400
+_MOST_PORTS: Final = 64
+_MOST_QUANTUM: Final = 1_048_576
+
+
+def interface(number: int) -> str:
+    """Return the default name of a router's interface."""
+    return f"eth{number}"
+
+
+def write(ends: Sequence[End], draft: Draft) -> list[str]:
+    """Return the configuration of a router."""
+    policies = Definitions(Names(_LONGEST_NAME))
+    attached = []
+    for end in ends:
+        for mark in end.marks[:1]:
+            draft.gap(mark.place, "perhop writes no policy routes of VyOS, which mark packets")
+        if end.shape is not None:
+            reason = "the bandwidth of a shaper of VyOS has no burst of its own"
+            draft.near(end.shape.place, reason, "a bandwidth alone")
+        if end.division is None:
+            continue
+        name = policies.define(end.division.name, list(_shaper(end.division, draft)))
+        attached.append(f"set qos interface {end.interface} egress {name}")
+    lines = [
+        f"set qos policy shaper {name} {line}"
+        for name, body in policies.bodies.items()
+        for line in body
+    ]
+    return [*lines, *attached]
+
+
+def _shaper(division: Division, draft: Draft) -> Iterator[str]:
+    """Yield the settings of a shaper."""
+    if division.scheduler == "altq-cbq":
+        draft.gap(f"{division.place}.scheduler", "shapers of VyOS are HTB, not ALTQ's CBQ")
+    if len(division.parts) > _MOST_CLASSES:
+        draft.gap(division.place, f"perhop writes up to {_MOST_CLASSES} classes of VyOS")
+    yield f"bandwidth {division.capacity}bit"
+    found = decisions([part.rules for part in division.parts])
+    for number, (index, conditions) in enumerate(found):
+        for other, later in found[number + 1 :]:
+            if other < index and not (conditions & later).is_never:
+                place = division.parts[index].place
+                draft.gap(f"{place}.match", "VyOS compares all matches of one class together")
+    least = min((part.rate for part in division.parts if part.rate), default=1)
+    for index, part in enumerate(division.parts):
+        last = index == len(division.parts) - 1
+        head = "default" if last else f"class {_FIRST + _STEP * index}"
+        if not last:
+            yield f"{head} description {part.name}"
+            own = [conditions for other, conditions in found if other == index]
+            lines = [line for each in own for line in _matches(each, part, draft)]
+            for number, fields in enumerate(lines, 1):
+                yield from (f"{head} match {part.name[:20]}-{number} ip {each}" for each in fields)
+        yield from (f"{head} {line}" for line in _class(division, part, least, draft))
+
+
+def _class(division: Division, part: Part, least: int, draft: Draft) -> Iterator[str]:
+    """Yield the settings of a class."""
+    class_, place = part.class_, part.place
+    if part.strict and len(division.parts) > 1:
+        draft.gap(place, "shapers of VyOS have no strict priority: guarantees go first")
+    if class_.borrows_late:
+        reason = "a priority of VyOS changes the order of matching, too"
+        draft.gap(f"{place}.priority", reason)
+    if class_.police is not None:
+        draft.gap(f"{place}.police", "VyOS polices only what an interface receives")
+    if part.inside is not None:
+        draft.gap(place, "shapers of VyOS divide no class further")
+    rate = part.rate or part.capacity
+    last = part is division.parts[-1]
+    yield f"bandwidth {f'{rate}bit' if last else _bandwidth(part, rate)}"
+    ceiling = part.ceiling
+    if ceiling is not None and ceiling.burst != CEILING_BURST:
+        draft.gap(ceiling.place, "a ceiling of VyOS has no burst; expected `limit`")
+    yield f"ceiling {division.capacity if ceiling is None else ceiling.rate}bit"
+    # HTB lends in turns of `quantum` bytes, which are in proportion to guarantees.
+    quantum = PACKET * rate // max(least, 1)
+    if quantum > _MOST_QUANTUM:
+        reason = f"a quantum of VyOS is at most {_MOST_QUANTUM} B, so that turns in proportion to"
+        draft.near(f"{place}.bandwidth", f"{reason} guarantees do not fit", f"{_MOST_QUANTUM} B")
+    yield f"codel-quantum {min(max(quantum, PACKET), _MOST_QUANTUM)}"
+    if part.mark is not None:
+        yield f"set-dscp {part.mark}"
+    if part.inside is None:
+        yield "queue-type drop-tail"
+        yield f"queue-limit {_limit(part, rate, draft)}"
+
+
+def _bandwidth(part: Part, rate: int) -> str:
+    """Return a guarantee: whole per cent, or bit/s."""
+    bandwidth = part.class_.bandwidth
+    if bandwidth is not None and bandwidth.share is not None:
+        percent, rest = divmod(bandwidth.share, WHOLE // 100)
+        if not rest:
+            return f"{percent}%"
+    return f"{rate}bit"
+
+
+def _limit(part: Part, rate: int, draft: Draft) -> int:
+    """Return the limit of a queue in packets."""
+    place, queue = f"{part.place}.queue", part.queue
+    if queue.drop == "head":
+        draft.gap(f"{place}.drop", "queues of VyOS drop at the tail")
+    for key in queue.disciplines:
+        draft.gap(
+            f"{place}.{key}", f"perhop writes queues of VyOS that drop at the tail, not {key}"
+        )
+    limit = queue.effective_limit(in_class=part.in_class)
+    if limit.unit == "packets":
+        return limit.amount
+    packets = max(limit.size(rate) // 1500, 1)
+    reason = "queues of VyOS have limits in packets"
+    draft.near(f"{place}.limit", reason, f"{packets} packets of 1500 B")
+    return packets
+
+
+def _matches(conditions: Conditions, part: Part, draft: Draft) -> Iterator[list[str]]:
+    """Yield the fields of matches that together are conditions; a match has one value of each."""
+    place = f"{part.place}.match"
+    fields = [
+        _field("dscp", None if conditions.dscp is None else sorted(conditions.dscp)),
+        _field("protocol", None if conditions.protocols is None else sorted(conditions.protocols)),
+        _field("source address", _addresses(conditions.source, place, draft)),
+        _field("source port", _ports(conditions.source_ports, place, draft)),
+        _field("destination address", _addresses(conditions.destination, place, draft)),
+        _field("destination port", _ports(conditions.destination_ports, place, draft)),
+    ]
+    for chosen in product(*fields):
+        yield [each for each in chosen if each] or ["source address 0.0.0.0/0"]
+
+
+def _field(name: str, values: Sequence[object] | None) -> list[str]:
+    return [""] if values is None else [f"{name} {value}" for value in values]
+
+
+def _addresses(networks: Sequence[Network] | None, place: str, draft: Draft) -> list[str] | None:
+    if networks is None:
+        return None
+    if any(each.version == 6 for each in networks):
+        draft.gap(place, "perhop writes matches of VyOS for IPv4 only")
+    return [str(each) for each in networks]
+
+
+def _ports(ports: Ports | None, place: str, draft: Draft) -> list[int] | None:
+    """Return ports one by one, as matches of VyOS have no ranges."""
+    if ports is None:
+        return None
+    if sum(high - low + 1 for low, high in ports) > _MOST_PORTS:
+        reason = f"VyOS has no ranges of ports, and perhop writes up to {_MOST_PORTS} ports"
+        draft.gap(place, reason)
+        return []
+    return [port for low, high in ports for port in range(low, high + 1)]
