@@ -75,12 +75,13 @@ class Builder:
         return self._built[key]
 
     def _policy(self, name: str, rate: int, direction: Direction) -> Built | None:
+        """Return a policy that is not inside another."""
         self._open.append(name)
         try:
             members = self._maps.members(name)
             if direction == "in":
                 return self._conditioned(name, members, rate)
-            if len(self._open) == 1 and len(members) == 1:
+            if len(members) == 1:
                 shaped = self._shaped(name, members[0], rate)
                 if shaped is not None:
                     return shaped
@@ -318,6 +319,7 @@ class Builder:
     # Classes that police and mark what arrives
 
     def _conditioned(self, name: str, members: list[Member], rate: int) -> Built | None:
+        """Return the policy of packets that arrive: classes of one level, which only condition."""
         classes: dict[str, Any] = {}
         places: dict[Loc, Place] = {(): self._maps.place(name)}
         todo: list[tuple[Member, Member | None]] = [(each, None) for each in reversed(members)]
@@ -345,7 +347,7 @@ class Builder:
             self._condition(replace(settings, priority=None), each, rate)
             classes[key] = each
         self._count += len(classes)
-        return Built({"classes": classes}, places)
+        return Built({"classes": classes}, places) if not todo else None
 
     def _opened(self, member: Member) -> list[Member] | None:
         """Return the classes inside a class as classes beside it, or note why they cannot be."""
