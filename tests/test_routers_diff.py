@@ -189,6 +189,9 @@ def test_a_configuration_takes_the_place_of_a_policy(
     _, new = files(OLD, {"classes": {"web": web, "rest": {"match": "any"}}})
     found = compare(scenario, new)
     assert throughput(found, 0, "web") == pytest.approx((0.58e6, 1.17e6), rel=0.05)
+    # Notes and `unused` change no result.
+    differences = {each.path for each in found.loads[0].compared.differences}
+    assert differences == {"policies.wan.classes.web.bandwidth"}
     back = compare(new, scenario)
     assert throughput(back, 0, "web") == throughput(found, 0, "web")[::-1]
     (tmp_path / "site.yaml").write_text(

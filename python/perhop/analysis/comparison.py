@@ -16,7 +16,10 @@ from perhop.analysis.windows import Window, clip, cut, seconds, weighed
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
 
-_WORDS: Final = {"title", "source", "description", "expect", "published"}
+_WORDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("title", "source", "description", "expect", "published"), True),
+    "policies": {"__all__": {"notes"}},
+}
 """Keys of a scenario that change nothing in what is measured."""
 
 _MOST_IN_A_NAME: Final = 2

@@ -56,7 +56,8 @@ def difference_chart(difference: Difference) -> Spec | None:
     ]
     if not any(point["bps"] for point in points):
         return None
-    return runs_chart(points, list(difference.names), "Throughput of each class")
+    kind = "class" if difference.classes else "flow"
+    return runs_chart(points, list(difference.names), f"Throughput of each {kind}")
 
 
 def _table(difference: Difference, load: Load) -> Table:

@@ -249,16 +249,20 @@ def compare(
     run = _Runs(names, seed, watch)
     if not old.is_configuration and not new.is_configuration:
         first = gallery.load(old.file)
-        second = _with_traffic(gallery.load(new.file), first, new.file, old.file)
-        return Difference(names, (run(OWN, _bare(first), second),), {}, (), ())
+        pair = (
+            _with_traffic(scenario, first, side.file, old.file)
+            for scenario, side in ((first, old), (gallery.load(new.file), new))
+        )
+        return Difference(names, (run(OWN, *pair),), {}, (), ())
     if old.is_configuration and new.is_configuration:
         return _configurations(_Placed.of(old), _Placed.of(new), names, run)
     scenario, configuration = (new, old) if old.is_configuration else (old, new)
     remarks: list[str] = []
     loaded = _bare(gallery.load(scenario.file))
     changed = _in_place(loaded, scenario.file, configuration, remarks)
-    pair = (changed, loaded) if old.is_configuration else (loaded, changed)
-    return Difference(names, (run(OWN, *pair),), {}, (), tuple(remarks))
+    same = _with_traffic(loaded, loaded, scenario.file, scenario.file)
+    ordered = (changed, same) if old.is_configuration else (same, changed)
+    return Difference(names, (run(OWN, *ordered),), {}, (), tuple(remarks))
 
 
 def _names(old: str, new: str) -> tuple[str, str]:
