@@ -476,9 +476,9 @@ def test_drop_profiles_become_random_early_detection(
         more=f"drop-profiles {{ p {{ {profile} }} }}",
     )
     red = policy(text)["best-effort"]["queue"]["red"]
-    assert red["min"], red["max"] == (f"{low} ms", f"{high} ms")
+    assert (red["min"], red["max"]) == (f"{low} ms", f"{high} ms")
     assert red["probability"] == f"{probability}%"
-    assert (red["gentle"], red["ecn"], red["weight"]) == (False, False, "100%")
+    assert (red["gentle"], red["ecn"], red["weight"]) == (probability < 100, False, "100%")
     assert notes(text).get(6, (None,))[0] == treatment
 
 
@@ -883,6 +883,20 @@ def test_damaged_configurations_are_read(text: str, data: st.DataObject) -> None
         text = text[:start] + data.draw(_WORDS) + text[end:]
     for each in reading(text).attachments:
         assert list(each.policy["classes"].values())[-1]["match"] == "any"
+
+
+def test_lines_between_statements_hide_none() -> None:
+    commands = "!\nBuilding configuration\n" + AS_COMMANDS
+    assert policy(commands, "so-0/1/0") == CLASSES
+    braces = "Last login: Mon\n" + EDGE.replace("priority low;", "priority low")
+    assert policy(braces, "so-0/1/0") == CLASSES
+    unclosed = "class-of-service {\n    schedulers {\n" + AS_COMMANDS
+    assert policy(unclosed, "so-0/1/0") == CLASSES
+    assert notes(unclosed)[1][1] == "its brace is not closed"
+    assert notes(EDGE + "/* to be\ncontinued\n")[len(EDGE.split("\n"))] == (
+        "not modelled",
+        "its comment is not closed",
+    )
 
 
 def test_faults_of_braces_are_named() -> None:

@@ -20,7 +20,7 @@ class DropProfile:
     Attributes:
         name: Its name in the configuration.
         low: The part of the queue up to which nothing is dropped.
-        high: The part at which `probability` is reached; all packets above are dropped.
+        high: The part at which `probability` is reached.
         probability: The probability of a drop at `high`.
         place: Its line.
     """
@@ -36,9 +36,8 @@ def read_drop_profile(node: Node) -> DropProfile | None:
     """Return a drop profile; None if it has no points, which is noted.
 
     A profile is a line between points, or steps at them. Perhop has one line from no drops to a
-    probability at which a queue begins to drop all packets. So profiles with two points, such as
-    from 0% at fill level 30 to 100% at 80, are exact; others get the line that begins and ends
-    where they do.
+    probability. So profiles with two points, such as from 0% at fill level 30 to 100% at 80, are
+    exact; others get the line that begins and ends where they do.
     """
     points: list[tuple[Fraction, Fraction]] = []
     settings = node.get("interpolate")
@@ -94,5 +93,5 @@ def _values(settings: Node, key: str) -> list[str]:
 
 
 def _note(points: list[tuple[Fraction, Fraction]], probability: Fraction) -> str:
-    above = "" if probability == 100 else ", and all packets are dropped above it"
+    above = "" if probability == 100 else ", and rises to 100% at twice its fill level"
     return f"one line from the last point without drops to the last one of {len(points)}{above}"

@@ -291,6 +291,8 @@ class Filters:
                 if (name := then and then.value(word)) is not None:
                     actions = replace(actions, forwarding_class=name.word)
                     name.modelled()
+            elif word == "loss-priority" and each.get("low") is not None:
+                each.modelled()
             elif word == "loss-priority":
                 each.approximated("drop profiles go by code point, not by what filters set")
             elif word in ("dscp", "traffic-class"):

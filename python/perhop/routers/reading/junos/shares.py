@@ -262,17 +262,24 @@ def queue(
         "max": limit.written(only.high),
         "probability": format_share(max(int(only.probability * _PPB), 1)),
         "weight": "100%",
-        "gentle": False,
+        "gentle": only.probability < 1,
         "ecn": ecn,
     }
     return found, note
 
 
 def _thresholds(points: Sequence[int], profile: DropProfile | None, packets: int) -> dict[str, Any]:
-    low = int(profile.low * packets) if profile is not None else packets
-    high = int(profile.high * packets) if profile is not None else packets
+    low, high, chance = packets, packets, Fraction(1)
+    if profile is not None:
+        low, high, chance = (
+            int(profile.low * packets),
+            int(profile.high * packets),
+            profile.probability,
+        )
     low = min(max(low, 1), packets - 1)
-    chance = profile.probability if profile is not None else Fraction(1)
+    if chance < 1 and high > low:
+        # WRED drops all packets above its maximum, so the line goes on to the full queue.
+        chance, high = min(chance * (packets - low) / (high - low), Fraction(1)), packets
     return {
         "dscp": list(points),
         "min": _packets(low),

@@ -31,6 +31,10 @@ _COMMANDS: Final = frozenset(
         *("show", "commit", "rollback", "run", "load", "save", "status", "update", "configure"),
     )
 )
+_SET: Final = re.compile(
+    r"\s*(?:[\w.-]+@[\w.-]+[#>%]\s*)?(?:set|delete|deactivate|activate)\s+"
+    r"(?:class-of-service|firewall|interfaces|policy-options|routing-options|groups)\s[^;{}]*$"
+)
 _TAGS: Final = frozenset(("inactive:", "protect:", "replace:", "delete:", "active:"))
 
 _CLASS_OF_SERVICE: Final = frozenset(
@@ -108,12 +112,13 @@ class _Reader:
     def read(self) -> None:
         """Read the file into the tree."""
         commented = False
+        began = 0
         for number, line in enumerate(self.text.text.split("\n"), 1):
             if len(self.tree.statements) + len(self.tree.faults) >= MAX_LINES:
                 place = Place(self.text.file, number)
                 self.tree.faults[place] = f"after {MAX_LINES:,} lines, nothing more is read"
                 break
-            if len(line) > MAX_LENGTH:
+            if len(line) > MAX_LENGTH and not commented:
                 place = Place(self.text.file, number)
                 self.tree.faults[place] = f"has more than {MAX_LENGTH:,} characters"
                 continue
@@ -122,9 +127,16 @@ class _Reader:
                 if not closed:
                     continue
             commented, line = without_comments(line)
+            began = number if commented else 0
             if not line or line.isspace():
                 continue
             place = Place(self.text.file, number)
+            if self.statement and self.listed is None and line.lstrip()[0] not in "{}[];":
+                # A statement ends with its line, even without a semicolon.
+                self._end(self.started, opens=False)
+            if self.open and _SET.match(line) is not None:
+                self.tree.faults.setdefault(self.open[0].place, "its brace is not closed")
+                self.open.clear()
             if not self.open and not self.statement and self.listed is None:
                 prompt = _PROMPT.match(line)
                 line = line[prompt.end() :] if prompt is not None else line
@@ -135,6 +147,8 @@ class _Reader:
             self._end(self.started, opens=False)
         if self.open:
             self.tree.faults.setdefault(self.open[0].place, "its brace is not closed")
+        if began:
+            self.tree.faults[Place(self.text.file, began)] = "its comment is not closed"
 
     # Braces
 
