@@ -17,6 +17,7 @@ from perhop.routers.reading.configuration import (
 )
 from perhop.routers.reading.junos import read
 from perhop.routers.reading.junos.tree import MAX_DEPTH
+from perhop.routers.writing import write
 
 
 def reading(text: str) -> Configuration:
@@ -727,6 +728,22 @@ def test_a_policed_reservation_is_that_of_the_gallery() -> None:
     ]
     assert found == expected
     assert not notes(OSCARS)
+
+
+@pytest.mark.parametrize("name", ["qbss-1-70", "qbss-30-1", "oscars-10M", "oscars-ping"])
+def test_written_configurations_are_read(name: str) -> None:
+    scenario = gallery.load(name)
+    text, gaps = write(scenario, "junos", approximate=True)
+    assert gaps == ()
+    # Buffers are in whole microseconds, and a guarantee that is left out is written.
+    left_out = {"queue", "unused"}
+    (name,) = scenario.policies
+    for key, each in scenario.policies[name].classes.items():
+        expected = each.model_dump(mode="json", exclude_unset=True, exclude=left_out)
+        found = policy(text)[key]
+        assert {word: found[word] for word in expected} == expected
+        assert found.keys() - expected.keys() <= {"queue", "bandwidth"}
+    assert not notes(text)
 
 
 def test_loss_priority_above_the_rate_becomes_the_mark_of_the_rewrite_rule() -> None:
