@@ -1,0 +1,307 @@
+"""Filters of tc: the classifiers u32, fw, flower, basic and matchall, and their actions."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv6Network, ip_network
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.linux import u32, units
+from perhop.routers.reading.linux.model import Action, Filter, Test
+from perhop.routers.reading.linux.u32 import UnsupportedMatchError
+from perhop.routers.reading.matching import Conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.ledger import Ledger
+
+__all__ = ["Words", "actions", "filter_of", "ports_of"]
+
+ANY_IPV6: Final = Conditions(source=(IPv6Network("::/0"),))
+"""Packets of IPv6."""
+
+_VERDICTS: Final = frozenset(
+    {"ok", "pass", "drop", "shot", "continue", "pipe", "reclassify", "stolen", "trap"}
+)
+_ACTIONS: Final = frozenset(
+    {"police", "gact", "mirred", "skbedit", "pedit", "connmark", "ctinfo", "ct", "csum", "vlan"}
+    | {"nat", "bpf", "sample", "xt", "ipt", "simple", "tunnel_key", "mpls", "skbmod", "ife"}
+)
+_FLAGS: Final = frozenset({"skip_sw", "skip_hw", "not_in_hw", "in_hw", "verbose", "no_percpu"})
+
+
+class Words:
+    """The words of a command that are not read yet."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.rest = list(reversed(words))
+
+    def __bool__(self) -> bool:
+        return bool(self.rest)
+
+    @property
+    def next(self) -> str:
+        """The next word; "" at the end."""
+        return self.rest[-1] if self.rest else ""
+
+    def take(self) -> str:
+        """Return the next word, and go on."""
+        if not self.rest:
+            raise ValueError("the command ends too early")
+        return self.rest.pop()
+
+    def all(self) -> list[str]:
+        """Return the remaining words in order, which stay."""
+        return self.rest[::-1]
+
+
+def filter_of(
+    kind: str,
+    words: Words,
+    base: Filter,
+    ledger: Ledger,
+    place: Place,
+) -> Filter:
+    """Return a filter from its general part, and the words after its classifier.
+
+    Raises:
+        ValueError: If the words are malformed.
+    """
+    match kind:
+        case "u32":
+            _u32(words, base, ledger, place)
+        case "fw":
+            _fw(words, base)
+        case "flower":
+            _flower(words, base, ledger, place)
+        case "matchall":
+            base.tests = (_every(base.protocol),)
+            _common(words, base, ledger, place)
+        case "basic":
+            base.tests = (_every(base.protocol),)
+            if words.next == "match":
+                base.tests = None
+                ledger.ignored(place, "extended matches of `basic` are not modelled")
+            else:
+                _common(words, base, ledger, place)
+        case _:
+            base.tests = None
+            ledger.ignored(place, f"the classifier {kind[:20]} looks at more than headers")
+    return base
+
+
+def _every(protocol: str) -> Test:
+    if protocol in ("all", "ip", "", "0x0003", "802.1q", "802.1Q"):
+        return Test()
+    if protocol in ("ipv6", "0x86dd"):
+        return Test(ANY_IPV6)
+    return Test(Conditions(dscp=frozenset()))
+
+
+def _common(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
+    """Read the class and the actions, which end every filter."""
+    while words:
+        word = words.take()
+        if word in ("classid", "flowid"):
+            base.target = units.classid(words.take().lstrip("*"), base.parent >> 16)
+        elif word in ("action", "police"):
+            if word == "police":
+                words.rest.append("police")
+            base.actions = (*base.actions, *actions(words))
+        elif word == "order" and words.next.isdigit():
+            words.take()
+        elif word in _FLAGS:
+            pass
+        else:
+            ledger.approximated(place, f"`{word[:30]}` of the filter is not modelled")
+
+
+def actions(words: Words) -> list[Action]:
+    """Return the actions that follow ``action``."""
+    found: list[Action] = []
+    while words:
+        if words.next == "action":
+            words.take()
+        kind = words.next
+        if kind in _VERDICTS or kind in ("goto", "jump"):
+            words.take()
+            found.append(Action("gact", {}, kind))
+            if kind in ("goto", "jump") and words:
+                words.take()
+        elif kind in _ACTIONS or re.fullmatch("[a-z_]+", kind):
+            if kind in ("flowid", "classid"):
+                break
+            words.take()
+            values, verdict = _settings(words, kind)
+            found.append(Action(kind, values, verdict))
+        else:
+            break
+        if words.next != "action":
+            break
+    return found
+
+
+def _settings(words: Words, kind: str) -> tuple[dict[str, str], str]:
+    """Return the settings of an action, up to the next one or the class of the filter."""
+    values: dict[str, str] = {}
+    verdict = ""
+    while words and words.next not in ("action", "flowid", "classid"):
+        word = words.take()
+        if word in _VERDICTS:
+            verdict = word
+        elif word == "conform-exceed":
+            values[word] = words.take()
+        elif kind == "mirred" and word in ("egress", "ingress", "redirect", "mirror"):
+            values[word] = ""
+        elif kind in ("gact", "pedit", "csum", "vlan"):
+            values[word] = ""
+        elif word in ("ptype", "inheritdsfield", "police", "munge", "save", "restore"):
+            values[word] = words.take() if word == "ptype" else ""
+        else:
+            values[word] = words.take() if words else ""
+    return values, verdict
+
+
+def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
+    keys: list[u32.Key] = []
+    version = 6 if base.protocol in ("ipv6", "0x86dd") else 4
+    marks: list[tuple[int, int]] = []
+    lost = ""
+    divisor = False
+    while words:
+        word = words.next
+        if word == "match":
+            words.take()
+            if words.next == "mark":
+                words.take()
+                marks.append((units.number(words.take()), units.number(words.take())))
+                continue
+            try:
+                some, rest, version = u32.keys(words.all(), version)
+            except UnsupportedMatchError as error:
+                lost = str(error)
+                break
+            except IndexError:
+                raise ValueError("a match ends too early") from None
+            keys += some
+            words = Words(rest)
+        elif word == "divisor":
+            words.take()
+            words.take()
+            divisor = True
+        elif word == "ht":
+            words.take()
+            base.table = _table(words.take())
+        elif word == "link":
+            words.take()
+            base.link = _table(words.take())
+        elif word in ("hashkey", "offset", "sample", "indev", "order"):
+            if word in ("hashkey", "offset"):
+                while words and words.next not in ("match", "link", "flowid", "classid", "ht"):
+                    words.take()
+            elif word == "sample":
+                while words and words.next not in ("match", "link", "flowid", "classid"):
+                    words.take()
+            else:
+                words.take()
+                words.take()
+                if word == "indev":
+                    lost = "the interface of arrival is no condition of a scenario"
+        else:
+            break
+    if not lost:
+        try:
+            header, note = u32.conditions(keys, version)
+        except UnsupportedMatchError as error:
+            lost = str(error)
+        else:
+            every = _every(base.protocol).header
+            base.tests = (Test(header & every, tuple(marks)),)
+            if note:
+                ledger.approximated(place, note)
+    if lost:
+        base.tests = None
+        ledger.ignored(place, lost)
+        return
+    if divisor:
+        base.tests = ()
+    _common(words, base, ledger, place)
+
+
+
+
+def _table(text: str) -> int:
+    return int(text.partition(":")[0] or "0", 16) & 0xFFF
+
+
+def _fw(words: Words, base: Filter) -> None:
+    value, _, mask = base.handle.partition("/")
+    header = _every(base.protocol).header
+    if not value:
+        base.tests = (Test(header),)
+        base.by_mark = True
+    else:
+        bits = units.number(mask) if mask else 0xFFFFFFFF
+        base.tests = (Test(header, ((units.number(value) & bits, bits),)),)
+    while words:
+        word = words.take()
+        if word in ("classid", "flowid"):
+            base.target = units.classid(words.take(), base.parent >> 16)
+        elif word in ("action", "police"):
+            if word == "police":
+                words.rest.append("police")
+            base.actions = (*base.actions, *actions(words))
+
+
+def ports_of(text: str) -> tuple[tuple[int, int], ...]:
+    """Return ranges of ports from ``80``, ``80-90`` or ``80:90``."""
+    match = re.fullmatch(r"([0-9]{1,5})(?:[-:]([0-9]{1,5}))?", text, re.ASCII)
+    if match is None:
+        raise ValueError(f"`{text[:40]}` is not a port")
+    return ((int(match[1]), int(match[2] or match[1])),)
+
+
+def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
+    """Read the keys of flower; each stands once."""
+    header = _every(base.protocol).header
+    known = u32.PROTOCOLS
+    names = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
+    while words:
+        key = words.next
+        if key in ("classid", "flowid", "action", "police") or key in _FLAGS:
+            break
+        words.take()
+        value = words.take()
+        match key:
+            case "ip_proto":
+                number = known.get(value.lower()) or u32.protocol(value)
+                some = frozenset({names[number]} if number in names else ())
+                header &= Conditions(protocols=some)
+            case "src_ip":
+                header &= Conditions(source=(ip_network(value, strict=False),))
+            case "dst_ip":
+                header &= Conditions(destination=(ip_network(value, strict=False),))
+            case "src_port":
+                header &= Conditions(source_ports=ports_of(value))
+            case "dst_port":
+                header &= Conditions(destination_ports=ports_of(value))
+            case "ip_tos":
+                tos, _, mask = value.partition("/")
+                bits = int(mask or "0xff", 16)
+                wanted = int(tos, 16)
+                if bits & 3:
+                    ledger.approximated(place, "it compares the bits of ECN, too")
+                header &= Conditions(
+                    dscp=frozenset(d for d in range(64) if not ((d << 2) ^ wanted) & bits & 0xFC)
+                )
+            case "eth_type" | "vlan_ethtype" | "cvlan_ethtype":
+                header &= _every(value).header
+            case _:
+                base.tests = None
+                reason = f"the key {key[:20]} of flower is no condition of a scenario"
+                ledger.ignored(place, reason)
+                return
+    base.tests = (Test(header),)
+    _common(words, base, ledger, place)

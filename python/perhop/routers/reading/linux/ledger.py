@@ -1,0 +1,74 @@
+"""The fate of every line about quality of service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.configuration import Default, Line, Treatment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perhop.routers.reading.configuration import Place
+
+__all__ = ["Ledger"]
+
+_WEIGHT: Final = {each: weight for weight, each in enumerate(Treatment)}
+_MOST_NOTES: Final = 4
+_MOST_TEXT: Final = 200
+
+
+class Ledger:
+    """The lines of a configuration, each with what became of it, and the defaults.
+
+    Several commands can stand on a line, and a command can be read several times: the worst
+    treatment counts, and the notes add up.
+    """
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._order = {file: index for index, file in enumerate(files)}
+        self._lines: dict[Place, tuple[str, Treatment, tuple[str, ...]]] = {}
+        self._defaults: dict[Default, None] = {}
+
+    def about(self, place: Place, text: str) -> None:
+        """Note a line, as modelled unless something else is said of it."""
+        if place not in self._lines:
+            shown = " ".join(text.split())
+            shown = shown if len(shown) <= _MOST_TEXT else f"{shown[: _MOST_TEXT - 1]}…"
+            self._lines[place] = (shown, Treatment.MODELLED, ())
+
+    def approximated(self, place: Place, note: str) -> None:
+        """Note how the policy differs from a line."""
+        self._note(place, Treatment.APPROXIMATED, note)
+
+    def ignored(self, place: Place, note: str) -> None:
+        """Note why the policy ignores a line."""
+        self._note(place, Treatment.NOT_MODELLED, note)
+
+    def default(self, place: Place, setting: str, value: str, source: str) -> None:
+        """Note a default that the platform applies."""
+        self._defaults[Default(place, setting, value, source)] = None
+
+    def treatment(self, place: Place) -> Treatment:
+        """Return what became of a line so far."""
+        return self._lines[place][1]
+
+    def _note(self, place: Place, treatment: Treatment, note: str) -> None:
+        text, before, notes = self._lines.get(place, ("", Treatment.MODELLED, ()))
+        worse = max(before, treatment, key=_WEIGHT.__getitem__)
+        if note not in notes and len(notes) < _MOST_NOTES:
+            notes = (*notes, note)
+        self._lines[place] = (text, worse, notes)
+
+    def lines(self) -> tuple[Line, ...]:
+        """Return the lines in the order of the files."""
+        return tuple(
+            Line(place, text, treatment, "; ".join(notes))
+            for place, (text, treatment, notes) in sorted(
+                self._lines.items(), key=lambda item: (self._order[item[0].file], item[0].line)
+            )
+        )
+
+    def defaults(self) -> tuple[Default, ...]:
+        """Return the defaults."""
+        return tuple(self._defaults)

@@ -1,0 +1,248 @@
+"""Traffic control of Linux hosts: qdiscs, classes and filters of each interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.linux import units
+from perhop.routers.reading.matching import Conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from fractions import Fraction
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.ledger import Ledger
+
+__all__ = [
+    "CLSACT_EGRESS",
+    "CLSACT_INGRESS",
+    "INGRESS",
+    "ROOT",
+    "Action",
+    "Class",
+    "Device",
+    "Filter",
+    "Host",
+    "Options",
+    "Qdisc",
+    "Test",
+]
+
+ROOT: Final = 0xFFFFFFFF
+INGRESS: Final = 0xFFFFFFF1
+"""The parents of the qdiscs for what an interface sends and for what it receives."""
+
+CLSACT_INGRESS: Final = 0xFFFFFFF2
+CLSACT_EGRESS: Final = 0xFFFFFFF3
+"""The parents of filters of `clsact`."""
+
+
+@dataclass(slots=True)
+class Options:
+    """Settings in the words of tc; values that cannot be read are noted and left out.
+
+    Attributes:
+        place: The line.
+        values: The value of each setting; "" for a word without a value.
+        places: The lines of settings that have lines of their own.
+        ledger: Where problems are noted.
+    """
+
+    place: Place
+    values: dict[str, str]
+    ledger: Ledger
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    def at(self, key: str) -> Place:
+        """Return the line of a setting."""
+        return self.places.get(key, self.place)
+
+    def rate(self, *keys: str) -> int | None:
+        """Return a rate in bit/s; None if there is none."""
+        return self._read(units.rate, keys)
+
+    def size(self, *keys: str) -> int | None:
+        """Return a size in bytes."""
+        return self._read(units.size, keys)
+
+    def time(self, *keys: str) -> int | None:
+        """Return a time in picoseconds."""
+        return self._read(units.time, keys)
+
+    def number(self, *keys: str) -> int | None:
+        """Return a whole number."""
+        return self._read(units.number, keys)
+
+    def share(self, *keys: str) -> Fraction | None:
+        """Return a probability."""
+        return self._read(units.share, keys)
+
+    def hexadecimal(self, key: str) -> int | None:
+        """Return the number of a class, which tc reads as hexadecimal."""
+        return self._read(lambda text: units.classid(f":{text.removeprefix('0x')}"), (key,))
+
+    def _read(self, reader: Callable[[str], Any], keys: tuple[str, ...]) -> Any:
+        for key in keys:
+            if key in self.values:
+                try:
+                    return reader(self.values[key])
+                except ValueError as error:
+                    self.ledger.approximated(self.at(key), f"{key}: {error}")
+        return None
+
+
+@dataclass(slots=True)
+class Qdisc:
+    """A queueing discipline.
+
+    Attributes:
+        kind: Its name.
+        handle: Its number.
+        parent: `ROOT`, `INGRESS`, or the class that it is in.
+        options: Its settings.
+        place: The line that adds it.
+        words: Words after its settings, such as the bands of `prio`.
+    """
+
+    kind: str
+    handle: int
+    parent: int
+    options: Options
+    place: Place
+    lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Class:
+    """A class of a classful qdisc; `parent` is a class or the qdisc itself."""
+
+    kind: str
+    classid: int
+    parent: int
+    options: Options
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action of a filter: its kind, its words as settings, and its verdict.
+
+    Attributes:
+        kind: ``police``, ``gact``, ``skbedit``, ``mirred``, …
+        values: Its settings in the words of tc.
+        verdict: What happens next: ``pipe``, ``ok``, ``drop``, ``continue``, …
+    """
+
+    kind: str
+    values: dict[str, str]
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """Conditions of a filter: on the packet's header, and on its mark and priority.
+
+    Attributes:
+        header: Conditions on the header.
+        marks: Values of the mark, each with a mask; all must hold.
+        negated: Values of the mark that it must not have.
+    """
+
+    header: Conditions = field(default_factory=Conditions)
+    marks: tuple[tuple[int, int], ...] = ()
+    negated: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True)
+class Filter:
+    """A filter.
+
+    Attributes:
+        parent: The qdisc or class that it belongs to.
+        prio: The order of filters, lowest first.
+        kind: Its classifier.
+        protocol: The protocol of its packets, such as ``ip``.
+        handle: Its handle in the words of tc; "" if the kernel chooses it.
+        tests: Alternatives, any of which must hold; None if they are not modelled.
+        target: The class of its packets; None for a filter with actions only.
+        actions: Its actions.
+        place: The line that adds it.
+        by_mark: True if the class is the packet's mark itself.
+        table: The hash table of u32 that it is in, and the one that it leads to; 0 for none.
+    """
+
+    parent: int
+    prio: int
+    kind: str
+    protocol: str
+    handle: str
+    tests: tuple[Test, ...] | None
+    target: int | None
+    actions: tuple[Action, ...]
+    place: Place
+    by_mark: bool = False
+    table: int = 0
+    link: int = 0
+
+
+@dataclass(slots=True)
+class Device:
+    """An interface.
+
+    Attributes:
+        name: Its name in the script.
+        qdiscs: Its qdiscs, by their parents.
+        classes: Its classes, by their numbers, in order.
+        filters: Its filters, in order of their addition.
+        length: The packets of its transmit queue, if the script sets it.
+    """
+
+    name: str
+    qdiscs: dict[int, Qdisc] = field(default_factory=dict)
+    classes: dict[int, Class] = field(default_factory=dict)
+    filters: list[Filter] = field(default_factory=list)
+    length: int | None = None
+    _next: int = 0x8000
+
+    def numbered(self, handle: int) -> Qdisc | None:
+        """Return the qdisc with a number."""
+        return next((each for each in self.qdiscs.values() if each.handle == handle), None)
+
+    def new_handle(self) -> int:
+        """Return a number for a qdisc without one, as the kernel chooses it."""
+        self._next += 1
+        return self._next
+
+    def remove(self, parent: int) -> None:
+        """Remove the qdisc below `parent`, with its classes and filters and all below them."""
+        todo = [parent]
+        while todo:
+            gone = self.qdiscs.pop(todo.pop(), None)
+            if gone is None:
+                continue
+            major = gone.handle
+            todo += [each for each in self.qdiscs if each >> 16 == major and each < INGRESS]
+            self.classes = {
+                key: each for key, each in self.classes.items() if key >> 16 != major
+            }
+            self.filters = [each for each in self.filters if each.parent >> 16 != major]
+
+
+@dataclass(slots=True)
+class Host:
+    """A host: its interfaces, by name.
+
+    Attributes:
+        devices: Its interfaces.
+        redirects: The interfaces whose received packets another one shapes: from, to and line.
+    """
+
+    devices: dict[str, Device] = field(default_factory=dict)
+
+    def device(self, name: str) -> Device:
+        """Return an interface, new or known."""
+        if name not in self.devices:
+            self.devices[name] = Device(name)
+        return self.devices[name]

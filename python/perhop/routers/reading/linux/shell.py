@@ -1,0 +1,316 @@
+"""Shell scripts as the commands that they would run, as far as the text tells.
+
+Assignments, functions, and loops over words are followed. Every branch of a condition counts, and
+nothing is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.configuration import Place
+from perhop.routers.reading.linux.words import ASSIGNMENT, TOKEN, Variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.routers.reading.configuration import Source
+
+__all__ = ["Command", "commands"]
+
+_FAST: Final = re.compile(r"(?:[\w \t./:,=%+*@^-]++|\$[A-Za-z_])*+", re.ASCII)
+_TOOL: Final = re.compile(r"\s*(?:\S+/)?(?:sudo\s+)?(?:tc|nft|ip6?tables)\s")
+_BEFORE: Final = frozenset({"then", "else", "do", "{", "!", "time", "exec", "command", "(", "fi"})
+_ENDS: Final = {"fi": "if", "done": "loop", "esac": "case", "}": "function"}
+_DECLARES: Final = frozenset({"export", "local", "declare", "readonly", "typeset"})
+_MOST_JOINED: Final = 64
+_MOST_LINE: Final = 2**16
+_MOST_STEPS: Final = 100_000
+_MOST_VALUES: Final = 256
+_DEEPEST: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A simple command.
+
+    Attributes:
+        place: Its first line.
+        text: Its text, lines joined.
+        words: Its words, expanded as far as the script tells.
+        body: The lines of its here-document.
+        branch: True if it depends on a condition.
+        lost: Why its words are not known, such as a loop; "" if they are.
+    """
+
+    place: Place
+    text: str
+    words: tuple[str, ...]
+    body: tuple[tuple[Place, str], ...] = ()
+    branch: bool = False
+    lost: str = ""
+
+
+@dataclass(slots=True)
+class _Simple:
+    place: Place
+    text: str
+    words: list[str]
+    body: list[tuple[Place, str]] = field(default_factory=list)
+    quoted: bool = False
+    other: bool = False
+
+
+@dataclass(slots=True)
+class _Block:
+    kind: str
+    nodes: list[_Simple | _Block] = field(default_factory=list)
+    name: str = ""
+    values: list[str] | None = None
+
+
+def commands(source: Source) -> Iterator[Command]:
+    """Yield the commands of a script in the order in which it would run them."""
+    return _Run(_parse(source)).run()
+
+
+def _parse(source: Source) -> _Block:
+    """Return the structure of a script."""
+    lines = source.text.split("\n")
+    ends: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        if len(line) < 40:
+            ends.setdefault(line.strip(), []).append(number)
+    top = _Block("top")
+    stack = [top]
+    at = 0
+    while at < len(lines):
+        place = Place(source.file, at + 1)
+        text = lines[at]
+        at += 1
+        while text.endswith("\\") and at < len(lines) and len(text) < _MOST_LINE:
+            text = f"{text[:-1]} {lines[at].lstrip()}"
+            at += 1
+        stripped = text.strip()
+        if not stripped or stripped[0] == "#" or len(text) > _MOST_LINE:
+            continue
+        if _FAST.fullmatch(text):
+            _place(stack, _Simple(place, stripped, text.split()), pattern=False)
+            continue
+        tokens, at, text = _tokens(text, lines, at)
+        here: list[tuple[_Simple, str, bool]] = []
+        _structure(stack, tokens, place, text.strip(), here)
+        for command, end, quoted in here:
+            numbers = ends.get(end, [])
+            index = bisect_left(numbers, at)
+            if index < len(numbers):
+                command.body = [
+                    (Place(source.file, number + 1), lines[number])
+                    for number in range(at, numbers[index])
+                ]
+                command.quoted = quoted
+                at = numbers[index] + 1
+    return top
+
+
+def _tokens(text: str, lines: list[str], at: int) -> tuple[list[tuple[str, str]], int, str]:
+    """Return the tokens of a line, with the lines after it that its quotes include."""
+    found = _scan(text)
+    if not found or found[-1][0] != "open":
+        return found, at, text
+    joined = text
+    for after in range(at, min(at + _MOST_JOINED, len(lines))):
+        if _TOOL.match(lines[after]) or len(joined) > _MOST_LINE:
+            break
+        joined = f"{joined}\n{lines[after]}"
+        if found[-1][1] in ("$(", "${", "$[") or found[-1][1] in lines[after]:
+            more = _scan(joined)
+            if more[-1][0] != "open":
+                return more, after + 1, joined
+    return found, at, text
+
+
+def _scan(text: str) -> list[tuple[str, str]]:
+    return [
+        (match.lastgroup or "", match["open"] if match.lastgroup == "open" else match[0])
+        for match in TOKEN.finditer(text)
+        if match.lastgroup not in ("space", "comment", "other")
+    ]
+
+
+def _structure(
+    stack: list[_Block],
+    tokens: list[tuple[str, str]],
+    place: Place,
+    text: str,
+    here: list[tuple[_Simple, str, bool]],
+) -> None:
+    """Add the commands of a line to the structure."""
+    now = _Simple(place, text, [])
+    target = ""
+    for kind, token in [*tokens, ("operator", "\n")]:
+        if kind == "redirect":
+            target = token
+        elif kind == "word":
+            if target.endswith(("<<", "<<-")):
+                end = re.sub(r"['\"\\]", "", token)
+                here.append((now, end, end != token))
+            if not target:
+                now.words.append(token)
+            target = ""
+        elif kind == "operator":
+            target = ""
+            called = len(now.words) == 1 and re.fullmatch(r"[\w-]+", now.words[0])
+            if token == "(" and called:
+                _open(stack, _Block("function", name=now.words[0]))
+                now = _Simple(place, text, [])
+                continue
+            if now.words:
+                _place(stack, now, pattern=token == ")")
+            now = _Simple(place, text, [], other=token == "||")
+
+
+def _open(stack: list[_Block], block: _Block) -> None:
+    if len(stack) <= _DEEPEST:
+        stack[-1].nodes.append(block)
+        stack.append(block)
+
+
+def _place(stack: list[_Block], command: _Simple, *, pattern: bool) -> None:
+    """Put a command where it belongs; its first words may open or close a block."""
+    words = command.words
+    while words:
+        word = words[0]
+        if word in _ENDS:
+            kind = _ENDS[word]
+            depth = next((i for i in range(len(stack) - 1, 0, -1) if stack[i].kind == kind), 0)
+            if depth:
+                del stack[depth:]
+        elif word == "if":
+            _open(stack, _Block("if"))
+        elif word in ("while", "until", "select"):
+            _open(stack, _Block("loop"))
+        elif word == "for":
+            known = len(words) > 2 and words[2] == "in"
+            name = words[1] if len(words) > 1 else ""
+            _open(stack, _Block("loop", name=name, values=words[3:] if known else None))
+            return
+        elif word == "case":
+            _open(stack, _Block("case"))
+            return
+        elif word == "function" and len(words) > 1:
+            _open(stack, _Block("function", name=words[1].rstrip("()")))
+            words = words[1:]
+        elif word not in _BEFORE and word != "elif":
+            break
+        words = words[1:]
+    if words and not (pattern and stack[-1].kind == "case"):
+        command.words = words
+        stack[-1].nodes.append(command)
+
+
+class _Run:
+    """One pass through a script."""
+
+    def __init__(self, top: _Block) -> None:
+        self._top = top
+        self._variables = Variables()
+        self._functions: dict[str, _Block] = {}
+        self._called: set[str] = set()
+        self._done: set[tuple[Place, tuple[str, ...]]] = set()
+        self._steps = 0
+
+    def run(self) -> Iterator[Command]:
+        """Yield the commands, then those of functions that nothing calls."""
+        yield from self._nodes(self._top, branch=False, lost="", depth=0)
+        for name in list(self._functions):
+            if name not in self._called:
+                self._called.add(name)
+                yield from self._nodes(self._functions[name], branch=True, lost="", depth=1)
+
+    def _nodes(self, block: _Block, *, branch: bool, lost: str, depth: int) -> Iterator[Command]:
+        for node in block.nodes:
+            if isinstance(node, _Simple):
+                yield from self._simple(node, branch or node.other, lost, depth)
+            elif node.kind == "function":
+                self._functions[node.name] = node
+            elif node.kind == "loop":
+                yield from self._loop(node, branch, lost, depth)
+            else:
+                yield from self._nodes(node, branch=True, lost=lost, depth=depth)
+
+    def _loop(self, node: _Block, branch: bool, lost: str, depth: int) -> Iterator[Command]:
+        values: list[str] | None = []
+        for word in node.values if node.values is not None else ():
+            some = self._variables.listed(word)
+            values = None if some is None or values is None else values + some
+        known = node.values is not None and values is not None and len(values) <= _MOST_VALUES
+        if not known or self._steps > _MOST_STEPS or lost:
+            reason = "it is in a loop over values that the script does not contain"
+            self._variables.values.pop(node.name, None)
+            yield from self._nodes(node, branch=branch, lost=lost or reason, depth=depth)
+            return
+        for value in values or ():
+            self._variables.values[node.name] = value
+            yield from self._nodes(node, branch=branch, lost=lost, depth=depth)
+            if self._steps > _MOST_STEPS:
+                break
+
+    def _simple(self, node: _Simple, branch: bool, lost: str, depth: int) -> Iterator[Command]:
+        self._steps += 1
+        words = node.words
+        variables = self._variables
+        if words[0] in _DECLARES:
+            words = [word for word in words[1:] if word[0] != "-"]
+        assigned = 0
+        for word in words:
+            match = ASSIGNMENT.match(word)
+            if match is None:
+                break
+            if lost:
+                variables.values[match[1]] = None
+            else:
+                variables.assign(match[1], word[match.end() :], more=bool(match[2]))
+            assigned += 1
+        if words is not node.words or assigned == len(words):
+            return
+        if words[0] == "read":
+            for word in words[1:]:
+                variables.values.pop(word, None)
+            return
+        said = tuple(each for word in words[assigned:] for each in variables.expand(word))
+        if not said:
+            return
+        function = self._functions.get(said[0])
+        if function is not None and depth < 8 and self._steps < _MOST_STEPS:
+            yield from self._call(function, said, branch, lost, depth)
+            return
+        if branch:
+            # Branches such as `start` and `restart` repeat the same commands.
+            if (node.place, said) in self._done:
+                return
+            self._done.add((node.place, said))
+        body = tuple(
+            (place, line if node.quoted else " ".join(variables.expand(line, split=False)))
+            for place, line in node.body
+        )
+        yield Command(node.place, node.text, said, body, branch, lost)
+
+    def _call(
+        self, function: _Block, said: tuple[str, ...], branch: bool, lost: str, depth: int
+    ) -> Iterator[Command]:
+        self._called.add(said[0])
+        values = self._variables.values
+        kept = {key: value for key, value in values.items() if key in "123456789@*#"}
+        given = {str(index): word for index, word in enumerate(said[1:10], 1)}
+        given |= {"@": " ".join(said[1:]), "*": " ".join(said[1:]), "#": str(len(said) - 1)}
+        for key in kept:
+            del values[key]
+        values.update(given)
+        yield from self._nodes(function, branch=branch, lost=lost, depth=depth + 1)
+        for key in given:
+            values.pop(key, None)
+        values.update(kept)

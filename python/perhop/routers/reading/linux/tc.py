@@ -1,0 +1,337 @@
+"""Commands of tc: what they add to, change in and remove from the interfaces of a host."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.linux import units
+from perhop.routers.reading.linux.filters import Words, filter_of
+from perhop.routers.reading.linux.model import (
+    CLSACT_EGRESS,
+    CLSACT_INGRESS,
+    INGRESS,
+    ROOT,
+    Class,
+    Filter,
+    Host,
+    Options,
+    Qdisc,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.ledger import Ledger
+
+__all__ = ["OBJECTS", "VERBS", "Tc"]
+
+OBJECTS: Final = {
+    **dict.fromkeys(("qdisc", "qd", "q"), "qdisc"),
+    **dict.fromkeys(("class", "cl"), "class"),
+    **dict.fromkeys(("filter", "filt", "f"), "filter"),
+    **dict.fromkeys(("actions", "action"), "actions"),
+}
+"""The objects of tc and their abbreviations."""
+
+VERBS: Final = {
+    **dict.fromkeys(("add", "a", "create"), "add"),
+    **dict.fromkeys(("change", "chg", "ch"), "change"),
+    **dict.fromkeys(("replace", "repl"), "replace"),
+    **dict.fromkeys(("del", "delete", "d"), "del"),
+    "link": "change",
+}
+"""The commands of tc that change something, and their abbreviations."""
+
+_AUTOMATIC: Final = 0xC000
+_FLAGS: Final = frozenset(
+    # Words without a value, of all disciplines.
+    "ecn noecn bounded isolated split_all adaptive harddrop nodrop besteffort diffserv3 diffserv4 "
+    "diffserv8 precedence flowblind srchost dsthost hosts flows_ dual-srchost dual-dsthost "
+    "triple-isolate nat nonat wash nowash ack-filter ack-filter-aggressive no-ack-filter "
+    "split-gso no-split-gso raw conservative unlimited autorate-ingress ingress egress "
+    "internet regional oceanic satellite metro lan datacentre interplanetary atm noatm ptm "
+    "docsis ethernet bytemode nobytemode pacing nopacing offload estimator_ dq_rate_estimator "
+    "no_dq_rate_estimator grio setup_ both-hosts_ noatm".split()
+)
+_LISTS: Final = frozenset({"priomap", "quanta", "map", "queues", "num_tc_"})
+_SLOPES: Final = frozenset({"sc", "rt", "ls", "ul"})
+_MOST_OBJECTS: Final = 200_000
+
+
+class Tc:
+    """The state of the interfaces of a host, as the commands so far make it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.host = Host()
+        self.ledger = ledger
+        self._count = 0
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def run(
+        self,
+        words: Sequence[str],
+        place: Place,
+        *,
+        branch: bool = False,
+        space: str = "",
+    ) -> None:
+        """Apply a command: its words without ``tc`` and its options.
+
+        Args:
+            words: Object, verb, and the rest.
+            place: Its line.
+            branch: True if it depends on a condition.
+            space: Prefix of the names of interfaces, such as that of a network namespace.
+        """
+        kind, verb = OBJECTS[words[0]], VERBS[words[1]]
+        self._count += 1
+        if self._count > _MOST_OBJECTS:
+            self.ledger.ignored(place, f"perhop reads {_MOST_OBJECTS:,} commands of tc at most")
+            return
+        try:
+            rest = Words(words[2:])
+            if kind == "qdisc":
+                self._qdisc(verb, rest, place, branch, space)
+            elif kind == "class":
+                self._class(verb, rest, place, branch, space)
+            elif kind == "filter":
+                self._filter(verb, rest, place, branch, space)
+            else:
+                self.ledger.ignored(place, "actions of their own are not modelled")
+        except (ValueError, OverflowError) as error:
+            self.ledger.ignored(place, _because(str(error)))
+
+    def _qdisc(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
+        name, parent, handle, kind = "", ROOT, 0, ""
+        named = False
+        while words and not kind:
+            word = words.take()
+            if word == "dev":
+                name = space + words.take()
+            elif word == "root":
+                parent, named = ROOT, True
+            elif word in ("ingress", "clsact"):
+                parent, named = INGRESS, True
+                handle = 0xFFFF
+                kind = word
+            elif word == "parent":
+                text = words.take()
+                named = True
+                parent = ROOT if text == "root" else units.classid(text)
+                if parent >> 16 == 0xFFFF and parent & 0xFFFF in (0, 0xFFF1):
+                    parent = INGRESS
+            elif word == "handle":
+                handle = units.handle(words.take())
+            elif word in ("stab", "estimator"):
+                self._stab(words, place) if word == "stab" else (words.take(), words.take())
+            else:
+                kind = word
+        if not name:
+            raise ValueError("it names no interface")
+        device = self.host.device(name)
+        if verb == "del":
+            if not named and handle:
+                found = device.numbered(handle)
+                parent = found.parent if found else ROOT
+            self._remove(branch, place, parent in device.qdiscs, lambda: device.remove(parent))
+            return
+        options, lists = self._options(words, place, kind)
+        if handle == 0xFFFF and kind in ("ingress", "clsact"):
+            parent = INGRESS
+        before = device.qdiscs.get(parent) or (None if named else device.numbered(handle))
+        if before is not None and verb == "add":
+            self.ledger.ignored(
+                place, f"{name} has a qdisc here already, by {before.place}: `add` fails"
+            )
+            return
+        if before is not None and before.kind == kind and handle in (0, before.handle):
+            # Settings that a change leaves out stay.
+            before.options.values.update(options.values)
+            before.options.places = {
+                **before.options.places,
+                **dict.fromkeys(options.values, place),
+            }
+            before.lists.update(lists)
+            return
+        if verb == "change":
+            self.ledger.ignored(place, "there is nothing to change yet")
+            return
+        if before is not None:
+            device.remove(parent)
+        if handle == 0:
+            handle = device.new_handle()
+        device.qdiscs[parent] = Qdisc(kind, handle, parent, options, place, lists)
+
+    def _stab(self, words: Words, place: Place) -> None:
+        """Read a size table: bytes per packet that classes count beyond its data."""
+        note = ""
+        while words.next in ("overhead", "linklayer", "mtu", "mpu", "tsize"):
+            key = words.take()
+            value = words.take()
+            if not (key == "overhead" and value == "-14"):
+                note = "a link's overhead belongs to the link of a scenario (`overhead`)"
+        if note:
+            self.ledger.approximated(place, note)
+
+    def _options(
+        self, words: Words, place: Place, kind: str
+    ) -> tuple[Options, dict[str, tuple[str, ...]]]:
+        values: dict[str, str] = {}
+        lists: dict[str, tuple[str, ...]] = {}
+        while words:
+            word = words.take()
+            if word in _LISTS:
+                some = []
+                while words and re.fullmatch(r"[0-9@]+", words.next):
+                    some.append(words.take())
+                lists[word] = tuple(some)
+            elif kind == "hfsc" and word in _SLOPES:
+                some = [word]
+                while words and words.next not in _SLOPES:
+                    some.append(words.take())
+                lists[word] = tuple(some[1:])
+            elif kind == "netem" and word in ("delay", "latency", "loss", "reorder", "corrupt"):
+                some = []
+                while words and re.match(r"[0-9.]|random|state|gemodel", words.next):
+                    some.append(words.take())
+                lists[word] = tuple(some)
+            elif (word in _FLAGS and not (kind != "cake" and word == "ingress")) or not words:
+                values[word] = ""
+            elif kind == "htb" and word == "offload":
+                values[word] = ""
+            elif word == "flows" and kind == "cake":
+                values[word] = ""
+            else:
+                values[word] = words.take()
+        return Options(place, values, self.ledger), lists
+
+    def _remove(self, branch: bool, place: Place, exists: bool, remove: object) -> None:
+        if branch and exists:
+            self.ledger.ignored(place, "it is in a branch, which may not be taken")
+        elif exists:
+            assert callable(remove)
+            remove()
+
+    def _class(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
+        name, kind = "", ""
+        parent = classid = 0
+        while words and not kind:
+            word = words.take()
+            if word == "dev":
+                name = space + words.take()
+            elif word == "parent":
+                parent = units.classid(words.take())
+            elif word in ("classid", "handle"):
+                classid = units.classid(words.take(), parent >> 16)
+            elif word == "root":
+                parent = 0
+            elif word == "estimator":
+                words.take(), words.take()
+            else:
+                kind = word
+        if not name:
+            raise ValueError("it names no interface")
+        device = self.host.device(name)
+        if verb == "del":
+            gone = device.classes.get(classid)
+            self._remove(branch, place, gone is not None, lambda: device.classes.pop(classid))
+            return
+        if not classid:
+            raise ValueError("it has no `classid`")
+        qdisc = device.numbered(classid >> 16)
+        if qdisc is None:
+            raise ValueError(f"{name} has no qdisc {classid >> 16:x}:")
+        options, lists = self._options(words, place, kind)
+        for key, some in lists.items():
+            options.values[key] = " ".join(some)
+        before = device.classes.get(classid)
+        if before is not None:
+            if verb == "add":
+                raise ValueError(f"{name} has this class already, by {before.place}: `add` fails")
+            before.options.values.update(options.values)
+            before.options.places = {
+                **before.options.places,
+                **dict.fromkeys(options.values, place),
+            }
+            return
+        if verb == "change" and qdisc.kind not in ("prio", "ets"):
+            raise ValueError("there is nothing to change yet")
+        device.classes[classid] = Class(kind, classid, parent or classid & 0xFFFF0000, options, place)
+
+    def _filter(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
+        name, kind, protocol, handle = "", "", "all", ""
+        parent = prio = 0
+        while words and not kind:
+            word = words.take()
+            if word == "dev":
+                name = space + words.take()
+            elif word == "parent":
+                parent = units.classid(words.take())
+            elif word == "root":
+                parent = 0
+            elif word == "ingress":
+                parent = CLSACT_INGRESS
+            elif word == "egress":
+                parent = CLSACT_EGRESS
+            elif word in ("prio", "pref", "priority", "preference"):
+                prio = units.number(words.take())
+            elif word in ("protocol", "proto"):
+                protocol = words.take().lower()
+            elif word == "handle":
+                handle = words.take()
+            elif word == "chain":
+                if units.number(words.take()):
+                    raise ValueError("only chain 0 of filters is modelled")
+            elif word == "estimator":
+                words.take(), words.take()
+            else:
+                kind = word
+        if not name:
+            raise ValueError("it names no interface")
+        device = self.host.device(name)
+        root = device.qdiscs.get(ROOT)
+        if parent == 0 and root is not None:
+            parent = root.handle << 16
+        if parent in (0xFFFF0000, 0xFFFFFFF1, 0xFFFFFFF2):
+            parent = CLSACT_INGRESS
+        if parent == 0xFFFFFFF3:
+            parent = CLSACT_EGRESS
+        if verb == "del":
+            gone = [
+                each
+                for each in device.filters
+                if each.parent == parent
+                and prio in (0, each.prio)
+                and handle in ("", each.handle)
+                and kind in ("", each.kind)
+            ]
+            kept = [each for each in device.filters if each not in gone]
+            self._remove(branch, place, bool(gone), lambda: setattr(device, "filters", kept))
+            return
+        if parent < INGRESS and device.numbered(parent >> 16) is None:
+            raise ValueError(f"{name} has no qdisc {parent >> 16:x}:")
+        if prio == 0:
+            # The kernel gives a filter without a priority one before those of the others.
+            key = (name, parent)
+            prio = self._numbers[key] = self._numbers.get(key, _AUTOMATIC + 1) - 1
+            self.ledger.default(
+                place, "pref", str(prio), "Linux, tcf_auto_prio: before filters added earlier"
+            )
+        base = Filter(parent, prio, kind, protocol, handle, None, None, (), place)
+        made = filter_of(kind, words, base, self.ledger, place)
+        if verb in ("replace", "change"):
+            same = [
+                each
+                for each in device.filters
+                if (each.parent, each.prio, each.kind) == (parent, prio, kind)
+                and (each.handle == handle and bool(handle))
+            ]
+            device.filters = [each for each in device.filters if each not in same]
+        device.filters.append(made)
+
+
+def _because(text: str) -> str:
+    """Return the reason of an error, without the details of Python's."""
+    return re.sub(r"\s+", " ", text)[:160] or "it is malformed"

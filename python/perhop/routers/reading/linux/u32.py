@@ -1,0 +1,202 @@
+"""The classifier u32: comparisons of bits at offsets in a packet, as conditions on its header.
+
+A packet has an IPv4 header of 20 bytes, or an IPv6 header of 40, without options.
+Source: tc-u32(8), and `parse_ip` and its like in iproute2's f_u32.c.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final
+
+from perhop.routers.reading.linux import units
+from perhop.routers.reading.matching import Conditions
+
+__all__ = ["PROTOCOLS", "Key", "UnsupportedMatchError", "conditions", "keys"]
+
+Key = tuple[int, int, int, int]
+"""A comparison: the offset in bytes, the length in bytes, the value and the mask."""
+
+PROTOCOLS: Final = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "ipv6-icmp": 58, "icmp6": 58}
+"""Protocols by name; others do not occur in scenarios."""
+
+_OTHERS: Final = {"igmp": 2, "ipip": 4, "ipencap": 4, "gre": 47, "esp": 50, "ah": 51, "ospf": 89}
+_OTHERS |= {"sctp": 132, "ipv6": 41, "ip": 0}
+_KNOWN: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
+_HEADER: Final = {4: 20, 6: 40}
+_RAW: Final = {"u8": 1, "u16": 2, "u32": 4}
+_MOST_PORTS: Final = 256
+
+
+class UnsupportedMatchError(ValueError):
+    """A condition that no scenario has; the message says which."""
+
+
+def _value(word: str) -> int:
+    if re.fullmatch(r"[0-9a-fA-F]{1,8}", word) and not word.isdigit():
+        return int(word, 16)
+    return units.number(word)
+
+
+def protocol(word: str) -> int:
+    """Return the number of a protocol."""
+    named = {**PROTOCOLS, **_OTHERS}
+    return named[word.lower()] if word.lower() in named else units.number(word)
+
+
+def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
+    """Return the comparisons of ``match`` (without that word), the remaining words, the version.
+
+    Raises:
+        ValueError: If the words are no match.
+    """
+    kind, rest = words[0].lower(), words[1:]
+    start = _HEADER[version]
+    if kind in _RAW:
+        # Values of u32 are hexadecimal only with 0x, but tc also takes bare digits.
+        value, mask, at = _value(rest[0]), _value(rest[1]), 0
+        rest = rest[2:]
+        if rest[:1] == ["at"]:
+            place = rest[1]
+            at = start if place.startswith("nexthdr") else 0
+            at += int(place.removeprefix("nexthdr").lstrip("+") or "0", 0)
+            rest = rest[2:]
+        return [(at, _RAW[kind], value, mask)], rest, version
+    if kind in ("ip", "ip6"):
+        version = 6 if kind == "ip6" else 4
+        start = _HEADER[version]
+        field, rest = rest[0].lower(), rest[1:]
+        if field in ("src", "dst"):
+            network = ip_network(rest[0], strict=False)
+            if network.version != version:
+                raise ValueError(f"`{rest[0][:40]}` is not an address of this version")
+            size = network.max_prefixlen // 8
+            at = (12 if version == 4 else 8) + (size if field == "dst" else 0)
+            mask = int(network.netmask)
+            return [(at, size, int(network.network_address), mask)], rest[1:], version
+        value = protocol(rest[0]) if field == "protocol" else _value(rest[0])
+        after = rest[1:]
+        masked = bool(after) and re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,8}", after[0]) is not None
+        full = 0xFFFF if field in ("sport", "dport") else 0xFF
+        mask = _value(after[0]) if masked else full
+        rest = after[1:] if masked else after
+        if field in ("tos", "dsfield", "precedence", "priority", "ds"):
+            if version == 4:
+                return [(1, 1, value, mask)], rest, version
+            return [(0, 2, value << 4, mask << 4)], rest, version
+        places = {"protocol": (9 if version == 4 else 6, 1), "ihl": (0, 1)}
+        places |= {"sport": (start, 2), "dport": (start + 2, 2), "nofrag": (6, 2)}
+        places |= {"icmp_type": (start, 1), "icmp_code": (start + 1, 1)}
+        if field not in places:
+            raise UnsupportedMatchError(f"the field {field[:20]} is no condition of a scenario")
+        return [(*places[field], value, mask)], rest, version
+    if kind in ("tcp", "udp"):
+        field, rest = rest[0].lower(), rest[1:]
+        if field not in ("src", "dst"):
+            raise UnsupportedMatchError(f"{kind} {field[:20]} is no condition of a scenario")
+        number, mask = _value(rest[0]), _value(rest[1])
+        return [(start + (2 if field == "dst" else 0), 2, number, mask)], rest[2:], version
+    names = {"mark": "mark", "ether": "an Ethernet address", "icmp": "the type of an ICMP packet"}
+    raise UnsupportedMatchError(f"{names.get(kind, kind[:20])} is no condition of a scenario")
+
+
+def conditions(found: list[Key], version: int) -> tuple[Conditions, str]:
+    """Return the conditions that comparisons amount to, and a note on what they leave out.
+
+    Raises:
+        UnsupportedMatchError: If they compare something that no scenario has.
+    """
+    value, mask = bytearray(64), bytearray(64)
+    for at, length, number, bits in found:
+        if not 0 <= at <= 64 - length or bits >> (8 * length):
+            raise UnsupportedMatchError(f"bytes at offset {at} are no condition of a scenario")
+        for index, (one, other) in enumerate(
+            zip((number & bits).to_bytes(length, "big"), bits.to_bytes(length, "big"), strict=True)
+        ):
+            place = at + index
+            if mask[place] & other & (value[place] ^ one):
+                return Conditions(dscp=frozenset()), ""
+            value[place] |= one
+            mask[place] |= other
+    start = _HEADER[version]
+    used = set(range(start, start + 4))
+    size = 4 if version == 4 else 16
+    first = 12 if version == 4 else 8
+    used |= set(range(first, first + 2 * size))
+    if version == 4:
+        # The version and length of the header are always 4 and 5 words.
+        if (0x45 ^ value[0]) & mask[0]:
+            return Conditions(dscp=frozenset()), ""
+        tos, bits, at = value[1], mask[1], 9
+        used |= {0, 1, 9}
+    else:
+        tos = (value[0] << 4 | value[1] >> 4) & 0xFF
+        bits, at = (mask[0] << 4 | mask[1] >> 4) & 0xFF, 6
+        if mask[1] & 0x0F:
+            raise UnsupportedMatchError("the flow label is no condition of a scenario")
+        used |= {0, 1, 6}
+    for place in range(64):
+        if mask[place] and place not in used:
+            raise UnsupportedMatchError(_what(place, version))
+    dscps = None
+    if bits:
+        dscps = frozenset(d for d in range(64) if not ((d << 2) ^ tos) & bits & 0xFC)
+    note = "it compares the bits of ECN, too" if bits & 0x03 else ""
+    return (
+        Conditions(
+            dscp=dscps,
+            protocols=_protocols(value[at], mask[at]),
+            source=_network(value, mask, first, size),
+            destination=_network(value, mask, first + size, size),
+            source_ports=_ports(value, mask, start),
+            destination_ports=_ports(value, mask, start + 2),
+        ),
+        note,
+    )
+
+
+def _what(place: int, version: int) -> str:
+    names = {2: "the length", 3: "the length", 6: "fragmentation", 7: "fragmentation", 8: "the TTL"}
+    if version == 6:
+        names = {4: "the length", 5: "the length", 7: "the hop limit"}
+    name = names.get(place, f"the byte at offset {place}")
+    if place == _HEADER[version] + 13:
+        name = "TCP's flags"
+    return f"{name} of a packet is no condition of a scenario"
+
+
+def _protocols(value: int, mask: int) -> frozenset[str] | None:
+    if not mask:
+        return None
+    return frozenset(name for number, name in _KNOWN.items() if not (number ^ value) & mask)
+
+
+def _network(
+    value: bytearray, mask: bytearray, at: int, size: int
+) -> tuple[IPv4Network | IPv6Network, ...] | None:
+    bits = int.from_bytes(mask[at : at + size], "big")
+    if not bits:
+        return None if size == 4 else (IPv6Network("::/0"),)
+    length = bits.bit_count()
+    if bits != ((1 << length) - 1) << (8 * size - length):
+        raise UnsupportedMatchError("an address mask with gaps is no condition of a scenario")
+    kind = IPv4Network if size == 4 else IPv6Network
+    return (kind((int.from_bytes(value[at : at + size], "big"), length)),)
+
+
+def _ports(value: bytearray, mask: bytearray, at: int) -> tuple[tuple[int, int], ...] | None:
+    bits = int.from_bytes(mask[at : at + 2], "big")
+    number = int.from_bytes(value[at : at + 2], "big")
+    if not bits:
+        return None
+    # Bits below the lowest one that counts make ranges; gaps above it repeat these.
+    span = (bits & -bits).bit_length() - 1
+    gaps = [bit for bit in range(span, 16) if not bits >> bit & 1]
+    if 1 << len(gaps) > _MOST_PORTS:
+        raise UnsupportedMatchError("a mask of ports with many gaps is no condition of a scenario")
+    found = []
+    for choice in range(1 << len(gaps)):
+        start = number | sum(1 << bit for index, bit in enumerate(gaps) if choice >> index & 1)
+        found.append((start, start + (1 << span) - 1))
+    return tuple(found)
