@@ -17,12 +17,14 @@ from fuzzing.running import fuzzed
 from perhop.errors import UsageError
 from perhop.routers.reading import Configuration, Treatment, source
 from test_routers_ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
+from test_routers_linux import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TEXTS: dict[str, Sequence[str]] = {
     "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
+    "linux": [SCRIPT],
 }
 """Texts of each family."""
 

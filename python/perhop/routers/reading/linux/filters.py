@@ -29,6 +29,8 @@ _ACTIONS: Final = frozenset(
     {"police", "gact", "mirred", "skbedit", "pedit", "connmark", "ctinfo", "ct", "csum", "vlan"}
     | {"nat", "bpf", "sample", "xt", "ipt", "simple", "tunnel_key", "mpls", "skbmod", "ife"}
 )
+_BARE: Final = frozenset({"gact", "pedit", "csum", "vlan"})
+_DIRECTIONS: Final = frozenset({"egress", "ingress", "redirect", "mirror"})
 _FLAGS: Final = frozenset({"skip_sw", "skip_hw", "not_in_hw", "in_hw", "verbose", "no_percpu"})
 
 
@@ -153,9 +155,7 @@ def _settings(words: Words, kind: str) -> tuple[dict[str, str], str]:
             verdict = word
         elif word == "conform-exceed":
             values[word] = words.take()
-        elif kind == "mirred" and word in ("egress", "ingress", "redirect", "mirror"):
-            values[word] = ""
-        elif kind in ("gact", "pedit", "csum", "vlan"):
+        elif kind in _BARE or word in _DIRECTIONS:
             values[word] = ""
         elif word in ("ptype", "inheritdsfield", "police", "munge", "save", "restore"):
             values[word] = words.take() if word == "ptype" else ""
@@ -228,8 +228,6 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     if divisor:
         base.tests = ()
     _common(words, base, ledger, place)
-
-
 
 
 def _table(text: str) -> int:

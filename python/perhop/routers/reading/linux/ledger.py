@@ -33,9 +33,7 @@ class Ledger:
     def about(self, place: Place, text: str) -> None:
         """Note a line, as modelled unless something else is said of it."""
         if place not in self._lines:
-            shown = " ".join(text.split())
-            shown = shown if len(shown) <= _MOST_TEXT else f"{shown[: _MOST_TEXT - 1]}…"
-            self._lines[place] = (shown, Treatment.MODELLED, ())
+            self._lines[place] = (text.strip()[:_MOST_TEXT], Treatment.MODELLED, ())
 
     def approximated(self, place: Place, note: str) -> None:
         """Note how the policy differs from a line."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from perhop.routers.reading.linux import units
 from perhop.routers.reading.matching import Conditions
@@ -29,6 +29,8 @@ __all__ = [
     "Qdisc",
     "Test",
 ]
+
+_T = TypeVar("_T")
 
 ROOT: Final = 0xFFFFFFFF
 INGRESS: Final = 0xFFFFFFF1
@@ -83,7 +85,7 @@ class Options:
         """Return the number of a class, which tc reads as hexadecimal."""
         return self._read(lambda text: units.classid(f":{text.removeprefix('0x')}"), (key,))
 
-    def _read(self, reader: Callable[[str], Any], keys: tuple[str, ...]) -> Any:
+    def _read(self, reader: Callable[[str], _T], keys: tuple[str, ...]) -> _T | None:
         for key in keys:
             if key in self.values:
                 try:
@@ -103,7 +105,7 @@ class Qdisc:
         parent: `ROOT`, `INGRESS`, or the class that it is in.
         options: Its settings.
         place: The line that adds it.
-        words: Words after its settings, such as the bands of `prio`.
+        lists: Settings of several words, such as the `priomap` of `prio`.
     """
 
     kind: str
@@ -205,10 +207,16 @@ class Device:
     filters: list[Filter] = field(default_factory=list)
     length: int | None = None
     _next: int = 0x8000
+    _numbered: dict[int, Qdisc] = field(default_factory=dict)
 
     def numbered(self, handle: int) -> Qdisc | None:
         """Return the qdisc with a number."""
-        return next((each for each in self.qdiscs.values() if each.handle == handle), None)
+        return self._numbered.get(handle)
+
+    def put(self, qdisc: Qdisc) -> None:
+        """Add a qdisc."""
+        self.qdiscs[qdisc.parent] = qdisc
+        self._numbered[qdisc.handle] = qdisc
 
     def new_handle(self) -> int:
         """Return a number for a qdisc without one, as the kernel chooses it."""
@@ -223,21 +231,15 @@ class Device:
             if gone is None:
                 continue
             major = gone.handle
+            self._numbered.pop(major, None)
             todo += [each for each in self.qdiscs if each >> 16 == major and each < INGRESS]
-            self.classes = {
-                key: each for key, each in self.classes.items() if key >> 16 != major
-            }
+            self.classes = {key: each for key, each in self.classes.items() if key >> 16 != major}
             self.filters = [each for each in self.filters if each.parent >> 16 != major]
 
 
 @dataclass(slots=True)
 class Host:
-    """A host: its interfaces, by name.
-
-    Attributes:
-        devices: Its interfaces.
-        redirects: The interfaces whose received packets another one shapes: from, to and line.
-    """
+    """A host: its interfaces, by name."""
 
     devices: dict[str, Device] = field(default_factory=dict)
 

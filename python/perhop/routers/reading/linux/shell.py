@@ -39,7 +39,7 @@ class Command:
 
     Attributes:
         place: Its first line.
-        text: Its text, lines joined.
+        text: The text of its first line.
         words: Its words, expanded as far as the script tells.
         body: The lines of its here-document.
         branch: True if it depends on a condition.
@@ -89,7 +89,7 @@ def _parse(source: Source) -> _Block:
     at = 0
     while at < len(lines):
         place = Place(source.file, at + 1)
-        text = lines[at]
+        text = first = lines[at]
         at += 1
         while text.endswith("\\") and at < len(lines) and len(text) < _MOST_LINE:
             text = f"{text[:-1]} {lines[at].lstrip()}"
@@ -98,11 +98,11 @@ def _parse(source: Source) -> _Block:
         if not stripped or stripped[0] == "#" or len(text) > _MOST_LINE:
             continue
         if _FAST.fullmatch(text):
-            _place(stack, _Simple(place, stripped, text.split()), pattern=False)
+            _place(stack, _Simple(place, first, text.split()), pattern=False)
             continue
-        tokens, at, text = _tokens(text, lines, at)
+        tokens, at = _tokens(text, lines, at)
         here: list[tuple[_Simple, str, bool]] = []
-        _structure(stack, tokens, place, text.strip(), here)
+        _structure(stack, tokens, place, first, here)
         for command, end, quoted in here:
             numbers = ends.get(end, [])
             index = bisect_left(numbers, at)
@@ -116,11 +116,11 @@ def _parse(source: Source) -> _Block:
     return top
 
 
-def _tokens(text: str, lines: list[str], at: int) -> tuple[list[tuple[str, str]], int, str]:
+def _tokens(text: str, lines: list[str], at: int) -> tuple[list[tuple[str, str]], int]:
     """Return the tokens of a line, with the lines after it that its quotes include."""
     found = _scan(text)
     if not found or found[-1][0] != "open":
-        return found, at, text
+        return found, at
     joined = text
     for after in range(at, min(at + _MOST_JOINED, len(lines))):
         if _TOOL.match(lines[after]) or len(joined) > _MOST_LINE:
@@ -129,8 +129,8 @@ def _tokens(text: str, lines: list[str], at: int) -> tuple[list[tuple[str, str]]
         if found[-1][1] in ("$(", "${", "$[") or found[-1][1] in lines[after]:
             more = _scan(joined)
             if more[-1][0] != "open":
-                return more, after + 1, joined
-    return found, at, text
+                return more, after + 1
+    return found, at
 
 
 def _scan(text: str) -> list[tuple[str, str]]:

@@ -46,16 +46,21 @@ VERBS: Final = {
 
 _AUTOMATIC: Final = 0xC000
 _FLAGS: Final = frozenset(
-    # Words without a value, of all disciplines.
-    "ecn noecn bounded isolated split_all adaptive harddrop nodrop besteffort diffserv3 diffserv4 "
-    "diffserv8 precedence flowblind srchost dsthost hosts flows_ dual-srchost dual-dsthost "
-    "triple-isolate nat nonat wash nowash ack-filter ack-filter-aggressive no-ack-filter "
-    "split-gso no-split-gso raw conservative unlimited autorate-ingress ingress egress "
-    "internet regional oceanic satellite metro lan datacentre interplanetary atm noatm ptm "
-    "docsis ethernet bytemode nobytemode pacing nopacing offload estimator_ dq_rate_estimator "
-    "no_dq_rate_estimator grio setup_ both-hosts_ noatm".split()
+    (
+        *("ecn", "noecn", "bounded", "isolated", "split", "adaptive", "harddrop", "nodrop"),
+        *("besteffort", "diffserv3", "diffserv4", "diffserv8", "precedence", "flowblind"),
+        *("srchost", "dsthost", "hosts", "dual-srchost", "dual-dsthost", "triple-isolate"),
+        *("nat", "nonat", "wash", "nowash", "ack-filter", "ack-filter-aggressive"),
+        *("no-ack-filter", "split-gso", "no-split-gso", "raw", "conservative", "unlimited"),
+        *("autorate-ingress", "internet", "regional", "oceanic", "satellite", "metro", "lan"),
+        *("datacentre", "interplanetary", "atm", "noatm", "ptm", "docsis", "ethernet", "grio"),
+        *("bytemode", "nobytemode", "pacing", "nopacing", "egress", "dq_rate_estimator"),
+    )
 )
-_LISTS: Final = frozenset({"priomap", "quanta", "map", "queues", "num_tc_"})
+"""Words of disciplines without a value."""
+
+_FLAGS_OF: Final = frozenset({("cake", "ingress"), ("cake", "flows"), ("htb", "offload")})
+_LISTS: Final = frozenset({"priomap", "quanta", "map", "queues"})
 _SLOPES: Final = frozenset({"sc", "rt", "ls", "ul"})
 _MOST_OBJECTS: Final = 200_000
 
@@ -162,7 +167,7 @@ class Tc:
             device.remove(parent)
         if handle == 0:
             handle = device.new_handle()
-        device.qdiscs[parent] = Qdisc(kind, handle, parent, options, place, lists)
+        device.put(Qdisc(kind, handle, parent, options, place, lists))
 
     def _stab(self, words: Words, place: Place) -> None:
         """Read a size table: bytes per packet that classes count beyond its data."""
@@ -197,11 +202,7 @@ class Tc:
                 while words and re.match(r"[0-9.]|random|state|gemodel", words.next):
                     some.append(words.take())
                 lists[word] = tuple(some)
-            elif (word in _FLAGS and not (kind != "cake" and word == "ingress")) or not words:
-                values[word] = ""
-            elif kind == "htb" and word == "offload":
-                values[word] = ""
-            elif word == "flows" and kind == "cake":
+            elif not words or word in _FLAGS or (kind, word) in _FLAGS_OF:
                 values[word] = ""
             else:
                 values[word] = words.take()
@@ -258,7 +259,9 @@ class Tc:
             return
         if verb == "change" and qdisc.kind not in ("prio", "ets"):
             raise ValueError("there is nothing to change yet")
-        device.classes[classid] = Class(kind, classid, parent or classid & 0xFFFF0000, options, place)
+        device.classes[classid] = Class(
+            kind, classid, parent or classid & 0xFFFF0000, options, place
+        )
 
     def _filter(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
         name, kind, protocol, handle = "", "", "all", ""

@@ -21,8 +21,18 @@ Key = tuple[int, int, int, int]
 PROTOCOLS: Final = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "ipv6-icmp": 58, "icmp6": 58}
 """Protocols by name; others do not occur in scenarios."""
 
-_OTHERS: Final = {"igmp": 2, "ipip": 4, "ipencap": 4, "gre": 47, "esp": 50, "ah": 51, "ospf": 89}
-_OTHERS |= {"sctp": 132, "ipv6": 41, "ip": 0}
+_OTHERS: Final = {
+    "sctp": 132,
+    "ipv6": 41,
+    "ip": 0,
+    "igmp": 2,
+    "ipip": 4,
+    "ipencap": 4,
+    "gre": 47,
+    "esp": 50,
+    "ah": 51,
+    "ospf": 89,
+}
 _KNOWN: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
 _HEADER: Final = {4: 20, 6: 40}
 _RAW: Final = {"u8": 1, "u16": 2, "u32": 4}

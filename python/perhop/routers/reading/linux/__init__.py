@@ -1,0 +1,23 @@
+"""Reading scripts of tc on Linux.
+
+==============  ================================================================================
+`reader`        the policies of interfaces; start here
+`shell`         scripts as the commands that they would run
+`words`         variables, quotes and arithmetic
+`tc`            commands of tc, and the interfaces that they make …
+`model`         … of qdiscs, classes and filters
+`filters`       classifiers and actions
+`u32`           comparisons of bits as conditions on headers
+`classify`      packets on their way through filters
+`tree`          qdiscs with classes as policies
+`sharing`       shares of classes
+`queues`        qdiscs without classes as queues
+`policers`      policers
+`units`         rates, sizes, times and handles of tc
+`ledger`        the fate of every line
+==============  ================================================================================
+"""
+
+from perhop.routers.reading.linux.reader import read
+
+__all__ = ["read"]

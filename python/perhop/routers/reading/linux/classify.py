@@ -1,0 +1,177 @@
+"""Packets on their way to a class: decision lists of header conditions, marks and priorities.
+
+The first entry of a list whose conditions a packet meets tells what became of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from perhop.routers.reading.linux.model import Filter, Test
+
+__all__ = ["EVERY", "MOST_PAIRS", "Packets", "Verdict", "classify", "matches", "meet", "priority"]
+
+MOST_PAIRS: Final = 2**18
+"""The most pairs of entries that are compared for an interface."""
+
+_PRIORITIES: Final = (0, 0, 2, 2, 6, 6, 4, 4)
+"""The priority that Linux gives a packet by the low three bits of its DSCP
+(`ip_tos2prio` in net/ipv4/route.c: best effort, bulk, interactive and interactive bulk)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """Packets that meet conditions, with what rules have set.
+
+    Attributes:
+        header: Conditions on the header, as it arrived.
+        mark: The mark of netfilter.
+        priority: `skb->priority`, or None where the type of service tells it.
+        dscp: The new code point, or None.
+        police: The policer that they have passed: rate in bit/s, bucket in bytes, and whether it
+            drops; None for none.
+    """
+
+    header: Conditions = field(default_factory=Conditions)
+    mark: int = 0
+    priority: int | None = None
+    dscp: int | None = None
+    police: tuple[tuple[str, Any], ...] | None = None
+
+
+EVERY: Final = Packets()
+"""All packets as they arrive."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Packets and their class: its number, 0 for none, or -1 if they are dropped."""
+
+    packets: Packets
+    target: int
+    filter: Filter | None = None
+
+
+def meet(packets: Packets, test: Test) -> Packets | None:
+    """Return the packets that a test holds for; None for no packet."""
+    if any(packets.mark & mask != value for value, mask in test.marks):
+        return None
+    if any(packets.mark & mask == value for value, mask in test.negated):
+        return None
+    header = test.header
+    if packets.dscp is not None and header.dscp is not None:
+        if packets.dscp not in header.dscp:
+            return None
+        header = replace(header, dscp=None)
+    both = packets.header & header
+    return None if both.is_never else replace(packets, header=both)
+
+
+def priority(dscp: int) -> int:
+    """Return the priority that Linux gives packets by their DSCP."""
+    return _PRIORITIES[dscp & 7]
+
+
+def classify(arriving: Sequence[Packets], filters: Sequence[Filter]) -> list[Verdict]:
+    """Return where filters lead packets, as a decision list.
+
+    Raises:
+        TooManyRulesError: If there are too many combinations.
+    """
+    if len(arriving) * len(filters) > 8 * MOST_PAIRS:
+        raise TooManyRulesError(f"compares more than {8 * MOST_PAIRS:,} pairs of rules")
+    found: list[Verdict] = []
+    for packets in arriving:
+        whole = False
+        for each in filters:
+            target = each.target or 0
+            if each.by_mark:
+                target = packets.mark
+                if not target:
+                    continue
+            elif each.target is None:
+                if not any(action.verdict in ("drop", "shot") for action in each.actions):
+                    continue
+                target = -1
+            for test in each.tests or ():
+                met = meet(packets, test)
+                if met is not None:
+                    found.append(Verdict(met, target, each))
+                    whole = whole or met.header == packets.header
+            if whole:
+                break
+        if not whole:
+            found.append(Verdict(packets, 0))
+    return found
+
+
+def matches(
+    found: Sequence[tuple[Conditions, Hashable]], order: Sequence[Hashable]
+) -> dict[Hashable, Rules]:
+    """Return the packets of each class, among those that no class before it takes.
+
+    Args:
+        found: A decision list: conditions, and the class.
+        order: The classes in the order in which they match; the last one takes the rest.
+
+    Raises:
+        TooManyRulesError: If that takes too many rules.
+    """
+    place = {key: index for index, key in enumerate(order)}
+    first: dict[Hashable, int] = {}
+    last: dict[Hashable, int] = {}
+    for index, (_, key) in enumerate(found):
+        first.setdefault(key, index)
+        last[key] = index
+    result: dict[Hashable, Rules] = {}
+    pairs = 0
+    for key in order[:-1]:
+        rules: list[tuple[bool, Conditions]] = []
+        own = [c for c, other in found[first[key] : last[key] + 1] if other == key]
+        pairs += last[key] + 1
+        if pairs > MOST_PAIRS * 8:
+            raise TooManyRulesError(f"compares more than {MOST_PAIRS:,} pairs of rules")
+        for conditions, other in found[: last[key] + 1]:
+            if other == key:
+                rules.append((True, conditions))
+            elif place[other] > place[key]:
+                pairs += len(own)
+                if pairs > MOST_PAIRS * 8:
+                    raise TooManyRulesError(f"compares more than {MOST_PAIRS:,} pairs of rules")
+                if any(not (conditions & each).is_never for each in own):
+                    rules.append((False, conditions))
+        result[key] = Rules(tuple(rules)).simplified()
+    result[order[-1]] = Rules.any()
+    return result
+
+
+def within(conditions: Conditions, outer: Iterable[Conditions]) -> Conditions:
+    """Return conditions without those that the class around them has already."""
+    around = list(outer)
+    if len(around) != 1:
+        return conditions
+    other = around[0]
+    inner = Conditions(
+        dscp=_unlike(conditions.dscp, other.dscp),
+        protocols=conditions.protocols,
+        source=_unlike(conditions.source, other.source),
+        destination=_unlike(conditions.destination, other.destination),
+        source_ports=_unlike(conditions.source_ports, other.source_ports),
+        destination_ports=_unlike(conditions.destination_ports, other.destination_ports),
+    )
+    if inner.source_ports is None and inner.destination_ports is None:
+        protocols = None if inner.protocols == around[0].protocols else inner.protocols
+        inner = replace(inner, protocols=protocols)
+    return inner if inner & around[0] == conditions else conditions
+
+
+def _unlike(own: _T | None, other: _T | None) -> _T | None:
+    return None if own == other else own

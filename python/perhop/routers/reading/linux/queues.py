@@ -1,0 +1,214 @@
+"""Queueing disciplines without classes, as queues of scenarios."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.units import (
+    WHOLE,
+    format_duration,
+    format_rate,
+    format_share,
+    format_size,
+)
+
+if TYPE_CHECKING:
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.linux.model import Options, Qdisc
+
+__all__ = ["LENGTH", "queue"]
+
+LENGTH: Final = 1000
+"""The packets of an interface's transmit queue (`DEFAULT_TX_QUEUE_LEN`)."""
+
+_MS: Final = 10**9
+_MTU: Final = 1514
+_NEVER: Final = {"target": "100 s", "interval": "200 s"}
+_KNOWN: Final = {
+    "pfifo": "limit",
+    "bfifo": "limit",
+    "pfifo_head_drop": "limit",
+    "codel": "limit target interval ecn noecn",
+    "fq_codel": "limit flows target interval quantum ecn noecn memory_limit drop_batch",
+    "pie": "limit target tupdate alpha beta ecn noecn",
+    "fq_pie": "limit flows target tupdate quantum ecn noecn",
+    "red": "limit min max avpkt burst probability bandwidth ecn harddrop adaptive",
+    "sfq": "limit flows depth divisor perturb quantum",
+    "fq": "limit flow_limit quantum buckets pacing nopacing maxrate initial_quantum",
+}
+
+
+def queue(
+    qdisc: Qdisc | None, place: Place, length: int | None, ledger: Ledger
+) -> dict[str, Any] | None:
+    """Return the queue of a scenario for a qdisc without classes; None if it is not modelled.
+
+    Args:
+        qdisc: The qdisc; None for the kernel's default.
+        place: The line of the class that the queue belongs to.
+        length: The transmit queue of the interface in packets, if known.
+        ledger: Where defaults, and differences, are noted.
+    """
+    packets = LENGTH if length is None else max(length, 1)
+    if qdisc is None:
+        ledger.default(place, "qdisc", f"pfifo limit {packets}", "Linux, qdisc_create_dflt")
+        return {"limit": f"{packets} packets"}
+    options = qdisc.options
+    if qdisc.kind not in _KNOWN:
+        ledger.ignored(
+            qdisc.place, f"the discipline {qdisc.kind[:20]} is not modelled; a FIFO is in its place"
+        )
+        return {"limit": f"{packets} packets"}
+    known = _KNOWN[qdisc.kind].split()
+    for key in options.values:
+        if key not in known:
+            ledger.approximated(options.at(key), f"`{key[:30]}` is not modelled")
+    match qdisc.kind:
+        case "pfifo" | "pfifo_head_drop":
+            limit = options.number("limit")
+            found: dict[str, Any] = {"limit": f"{max(limit or packets, 1)} packets"}
+            if limit is None:
+                ledger.default(qdisc.place, "limit", f"{packets} packets", "Linux, fifo_init")
+            if qdisc.kind == "pfifo_head_drop":
+                found["drop"] = "head"
+            return found
+        case "bfifo":
+            limit = options.size("limit") or packets * _MTU
+            return {"limit": format_size(limit)}
+        case "codel":
+            return _codel(options, ledger, 1000, ecn=False)
+        case "fq_codel":
+            return _fq_codel(options, ledger)
+        case "red":
+            return _red(options, ledger)
+        case "pie" | "fq_pie":
+            return _pie(qdisc, options, ledger)
+        case _:
+            return _fair(qdisc, options, ledger)
+
+
+def _value(options: Options, ledger: Ledger, key: str, default: int, kind: str, source: str) -> int:
+    """Return a setting, or its default, which is noted."""
+    found: int | None = getattr(options, kind)(key)
+    if found:
+        return found
+    shown = {
+        "time": format_duration(default),
+        "size": f"{default} B",
+        "number": f"{default}",
+    }[kind]
+    ledger.default(options.place, key, shown, f"Linux, {source}")
+    return default
+
+
+def _codel(options: Options, ledger: Ledger, limit: int, *, ecn: bool) -> dict[str, Any]:
+    name = "net/sched/sch_codel.c"
+    packets = _value(options, ledger, "limit", limit, "number", name)
+    marks = "ecn" in options.values or (ecn and "noecn" not in options.values)
+    target = _value(options, ledger, "target", 5 * _MS, "time", name)
+    interval = max(_value(options, ledger, "interval", 100 * _MS, "time", name), target + _MS)
+    settings = {
+        "target": format_duration(target),
+        "interval": format_duration(interval),
+        "ecn": marks,
+    }
+    return {"limit": f"{packets} packets", "codel": settings}
+
+
+def _fq_codel(options: Options, ledger: Ledger) -> dict[str, Any]:
+    found = _codel(options, ledger, 10240, ecn=True)
+    settings = found.pop("codel")
+    name = "net/sched/sch_fq_codel.c"
+    settings["flows"] = min(_value(options, ledger, "flows", 1024, "number", name), 65535)
+    quantum = _value(options, ledger, "quantum", _MTU, "size", name)
+    settings["quantum"] = f"{min(max(quantum, 64), 65535)} B"
+    return {**found, "fq-codel": settings}
+
+
+def _pie(qdisc: Qdisc, options: Options, ledger: Ledger) -> dict[str, Any]:
+    name = "net/sched/sch_pie.c"
+    fair = qdisc.kind == "fq_pie"
+    limit = _value(options, ledger, "limit", 10240 if fair else 1000, "number", name)
+    settings = {
+        "target": format_duration(_value(options, ledger, "target", 15 * _MS, "time", name)),
+        "update": format_duration(_value(options, ledger, "tupdate", 15 * _MS, "time", name)),
+        "ecn": "ecn" in options.values,
+    }
+    if fair:
+        ledger.approximated(qdisc.place, "one queue with PIE, without queues for each flow")
+    for key in ("alpha", "beta"):
+        if key in options.values:
+            ledger.approximated(options.at(key), f"`{key}` is that of RFC 8033")
+    return {"limit": f"{limit} packets", "pie": settings}
+
+
+def _fair(qdisc: Qdisc, options: Options, ledger: Ledger) -> dict[str, Any]:
+    """SFQ and FQ: flow queues of equal turns that drop only what they cannot hold."""
+    sfq = qdisc.kind == "sfq"
+    name = "net/sched/sch_sfq.c" if sfq else "net/sched/sch_fq.c"
+    limit = _value(options, ledger, "limit", 127 if sfq else 10_000, "number", name)
+    key = "divisor" if sfq else "buckets"
+    flows = _value(options, ledger, key, 1024, "number", name)
+    quantum = _value(options, ledger, "quantum", _MTU if sfq else 2 * _MTU, "size", name)
+    ledger.approximated(qdisc.place, "flow queues of FQ-CoDel with a target that no packet reaches")
+    settings = {
+        **_NEVER,
+        "flows": min(flows, 65535),
+        "quantum": f"{min(max(quantum, 64), 65535)} B",
+        "ecn": False,
+    }
+    return {"limit": f"{limit} packets", "fq-codel": settings}
+
+
+def _red(options: Options, ledger: Ledger) -> dict[str, Any] | None:
+    """RED, whose settings tc computes from one another (red_parse_opt in iproute2)."""
+    name = "iproute2, red_parse_opt"
+    limit = options.size("limit")
+    if not limit:
+        ledger.ignored(options.place, "RED needs a `limit`")
+        return {"limit": f"{LENGTH} packets"}
+    packet = options.size("avpkt") or 1000
+    high = options.size("max") or limit // 4
+    low = options.size("min") or high // 3
+    burst = options.number("burst") or (2 * low + high) // (3 * packet)
+    given = options.share("probability")
+    for key, value in (("avpkt", packet), ("max", high), ("min", low), ("burst", burst)):
+        if key not in options.values:
+            ledger.default(options.place, key, f"{value}", name)
+    if given is None:
+        ledger.default(options.place, "probability", "0.02", name)
+    low, high = max(low, 1), max(high, low + 1, 2)
+    weight = _weight(low, burst, packet)
+    probability = round((given if given is not None else 0.02) * WHOLE)
+    if "adaptive" in options.values:
+        ledger.approximated(options.at("adaptive"), "the probability stays as it begins")
+    settings: dict[str, Any] = {
+        "min": format_size(low),
+        "max": format_size(high),
+        "probability": format_share(min(probability, WHOLE)),
+        "weight": format_share(round(WHOLE / 2**weight)),
+        "gentle": False,
+        "ecn": "ecn" in options.values,
+        "packet": f"{min(max(packet, 64), 65535)} B",
+    }
+    if "ecn" in options.values:
+        settings["harddrop"] = "harddrop" in options.values
+    return {"limit": format_size(limit), "red": settings}
+
+
+def _weight(low: int, burst: int, packet: int) -> int:
+    """Return the power of two of the weight that tc computes (tc_red_eval_ewma)."""
+    room, weight = burst + 1 - low / packet, 0.5
+    if room < 1:
+        return 9
+    for power in range(1, 32):
+        if room <= (1 - (1 - weight) ** min(burst, 10**6)) / weight:
+            return power
+        weight /= 2
+    return 9
+
+
+def rate_text(rate: int) -> str:
+    """Return a rate above zero as text."""
+    return format_rate(max(rate, 1))

@@ -1,0 +1,238 @@
+"""Reading scripts of Linux hosts: commands of tc, nft and iptables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.configuration import Attachment, Configuration, Direction, Place
+from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
+from perhop.routers.reading.linux.ledger import Ledger
+from perhop.routers.reading.linux.model import (
+    CLSACT_INGRESS,
+    INGRESS,
+    ROOT,
+    Device,
+)
+from perhop.routers.reading.linux.policers import of_actions
+from perhop.routers.reading.linux.shell import Command, commands
+from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
+from perhop.routers.reading.linux.tree import Tree
+from perhop.routers.reading.linux.words import unknown
+from perhop.routers.reading.matching import TooManyRulesError
+from perhop.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Loc, Source
+    from perhop.routers.reading.linux.model import Filter
+
+__all__ = ["attachments", "read"]
+
+_TOOLS: Final = re.compile(r"(?:\S*/)?(tc|nft|iptables|ip6tables)|\$\{?(TC|NFT|IPTABLES|IPT)\}?")
+_SAYS: Final = frozenset({"echo", "printf", "log", "logger", "which", "type", "apt", "apt-get"})
+_SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "get", "help"})
+_SHORT: Final = {"TC": "tc", "NFT": "nft", "IPTABLES": "iptables", "IPT": "iptables"}
+_FIRST: Final = 12
+
+
+def read(texts: Sequence[Source]) -> Configuration:
+    """Return the policies of a host from its scripts."""
+    ledger = Ledger([text.file for text in texts])
+    tc = Tc(ledger)
+    for text in texts:
+        for command in commands(text):
+            _command(command, tc, ledger)
+    found = attachments(list(tc.host.devices.values()), ledger, None)
+    return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))
+
+
+def _command(command: Command, tc: Tc, ledger: Ledger) -> None:
+    words = list(command.words)
+    if words[0] in _SAYS:
+        return
+    if words[0] in OBJECTS and len(words) > 2 and words[1] in VERBS and len(words[0]) > 2:
+        _tc(words, command, tc, ledger)
+        return
+    if "txqueuelen" in words[:-1]:
+        _length(words, command, tc, ledger)
+        return
+    space = ""
+    for index, word in enumerate(words[:_FIRST]):
+        if word == "exec" and index >= 2 and words[index - 1] == "netns":
+            space = f"{words[index + 1]}/" if index + 1 < len(words) else ""
+        match = _TOOLS.fullmatch(word)
+        if match is None:
+            continue
+        tool = match[1] or _SHORT[match[2]]
+        if tool == "tc":
+            _tc_options(words[index + 1 :], command, tc, ledger, space)
+        else:
+            _other(tool, words[index + 1 :], command, ledger)
+        return
+
+
+def _length(words: list[str], command: Command, tc: Tc, ledger: Ledger) -> None:
+    at = words.index("txqueuelen")
+    name = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
+    if not name and "set" in words[: at - 1]:
+        name = words[words.index("set") + 1]
+    elif not name:
+        name = words[1] if len(words) > 1 else ""
+    if words[at + 1].isdigit() and len(words[at + 1]) < 9 and name:
+        ledger.about(command.place, command.text)
+        tc.host.device(name).length = int(words[at + 1])
+
+
+def _tc_options(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str) -> None:
+    """Skip the options of tc, and read a batch of commands."""
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-n", "-netns", "-net") and words:
+            space = f"{words.pop(0)}/"
+        elif option in ("-b", "-batch"):
+            if words[:1] == ["-"] or (not words and command.body):
+                for place, line in command.body:
+                    parts = line.split()
+                    if parts and not parts[0].startswith("#"):
+                        inner = Command(place, line, tuple(parts), (), command.branch, command.lost)
+                        if parts[0] in OBJECTS and len(parts) > 1 and parts[1] in VERBS:
+                            _tc(parts, inner, tc, ledger, space)
+                        else:
+                            ledger.about(place, line)
+                            ledger.ignored(place, "unknown command of tc")
+            else:
+                ledger.about(command.place, command.text)
+                ledger.ignored(command.place, "the commands are in another file: read it, too")
+            return
+    if len(words) < 2 or words[0] not in OBJECTS or words[1] in _SHOWS:
+        return
+    if words[1] not in VERBS:
+        ledger.about(command.place, command.text)
+        ledger.ignored(command.place, "unknown command of tc")
+        return
+    _tc(words, command, tc, ledger, space)
+
+
+def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str = "") -> None:
+    ledger.about(command.place, command.text)
+    if command.lost:
+        ledger.ignored(command.place, command.lost)
+        return
+    for index, word in enumerate(words):
+        if "$" in word or "`" in word:
+            part = unknown(word)
+            if part and (index == 0 or words[index - 1] != "dev"):
+                ledger.ignored(command.place, f"the value of {part} is not in the script")
+                return
+    tc.run(words, command.place, branch=command.branch, space=space)
+
+
+def _other(tool: str, words: list[str], command: Command, ledger: Ledger) -> None:
+    """Account for rules of nft and iptables about quality of service."""
+    said = " ".join(words)
+    if re.search(r"MARK|CLASSIFY|DSCP|\bTOS\b|hashlimit|priority set|mark set|dscp set", said):
+        ledger.about(command.place, command.text)
+        ledger.ignored(command.place, f"rules of {tool} are not modelled")
+    for place, line in command.body:
+        if re.search(r"priority set|mark set|dscp set|limit rate", line):
+            ledger.about(place, line)
+            ledger.ignored(place, f"rules of {tool} are not modelled")
+
+
+def attachments(
+    devices: Sequence[Device], ledger: Ledger, arriving: Sequence[Packets] | None
+) -> list[Attachment]:
+    """Return the policies of interfaces.
+
+    Args:
+        devices: The interfaces.
+        ledger: Where differences are noted.
+        arriving: The packets with what rules have made of them; by default all, as they are.
+    """
+    found = []
+    for device in devices:
+        root = device.qdiscs.get(ROOT)
+        if root is not None:
+            found.append(_egress(device, ledger, arriving or [EVERY]))
+        if INGRESS in device.qdiscs:
+            one = _ingress(device, ledger)
+            if one is not None:
+                found.append(one)
+    return found
+
+
+def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Attachment:
+    root = device.qdiscs[ROOT]
+    tree = Tree(device, ledger)
+    part = tree.part(root, arriving, root.place)
+    places: dict[Loc, Place] = {(): root.place, **part.places}
+    policy: dict[str, Any] = part.keys
+    if "classes" not in policy:
+        policy = {"classes": {"all": {"match": "any", **part.keys}}}
+        moved = {("classes", "all", *loc): place for loc, place in part.places.items()}
+        places = {(): root.place, **moved}
+    shape = None
+    if part.shape is not None:
+        rate, burst = part.shape
+        shape = {"rate": format_rate(rate)} | ({"burst": format_size(burst)} if burst else {})
+    _unreached(device, tree, ledger)
+    name = device.name.rpartition("/")[2]
+    return Attachment(device.name, "out", name, policy, places, None, part.shape_place, shape)
+
+
+def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:
+    """Note classes and qdiscs that get no packets."""
+    parents = {each.parent for each in device.classes.values()}
+    for each in device.classes.values():
+        if each.classid not in tree.reached and each.classid not in parents:
+            ledger.ignored(each.place, "no filter leads packets to this class")
+            below = device.qdiscs.get(each.classid)
+            if below is not None:
+                ledger.ignored(below.place, "no filter leads packets to its class")
+
+
+def _ingress(device: Device, ledger: Ledger) -> Attachment | None:
+    """Return the policers of received packets, a class for each filter."""
+    own = [each for each in device.filters if each.parent == CLSACT_INGRESS]
+    own.sort(key=lambda each: each.prio)
+    direction: Direction = "in"
+    place = device.qdiscs[INGRESS].place
+    classes: dict[str, Any] = {}
+    places: dict[Loc, Place] = {(): place}
+    try:
+        used = [each for each in own if each.tests]
+        for index, each in enumerate(used):
+            each.target = index + 1
+        verdicts = classify([EVERY], used)
+        keys = list(dict.fromkeys(verdict.target for verdict in verdicts))
+        rules = matches([(v.packets.header, v.target) for v in verdicts], keys)
+    except TooManyRulesError as error:
+        ledger.ignored(place, f"its filters: {error}")
+        return None
+    for number, key in enumerate(keys):
+        if rules[key].is_never:
+            continue
+        name = "rest" if key == 0 else f"filter{number + 1}"
+        classes[name] = {"match": rules[key].written()}
+        if key:
+            filter_ = used[key - 1]
+            places["classes", name] = filter_.place
+            classes[name] |= _received(filter_, device, ledger)
+    if not any("police" in each for each in classes.values()):
+        return None
+    return Attachment(device.name, direction, f"{device.name}-in", {"classes": classes}, places)
+
+
+def _received(filter_: Filter, device: Device, ledger: Ledger) -> dict[str, Any]:
+    police = of_actions(filter_, device, ledger)
+    if police is not None:
+        return {"police": police}
+    for action in filter_.actions:
+        if action.verdict in ("drop", "shot"):
+            return {"police": {"rate": "8 bps", "burst": "0 B", "conform": "drop"}}
+        if action.kind == "mirred":
+            to = action.values.get("dev", "another interface")
+            ledger.approximated(filter_.place, f"the policy of {to} is that of packets sent by it")
+    return {}

@@ -1,0 +1,333 @@
+"""The shares of classes: HTB, HFSC, CBQ, DRR, ETS and prio."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.linux import units
+from perhop.units import WHOLE, format_rate, format_share, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.linux.model import Class, Device, Options, Qdisc
+
+__all__ = ["CLASSFUL", "Shares", "direct", "shares", "slack"]
+
+CLASSFUL: Final = frozenset({"htb", "hfsc", "cbq", "drr", "ets", "prio", "pfifo_fast"})
+"""The qdiscs whose classes are modelled."""
+
+_PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
+_STRICT_SHARE: Final = 1000
+_PACKET: Final = 1500
+_LIMIT_BURST: Final = 4500
+_KNOWN: Final = {
+    "htb": "rate ceil burst buffer maxburst cburst cbuffer cmaxburst prio quantum mtu mpu",
+    "cbq": "rate bandwidth prio bounded isolated weight allot avpkt cell maxburst minburst",
+    "hfsc": "sc rt ls ul",
+    "drr": "quantum",
+    "ets": "quantum",
+    "prio": "",
+}
+
+
+def slack(rate: int) -> int:
+    """Return the bytes that a bucket of HTB needs so that a kernel that wakes up late loses none.
+
+    Two packets, or a millisecond of the rate. A bucket that holds no more permits no bursts.
+    """
+    return max(2 * 1514, rate // 8000)
+
+
+@dataclass(slots=True)
+class Shares:
+    """The classes of a qdisc.
+
+    Attributes:
+        kind: The qdisc.
+        place: Its line.
+        children: The classes below each class.
+        top: The classes below none.
+        places: The line of each class.
+        rates: The rate and burst of each class, where it has them.
+        ceilings: The greatest rate of each class, and its burst if the configuration tells.
+        prios: The priorities of classes.
+        quanta: The bytes that each class sends in its turn.
+        bands: The strict classes, first first; empty without bands.
+        by_priority: The class of each priority of a packet; empty if it tells no class.
+        default: The class of packets without one; 0 for none.
+        leaves: The classes without classes below.
+    """
+
+    kind: str
+    place: Place
+    ledger: Ledger
+    children: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    top: list[int] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    rates: dict[int, tuple[int, int]] = field(default_factory=dict)
+    ceilings: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    prios: dict[int, int] = field(default_factory=dict)
+    quanta: dict[int, int] = field(default_factory=dict)
+    bands: list[int] = field(default_factory=list)
+    by_priority: list[int] = field(default_factory=list)
+    default: int = 0
+    leaves: set[int] = field(default_factory=set)
+
+    def below(self, key: int) -> list[int]:
+        """Return the leaves below a class, or the class itself."""
+        todo, found = [key], []
+        while todo:
+            now = todo.pop()
+            if self.children.get(now):
+                todo += self.children[now]
+            else:
+                found.append(now)
+        return found
+
+    def _tiny(self, parent: int | None, keys: Sequence[int]) -> bool:
+        """Return whether guarantees are so small that the priorities alone decide."""
+        whole = self.rates.get(parent, (0, 0))[0] if parent is not None else 0
+        known = [self.rates.get(key, (0, 0))[0] for key in keys]
+        return (
+            self.kind == "htb"
+            and bool(whole)
+            and len({self.prios.get(key, 0) for key in keys}) > 1
+            and sum(known) * _STRICT_SHARE <= whole + 64 * _STRICT_SHARE * len(keys)
+        )
+
+    def strict(self, parent: int | None, keys: Sequence[int]) -> list[int]:
+        """Return the classes that go before all after them."""
+        own = [key for key in keys if key > 0]
+        if self.bands:
+            return [key for key in self.bands if key in own]
+        if not self._tiny(parent, own):
+            return []
+        ranks: dict[int, list[int]] = defaultdict(list)
+        for key in own:
+            ranks[self.prios.get(key, 0)].append(key)
+        *first, _ = sorted(ranks)
+        if any(len(ranks[rank]) > 1 for rank in first):
+            return []
+        return [ranks[rank][0] for rank in first]
+
+    def settings(self, parent: int | None, keys: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Return the keys of the classes below `parent` that share its bandwidth."""
+        found: dict[int, dict[str, Any]] = {key: {} for key in keys}
+        strict = self.strict(parent, keys)
+        rest = [key for key in keys if key not in strict]
+        for key in strict:
+            found[key]["priority"] = "strict"
+        if self.kind in ("drr", "ets") or strict:
+            turns = {key: self.quanta.get(key) for key in rest}
+            if len(rest) > 1 and all(turns.values()):
+                for key, share in _parts({k: v or 1 for k, v in turns.items()}).items():
+                    found[key]["bandwidth"] = share
+        elif self.kind not in ("prio", "pfifo_fast"):
+            self._guarantees(parent, rest, found)
+        whole = self.rates.get(parent, (0, 0))[0] if parent is not None else 0
+        if self.kind in ("htb", "cbq", "hfsc"):
+            for key in keys:
+                self._ceiling(key, whole, found[key], top=parent is None)
+        return found
+
+    def _guarantees(
+        self, parent: int | None, keys: Sequence[int], found: dict[int, dict[str, Any]]
+    ) -> None:
+        whole = self.rates.get(parent, (0, 0))[0] if parent is not None else 0
+        given = {key: self.rates[key][0] for key in keys if key in self.rates}
+        if len(keys) > 1 or parent is None:
+            if whole and sum(given.values()) > whole:
+                said = f"guarantees of {format_rate(sum(given.values()))} share the"
+                note = f"{said} {format_rate(whole)} of the class above in proportion"
+                for key, share in _parts(given).items():
+                    found[key]["bandwidth"] = share
+                    self.ledger.approximated(self.places[key], note)
+            else:
+                for key, rate in given.items():
+                    found[key]["bandwidth"] = format_rate(rate)
+        prios = {key: self.prios.get(key, 0) for key in keys}
+        if len(set(prios.values())) > 1:
+            for key, prio in prios.items():
+                found[key]["priority"] = min(prio, 7)
+
+    def _ceiling(self, key: int, whole: int, own: dict[str, Any], *, top: bool) -> None:
+        rate = self.rates.get(key, (0, 0))[0]
+        ceiling, burst = self.ceilings.get(key, (rate, None))
+        if top and self.kind == "htb" and rate:
+            if ceiling > rate:
+                note = "a class without a parent never borrows: its `ceil` has no effect"
+                self.ledger.approximated(self.places[key], note)
+            ceiling = rate
+        if not ceiling or (whole and ceiling >= whole and not top):
+            return
+        strict = own.get("priority") == "strict"
+        scaled = str(own.get("bandwidth", "")).endswith("%") and not strict
+        if burst is not None and burst > max(_LIMIT_BURST, slack(ceiling)):
+            own["shape"] = {"rate": format_rate(ceiling), "burst": format_size(burst + _PACKET)}
+        elif ceiling <= rate and "bandwidth" in own and not scaled:
+            own["borrow"] = False
+        else:
+            own["limit"] = format_rate(ceiling)
+
+
+def _parts(weights: dict[int, int]) -> dict[int, str]:
+    """Return shares of 100% in proportion to weights."""
+    whole = max(sum(weights.values()), 1)
+    return {key: format_share(max(weight * WHOLE // whole, 1)) for key, weight in weights.items()}
+
+
+def direct(qdisc: Qdisc, found: Shares, ledger: Ledger) -> int:
+    """Return the class of packets that no filter leads to a class."""
+    if found.default in found.leaves:
+        return found.default
+    if found.by_priority:
+        return found.by_priority[0]
+    if found.kind in ("drr", "hfsc"):
+        ledger.default(qdisc.place, "default", "drop", f"Linux, {found.kind}_classify")
+        return -1
+    note = "packets without a class pass HTB unshaped; here the rate of the interface includes them"
+    if found.kind == "htb":
+        ledger.default(qdisc.place, "default", "none: before all classes", "Linux, htb_enqueue")
+        ledger.approximated(qdisc.place, note)
+    return 0
+
+
+def shares(qdisc: Qdisc, device: Device, ledger: Ledger) -> Shares:
+    """Return the classes of a qdisc, with their shares."""
+    found = Shares(qdisc.kind, qdisc.place, ledger)
+    major = qdisc.handle << 16
+    if qdisc.kind in ("prio", "pfifo_fast", "ets"):
+        _bands(qdisc, device, found)
+        found.leaves = set(found.places)
+        return found
+    own = [each for each in device.classes.values() if each.classid >> 16 == qdisc.handle]
+    known = {each.classid for each in own}
+    for each in own:
+        if each.parent in known and each.parent != each.classid:
+            found.children[each.parent].append(each.classid)
+        else:
+            found.top.append(each.classid)
+        found.places[each.classid] = each.place
+    found.leaves = {key for key in found.places if not found.children.get(key)}
+    for each in own:
+        _class(each, found, ledger, qdisc)
+    minor = qdisc.options.hexadecimal("default")
+    found.default = major | minor if minor else 0
+    return found
+
+
+def _class(each: Class, found: Shares, ledger: Ledger, qdisc: Qdisc) -> None:
+    options, key = each.options, each.classid
+    known = _KNOWN.get(qdisc.kind, "").split()
+    for word in options.values:
+        if word in ("overhead", "linklayer", "mpu"):
+            note = "a link's overhead belongs to the link of a scenario (`overhead`)"
+            ledger.approximated(options.at(word), note)
+        elif word not in known:
+            ledger.approximated(options.at(word), f"`{word[:30]}` is not modelled")
+    if qdisc.kind == "hfsc":
+        _curves(each, found, ledger)
+        return
+    quantum = options.size("quantum")
+    if quantum:
+        found.quanta[key] = quantum
+    if qdisc.kind == "drr":
+        if not quantum:
+            found.quanta[key] = 1514
+            ledger.default(each.place, "quantum", "1514 B", "Linux, drr_change_class")
+        return
+    rate = options.rate("rate")
+    if not rate:
+        ledger.ignored(each.place, "the class has no rate that perhop can read")
+        return
+    burst = options.size("burst", "buffer", "maxburst") if qdisc.kind == "htb" else None
+    found.rates[key] = rate, burst or 0
+    found.prios[key] = options.number("prio") or 0
+    if qdisc.kind == "cbq":
+        ledger.approximated(each.place, "link sharing by HTB's rules in place of CBQ's estimator")
+        found.prios[key] = max(found.prios[key] - 1, 0)
+        bounded = "bounded" in options.values
+        found.ceilings[key] = (rate if bounded else 2**60, None)
+        return
+    _htb(each, found, ledger, qdisc.options, rate, burst)
+
+
+def _htb(
+    each: Class, found: Shares, ledger: Ledger, options: Options, rate: int, burst: int | None
+) -> None:
+    key = each.classid
+    ceiling = each.options.rate("ceil") or rate
+    cburst = each.options.size("cburst", "cbuffer", "cmaxburst")
+    found.ceilings[key] = max(ceiling, rate), cburst
+    if burst is None:
+        ledger.default(each.place, "burst", "1600 B", "iproute2, q_htb.c: rate / HZ + mtu")
+    if key not in found.quanta:
+        r2q = options.number("r2q") or 10
+        if "r2q" not in options.values:
+            ledger.default(options.place, "r2q", "10", "iproute2, q_htb.c: rate2quantum")
+        quantum = min(max(rate // 8 // r2q, 1000), 200_000)
+        ledger.default(each.place, "quantum", f"{quantum} B", "Linux, htb_change_class")
+
+
+def _curves(each: Class, found: Shares, ledger: Ledger) -> None:
+    """Read the service curves of HFSC, of which only the slope in the long run is modelled."""
+    slopes: dict[str, int] = {}
+    for name in ("rt", "ls", "sc", "ul"):
+        text = each.options.values.get(name)
+        if text is None:
+            continue
+        words = text.split()
+        for word in ("rate", "m2"):
+            if word in words[:-1]:
+                try:
+                    slopes[name] = units.rate(words[words.index(word) + 1])
+                except ValueError as error:
+                    ledger.approximated(each.options.at(name), f"{name}: {error}")
+        if any(word in words for word in ("m1", "umax", "dmax", "d")):
+            ledger.approximated(each.options.at(name), "only the slope m2 of a curve is modelled")
+    rate = slopes.get("sc") or slopes.get("rt") or slopes.get("ls") or slopes.get("ul")
+    if not rate:
+        ledger.ignored(each.place, "the class has no rate that perhop can read")
+        return
+    found.rates[each.classid] = rate, 0
+    found.ceilings[each.classid] = slopes.get("ul", 2**60), None
+    if "rt" in slopes and "ls" in slopes and slopes["rt"] != slopes["ls"]:
+        ledger.approximated(each.place, "the excess is shared by `rt`, not by `ls`")
+
+
+def _bands(qdisc: Qdisc, device: Device, found: Shares) -> None:
+    major = qdisc.handle << 16
+    count = min(max(qdisc.options.number("bands") or 3, 1), 16)
+    strict = count
+    ledger = found.ledger
+    names = [f"band{number}" for number in range(count)]
+    if qdisc.kind == "ets":
+        quanta = [units.number(each) for each in qdisc.lists.get("quanta", ())]
+        count = min(qdisc.options.number("bands") or 0, 16)
+        strict = min(qdisc.options.number("strict") or 0, 16)
+        count = max(count, strict + len(quanta), 1)
+        names = [f"band{number}" for number in range(count)]
+        for number in range(strict, count):
+            index = number - strict
+            found.quanta[major + number + 1] = quanta[index] if index < len(quanta) else 1514
+    usual = [min(count - 1, each) for each in _PRIOMAP] if qdisc.kind != "ets" else [count - 1] * 16
+    given = [int(each) for each in qdisc.lists.get("priomap", ()) if len(each) < 3]
+    if not given:
+        ledger.default(qdisc.place, "priomap", " ".join(map(str, usual)), f"tc-{qdisc.kind}(8)")
+    if qdisc.kind != "ets" and "bands" not in qdisc.options.values:
+        ledger.default(qdisc.place, "bands", "3", "tc-prio(8)")
+    table = (given + usual[len(given) :])[:16]
+    for number in range(count):
+        key = major + number + 1
+        known = device.classes.get(key)
+        found.top.append(key)
+        found.places[key] = known.place if known is not None else qdisc.place
+        found.names[key] = names[number]
+    found.bands = [major + number + 1 for number in range(strict)]
+    found.by_priority = [major + min(band, count - 1) + 1 for band in table]

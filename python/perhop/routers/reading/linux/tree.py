@@ -1,0 +1,389 @@
+"""Qdiscs with classes, as policies of scenarios."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.configuration import Loc, Place, scenario_name
+from perhop.routers.reading.linux.classify import (
+    MOST_PAIRS,
+    Packets,
+    Verdict,
+    classify,
+    matches,
+    priority,
+    within,
+)
+from perhop.routers.reading.linux.policers import of_actions, of_text
+from perhop.routers.reading.linux.queues import queue
+from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares, slack
+from perhop.routers.reading.matching import Conditions, TooManyRulesError
+from perhop.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.linux.model import Device, Filter, Qdisc
+
+__all__ = ["Part", "Tree"]
+
+_DEEPEST: Final = 8
+_MOST_CLASSES: Final = 1024
+_PACKET: Final = 1500
+_PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
+_DROPS: Final = {"rate": "8 bps", "burst": "0 B", "conform": "drop"}
+NAMES: Final = {0: "unclassified", -1: "dropped"}
+
+
+@dataclass(slots=True)
+class Part:
+    """What a qdisc does to the packets of a class or interface.
+
+    Attributes:
+        keys: Keys of the class: `queue`, or `classes`.
+        shape: The rate and burst of everything, in bit/s and bytes.
+        places: The lines of values, by their keys.
+    """
+
+    keys: dict[str, Any]
+    shape: tuple[int, int] | None = None
+    places: dict[Loc, Place] = field(default_factory=dict)
+    shape_place: Place | None = None
+
+
+class Tree:
+    """The policy of an interface."""
+
+    def __init__(self, device: Device, ledger: Ledger) -> None:
+        self.device = device
+        self.ledger = ledger
+        self.reached: set[int] = set()
+        self._count = 0
+
+    def part(
+        self, qdisc: Qdisc | None, arriving: Sequence[Packets], place: Place, depth: int = 0
+    ) -> Part:
+        """Return what a qdisc does; None is the kernel's default."""
+        if qdisc is not None:
+            place = qdisc.place
+            if qdisc.kind == "tbf":
+                return self._tbf(qdisc, arriving, depth)
+            if qdisc.kind in ("netem", "mq", "noqueue", "mqprio", "cake"):
+                return self._other(qdisc, arriving, depth)
+            if qdisc.kind in CLASSFUL and depth < _DEEPEST:
+                try:
+                    return self._classful(qdisc, arriving, depth)
+                except TooManyRulesError as error:
+                    self.ledger.ignored(place, f"its filters: {error}")
+                    return Part({"queue": queue(None, place, self.device.length, self.ledger)})
+        found = queue(qdisc, place, self.device.length, self.ledger)
+        return Part({"queue": found}, places={("queue",): place})
+
+    def _tbf(self, qdisc: Qdisc, arriving: Sequence[Packets], depth: int) -> Part:
+        options = qdisc.options
+        rate = options.rate("rate")
+        burst = options.size("burst", "buffer", "maxburst") or 0
+        if not rate:
+            self.ledger.ignored(qdisc.place, "TBF needs a `rate`")
+            rate = None
+        for key in options.values:
+            if key not in ("rate", "burst", "buffer", "maxburst", "limit", "latency"):
+                self.ledger.approximated(options.at(key), f"`{key[:30]}` is not modelled")
+        inner = self._inner(qdisc)
+        if inner is not None:
+            part = self.part(inner, arriving, qdisc.place, depth + 1)
+        else:
+            limit, latency = options.size("limit"), options.time("latency")
+            if limit is None:
+                limit = (rate or 0) * (latency or 0) // (8 * 10**12) + burst
+            part = Part({"queue": {"limit": format_size(max(limit, _PACKET))}})
+            part.places[("queue",)] = qdisc.place
+        if rate and part.shape is None:
+            part.shape, part.shape_place = (rate, burst), qdisc.place
+        return part
+
+    def _inner(self, qdisc: Qdisc) -> Qdisc | None:
+        children = (
+            each for each in self.device.qdiscs.values() if each.parent >> 16 == qdisc.handle
+        )
+        return next(children, None)
+
+    def _other(self, qdisc: Qdisc, arriving: Sequence[Packets], depth: int) -> Part:
+        """Disciplines that belong to links, or that a queue stands for."""
+        place, ledger = qdisc.place, self.ledger
+        if qdisc.kind == "cake":
+            return self._cake(qdisc)
+        notes = {
+            "netem": "delay and loss belong to the link of a scenario (`delay`, `loss`)",
+            "mq": "one queue instead of one for each queue of the card",
+            "mqprio": "the card schedules its queues",
+            "noqueue": "a link of a scenario has a queue",
+        }
+        report = ledger.approximated if qdisc.kind in ("mq", "noqueue") else ledger.ignored
+        report(place, notes[qdisc.kind])
+        inner = self._inner(qdisc)
+        part = self.part(inner, arriving, place, depth + 1)
+        if qdisc.kind == "netem":
+            rate = qdisc.options.rate("rate")
+            if rate and part.shape is None:
+                part.shape, part.shape_place = (rate, 0), place
+        return part
+
+    def _cake(self, qdisc: Qdisc) -> Part:
+        options, place = qdisc.options, qdisc.place
+        self.ledger.approximated(
+            place,
+            "CAKE is FQ-CoDel behind a shaper: without tins, fairness of hosts and ACK filter",
+        )
+        part = Part({"queue": {"fq-codel": {"quantum": "1514 B"}}}, places={("queue",): place})
+        rate = options.rate("bandwidth")
+        if rate:
+            part.shape, part.shape_place = (rate, 0), place
+        return part
+
+    # Classes
+
+    def _classful(self, qdisc: Qdisc, arriving: Sequence[Packets], depth: int) -> Part:
+        verdicts = self._verdicts(qdisc, arriving)
+        found = shares(qdisc, self.device, self.ledger)
+        default = direct(qdisc, found, self.ledger)
+        landed = [
+            (each, each.target if each.target in found.leaves or each.target == -1 else default)
+            for each in self._by_priority(qdisc, found, verdicts)
+        ]
+        used = {key for _, key in landed}
+        if len(used) > _MOST_CLASSES:
+            raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
+        top = found.top
+        if len(top) == 1 and used <= set(found.below(top[0])):
+            # One class for everything shapes the interface.
+            only = top[0]
+            self.reached.add(only)
+            rate, burst = found.rates.get(only, (None, 0))
+            part = self._group(found, only, landed, depth)
+            if rate and part.shape is None:
+                small = burst <= slack(rate)
+                part.shape = (rate, 0 if small else burst + _PACKET)
+                part.shape_place = found.places[only]
+            return part
+        return self._group(found, None, landed, depth)
+
+    def _group(
+        self,
+        found: Shares,
+        parent: int | None,
+        landed: Sequence[tuple[Verdict, int]],
+        depth: int,
+    ) -> Part:
+        """Return the classes below `parent`, or its queue."""
+        if parent is not None and parent in found.leaves:
+            place = found.places[parent]
+            inner = self.device.qdiscs.get(parent)
+            return self.part(inner, [verdict.packets for verdict, _ in landed], place, depth + 1)
+        children = found.top if parent is None else found.children[parent]
+        above = {leaf: child for child in children for leaf in found.below(child)}
+        groups: dict[int, list[tuple[Verdict, int]]] = defaultdict(list)
+        for verdict, leaf in landed:
+            groups[above.get(leaf, leaf)].append((verdict, leaf))
+        order = self._order(found, parent, list(groups), landed, above)
+        conditions = [(v.packets.header, above.get(leaf, leaf)) for v, leaf in landed]
+        rules = matches(conditions, order)
+        order = [key for key in order if not rules[key].is_never]
+        settings = found.settings(parent, [key for key in order if key > 0])
+        classes: dict[str, Any] = {}
+        places: dict[Loc, Place] = {}
+        for key in order:
+            self._count += 1
+            if self._count > _MOST_CLASSES:
+                raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
+            self.reached.add(key)
+            own = groups[key]
+            label = NAMES.get(key) or found.names.get(key) or f"c{key & 0xFFFF:x}"
+            name = scenario_name(label, classes)
+            written = {"match": rules[key].written()}
+            loc: Loc = ("classes", name)
+            if key == -1:
+                classes[name] = {**written, "police": dict(_DROPS), "priority": "strict"}
+                continue
+            if key == 0:
+                queued = queue(None, found.place, self.device.length, self.ledger)
+                classes[name] = {**written, "priority": "strict", "queue": queued}
+                continue
+            places[loc] = found.places[key]
+            written |= settings[key]
+            written |= self._marks(key, own, found.places[key])
+            outer = [verdict.packets.header for verdict, _ in own]
+            inner_landed = [
+                (self._relative(verdict, outer if len(outer) == 1 else ()), leaf)
+                for verdict, leaf in own
+            ]
+            part = self._group(found, key, inner_landed, depth + 1)
+            written |= part.keys
+            if part.shape is not None:
+                if any(word in written for word in ("limit", "borrow", "shape")):
+                    note = "the ceiling of its class is used in place of this rate"
+                    self.ledger.approximated(part.shape_place or places[loc], note)
+                else:
+                    rate, burst = part.shape
+                    written["shape"] = {"rate": format_rate(rate), "burst": format_size(burst)}
+            classes[name] = written
+            places |= {(*loc, *inner): place for inner, place in part.places.items()}
+        if len(classes) == 1 and set(next(iter(classes.values()))) <= {"match", "queue"}:
+            ((name, only),) = classes.items()
+            kept: dict[Loc, Place] = (
+                {("queue",): places[("classes", name)]} if ("classes", name) in places else {}
+            )
+            if parent is not None:
+                return Part({"queue": only.get("queue")}, places=kept)
+        return Part({"classes": classes}, places=places)
+
+    def _relative(self, verdict: Verdict, outer: Sequence[Conditions]) -> Verdict:
+        header = within(verdict.packets.header, outer)
+        packets = Packets(
+            header,
+            verdict.packets.mark,
+            verdict.packets.priority,
+            verdict.packets.dscp,
+            verdict.packets.police,
+        )
+        return Verdict(packets, verdict.target, verdict.filter)
+
+    def _order(
+        self,
+        found: Shares,
+        parent: int | None,
+        keys: list[int],
+        landed: Sequence[tuple[Verdict, int]],
+        above: dict[int, int],
+    ) -> list[int]:
+        """Return the classes in the order of matching; the last one takes the rest."""
+        strict = found.strict(parent, keys)
+        ranked = [key for key in strict if key in keys]
+        rest = [key for key in keys if key not in set(ranked)]
+        last = above.get(landed[-1][1], landed[-1][1]) if landed else None
+        if last in rest:
+            rest.remove(last)
+            rest.append(last)
+        elif last == 0 or last == -1:
+            pass
+        # Served first, and matched first: dropped and unclassified packets.
+        first = [key for key in (-1, 0) if key in rest and key != last]
+        return [*first, *ranked, *(key for key in rest if key not in first)]
+
+    def _marks(self, key: int, own: Sequence[tuple[Verdict, int]], place: Place) -> dict[str, Any]:
+        """Return the new code point and the policer of a class, if all its packets share them."""
+        written: dict[str, Any] = {}
+        points = {verdict.packets.dscp for verdict, _ in own}
+        if len(points) == 1:
+            (point,) = points
+            if point is not None:
+                written["mark"] = point
+        elif points:
+            self.ledger.approximated(place, "its packets get different code points: not modelled")
+        polices = []
+        for verdict, leaf in own:
+            police = None
+            if verdict.filter is not None and (verdict.target == key or leaf == key):
+                police = of_actions(verdict.filter, self.device, self.ledger)
+            if police is None and verdict.packets.police is not None and leaf == key:
+                police = of_text(verdict.packets.police)
+            polices.append(police)
+        outer = self._outer.get(key)
+        if outer is not None:
+            polices = [outer]
+        if any(polices):
+            if all(each == polices[0] for each in polices):
+                written["police"] = polices[0]
+            else:
+                note = "only some packets of its class pass this policer: not modelled"
+                for verdict, _ in own:
+                    if verdict.filter is not None and verdict.filter.actions:
+                        self.ledger.approximated(verdict.filter.place, note)
+        return written
+
+    # Classification
+
+    def _verdicts(self, qdisc: Qdisc, arriving: Sequence[Packets]) -> list[Verdict]:
+        """Return where the filters of a qdisc, and those of its classes, lead packets."""
+        self._outer: dict[int, dict[str, Any]] = {}
+        found = classify(arriving, self._filters(qdisc.handle << 16))
+        inner = {each.classid for each in self.device.classes.values()}
+        parents = {each.parent for each in self.device.filters}
+        for _ in range(_DEEPEST):
+            again: list[Verdict] = []
+            changed = False
+            for verdict in found:
+                target = verdict.target
+                if target in parents and target in inner:
+                    if verdict.filter is not None and verdict.filter.actions:
+                        police = of_actions(verdict.filter, self.device, self.ledger)
+                        if police is not None:
+                            self._outer[target] = police
+                    nested = classify([verdict.packets], self._filters(target))
+                    changed = changed or any(each.target != target for each in nested)
+                    again += nested
+                else:
+                    again.append(verdict)
+                if len(again) > MOST_PAIRS:
+                    raise TooManyRulesError("too many combinations")
+            found = again
+            if not changed:
+                break
+        return found
+
+    def _filters(self, parent: int) -> list[Filter]:
+        own = [each for each in self.device.filters if each.parent == parent]
+        own.sort(key=lambda each: each.prio)
+        tables: dict[int, list[Filter]] = defaultdict(list)
+        for each in own:
+            if each.table not in (0, 0x800):
+                tables[each.table].append(each)
+        if not tables:
+            return own
+        flat: list[Filter] = []
+        for each in own:
+            if each.table not in (0, 0x800):
+                continue
+            flat += tables[each.link] if each.link else [each]
+            if each.link:
+                self.ledger.approximated(each.place, "it leads to all filters of its hash table")
+        return flat
+
+    def _by_priority(
+        self, qdisc: Qdisc, found: Shares, verdicts: Sequence[Verdict]
+    ) -> list[Verdict]:
+        """Return the verdicts, with the classes that a packet's priority tells."""
+        result = []
+        prios = found.by_priority
+        for verdict in verdicts:
+            packets = verdict.packets
+            given = packets.priority
+            if given is not None and given >> 16 == qdisc.handle and given in found.leaves:
+                result.append(Verdict(packets, given, verdict.filter))
+            elif verdict.target in found.leaves or verdict.target == -1 or not prios:
+                result.append(verdict)
+            elif given is not None:
+                result.append(Verdict(packets, prios[given & 15], verdict.filter))
+            else:
+                result += _by_dscp(verdict, prios)
+        return result
+
+
+def _by_dscp(verdict: Verdict, prios: Sequence[int]) -> list[Verdict]:
+    packets = verdict.packets
+    bands: dict[int, set[int]] = defaultdict(set)
+    for dscp in range(64) if packets.dscp is None else (packets.dscp,):
+        bands[prios[priority(dscp)]].add(dscp)
+    if len(bands) == 1:
+        return [Verdict(packets, next(iter(bands)), verdict.filter)]
+    largest = max(bands, key=lambda band: len(bands[band]))
+    found = []
+    for band, points in sorted(bands.items()):
+        header = packets.header & Conditions(dscp=frozenset(points))
+        if band != largest and not header.is_never:
+            some = Packets(header, packets.mark, packets.priority, packets.dscp, packets.police)
+            found.append(Verdict(some, band, verdict.filter))
+    return [*found, Verdict(packets, largest, verdict.filter)]

@@ -1,0 +1,240 @@
+"""Scripts of Linux hosts: what becomes of each line, and the policies that they make."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perhop.routers.reading.configuration import Attachment, Configuration, Source, Treatment
+from perhop.routers.reading.linux import read, units
+from perhop.routers.reading.linux.classify import priority
+from perhop.scenario import parse
+
+SCRIPT = """\
+#!/bin/sh
+DEV=eth0; TC=/sbin/tc
+UP=10
+start() {
+  $TC qdisc add dev $DEV root handle 1: htb default 30
+  $TC class add dev $DEV parent 1: classid 1:1 htb rate ${UP}mbit burst 15k
+  $TC class add dev $DEV parent 1:1 classid 1:10 htb rate 2mbit ceil 10mbit prio 1
+  $TC class add dev $DEV parent 1:1 classid 1:20 htb rate 3mbit ceil 5mbit prio 2
+  $TC class add dev $DEV parent 1:1 classid 1:30 htb rate $((UP/2))mbit ceil 10mbit prio 3
+  for i in 10 20; do
+    tc qdisc add dev $DEV parent 1:$i handle $i: fq_codel noecn
+  done
+  U32="tc filter add dev $DEV protocol ip parent 1:0 prio 1 u32"
+  $U32 match ip dport 22 0xffff flowid 1:10   # SSH
+  $U32 match ip tos 0xb8 0xfc flowid 1:10
+  $U32 match ip sport 80 0xffff \\
+    match ip protocol 6 0xff flowid 1:20
+  tc qdisc add dev eth0 handle ffff: ingress
+  tc filter add dev eth0 parent ffff: protocol ip prio 50 u32 match ip src 0.0.0.0/0 \\
+    police rate 5mbit burst 10k drop flowid :1
+}
+stop() { $TC qdisc del dev $DEV root; }
+case "$1" in start) start ;; restart) stop; start ;; esac
+"""
+
+
+def reading(text: str) -> Configuration:
+    return read([Source("wan.sh", text)])
+
+
+def attachment(text: str, direction: str = "out") -> Attachment:
+    return next(each for each in reading(text).attachments if each.direction == direction)
+
+
+def classes(text: str, direction: str = "out") -> dict[str, Any]:
+    found: dict[str, Any] = attachment(text, direction).policy["classes"]
+    return found
+
+
+def notes(text: str) -> dict[int, str]:
+    """The note of each line that is not modelled exactly."""
+    return {
+        line.place.line: line.note
+        for line in reading(text).lines
+        if line.treatment is not Treatment.MODELLED
+    }
+
+
+def htb(*lines: str, default: str = "30") -> str:
+    """A script with an HTB of 10 Mb/s on eth0; lines are without `tc` and the interface."""
+    first = (
+        f"qdisc add root handle 1: htb default {default}",
+        "class add parent 1: classid 1:1 htb rate 10mbit",
+    )
+    return "".join(
+        f"tc {kind} {verb} dev eth0 {rest}\n"
+        for kind, verb, rest in (line.split(" ", 2) for line in (*first, *lines))
+    )
+
+
+def test_a_script_is_a_policy_with_its_lines() -> None:
+    found = attachment(SCRIPT)
+    assert (found.interface, found.shape) == ("eth0", {"rate": "10 Mbps", "burst": "16860 B"})
+    ssh, web, rest = found.policy["classes"].values()
+    assert ssh["match"] == [{"destination_port": 22}, {"dscp": "ef"}]
+    assert (ssh["bandwidth"], ssh["priority"], "limit" in ssh) == ("2 Mbps", 1, False)
+    assert web["match"] == {"protocol": "tcp", "source_port": 80}
+    assert (web["limit"], web["queue"]["fq-codel"]["ecn"]) == ("5 Mbps", False)
+    assert (rest["match"], rest["bandwidth"]) == ("any", "5 Mbps")
+    assert rest["queue"] == {"limit": "1000 packets"}
+    assert found.place(("classes", "c20", "limit")).line == 8
+    assert classes(SCRIPT, "in") == {
+        "filter1": {"match": "any", "police": {"rate": "5 Mbps", "burst": "10 KiB"}}
+    }
+
+
+def test_every_line_has_its_fate() -> None:
+    found = reading(SCRIPT)
+    assert [line.place.line for line in found.lines] == [
+        *range(5, 10),
+        11,
+        *range(14, 17),
+        18,
+        19,
+        22,
+    ]
+    # A branch that may not be taken removes nothing.
+    assert notes(SCRIPT) == {22: "it is in a branch, which may not be taken"}
+    assert {"r2q", "quantum", "burst", "limit", "target"} <= {d.setting for d in found.defaults}
+
+
+def test_a_policy_is_one_that_scenarios_take() -> None:
+    import yaml
+
+    policy = attachment(SCRIPT).policy | {"unused": True}
+    for each in policy["classes"].values():
+        each["unused"] = True
+    text = yaml.safe_dump(
+        {
+            "perhop": 1,
+            "name": "x",
+            "nodes": {"a": "host", "b": "host"},
+            "links": [{"ends": ["a", "b"], "rate": "10 Mbps", "egress": {"a": "p"}}],
+            "policies": {"p": policy},
+            "duration": "1 s",
+        }
+    )
+    assert list(parse(text).policies["p"].classes) == ["c10", "c20", "c30"]
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [("1mbit", 10**6), ("1mbps", 8 * 10**6), ("1kibit", 1024), ("500", 500), ("1.5Mbit", 1500000)],
+)
+def test_rates_are_bits_and_bps_are_bytes(text: str, bits: int) -> None:
+    assert units.rate(text) == bits
+
+
+def test_sizes_are_powers_of_1024() -> None:
+    assert [units.size(each) for each in ("15k", "1500b", "1mb", "8kbit")] == [
+        15360,
+        1500,
+        2**20,
+        1024,
+    ]
+    assert [units.time(each) for each in ("5ms", "100", "1s")] == [5 * 10**9, 10**8, 10**12]
+
+
+def test_classes_without_a_parent_never_borrow() -> None:
+    text = (
+        "tc qdisc add dev eth0 root handle 1: htb default 20\n"
+        "tc class add dev eth0 parent 1: classid 1:10 htb rate 1mbit ceil 5mbit\n"
+        "tc class add dev eth0 parent 1: classid 1:20 htb rate 2mbit\n"
+        "tc filter add dev eth0 parent 1: prio 1 handle 6 fw classid 1:20\n"
+        "tc filter add dev eth0 parent 1: prio 2 u32 match ip dst 10.0.0.0/8 flowid 1:10\n"
+    )
+    found = attachment(text)
+    assert found.shape is None
+    assert found.policy["classes"]["c10"]["borrow"] is False
+    assert "never borrows" in notes(text)[2]
+
+
+def test_more_guarantees_than_there_are_are_shared_in_proportion() -> None:
+    text = htb(
+        "class add parent 1:1 classid 1:10 htb rate 15mbit ceil 15mbit",
+        "class add parent 1:1 classid 1:30 htb rate 5mbit ceil 10mbit",
+        "filter add parent 1: prio 1 u32 match ip protocol 17 0xff flowid 1:10",
+    )
+    assert [each["bandwidth"] for each in classes(text).values()] == ["75%", "25%"]
+    assert "guarantees of 20 Mbps share the 10 Mbps" in notes(text)[3]
+
+
+def test_later_filters_without_a_priority_come_first() -> None:
+    text = htb(
+        "class add parent 1:1 classid 1:10 htb rate 1mbit ceil 10mbit",
+        "class add parent 1:1 classid 1:20 htb rate 1mbit ceil 10mbit",
+        "class add parent 1:1 classid 1:30 htb rate 1mbit ceil 10mbit",
+        "filter add parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:10",
+        "filter add parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:20",
+    )
+    assert list(classes(text)) == ["c20", "c10", "c30"]
+
+
+def test_an_order_of_filters_that_classes_do_not_have_takes_exceptions() -> None:
+    text = (
+        "tc qdisc add dev eth0 root handle 1: prio bands 2 priomap "
+        "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n"
+        "tc filter add dev eth0 parent 1: prio 1 u32 match ip dport 22 0xffff flowid 1:2\n"
+        "tc filter add dev eth0 parent 1: prio 2 u32 match ip protocol 6 0xff flowid 1:1\n"
+    )
+    first, second = classes(text).values()
+    assert first["match"] == [{"except": {"destination_port": 22}}, {"protocol": "tcp"}]
+    assert (first["priority"], second["match"]) == ("strict", "any")
+
+
+def test_bands_go_by_the_type_of_service() -> None:
+    assert [priority(dscp) for dscp in (0, 46, 10, 36, 48)] == [0, 4, 2, 6, 0]
+    bands = classes("tc qdisc add dev eth0 root pfifo_fast\n")
+    assert [each["priority"] for each in bands.values()] == ["strict"] * 3
+    assert "af42" in bands["band0"]["match"]["dscp"]
+
+
+def test_marks_of_unknown_rules_reach_no_class() -> None:
+    text = htb(
+        "class add parent 1:1 classid 1:10 htb rate 1mbit",
+        "class add parent 1:1 classid 1:30 htb rate 1mbit ceil 10mbit",
+        "filter add parent 1: prio 1 handle 0x10/0xff fw classid 1:10",
+    )
+    assert notes(text)[3] == "no filter leads packets to this class"
+
+
+def test_what_the_script_does_not_tell_is_said() -> None:
+    text = htb(default="30") + (
+        "tc class add dev eth0 parent 1:1 classid 1:30 htb rate $1\n"
+        "while read ip; do\n"
+        "  tc filter add dev eth0 parent 1: u32 match ip dst $ip flowid 1:30\n"
+        "done\n"
+        "tc qdisc add dev eth0 root sfq\n"
+    )
+    found = notes(text)
+    assert found[3] == "the value of $1 is not in the script"
+    assert "loop over values" in found[5]
+    assert found[7] == "eth0 has a qdisc here already, by wan.sh:1: `add` fails"
+
+
+def test_a_bomb_of_variables_is_bounded() -> None:
+    lines = ["a=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]
+    lines += [f"a=$a$a; tc qdisc add dev $a root sfq # {number}" for number in range(40)]
+    loops = "for i in {1..250}; do\n" * 8 + "tc qdisc add dev x$i root sfq\n" + "done\n" * 8
+    assert len(reading("\n".join(lines)).lines) == 40
+    assert len(reading(loops).lines) == 1
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32))
+def test_damaged_scripts_are_read(seed: int) -> None:
+    """Parts of scripts in any order and cut anywhere; larger runs are in `test_fuzz_routers`."""
+    draw = random.Random(seed)
+    words = SCRIPT.replace("\n", " \n ").split(" ")
+    for _ in range(draw.randint(1, 30)):
+        at = draw.randrange(len(words))
+        words[at] = draw.choice([*words, "$(", "'", "{", "0xffffffff", "1:", ""])
+    found = reading(" ".join(words))
+    assert len({line.place for line in found.lines}) == len(found.lines)
+    assert all(bool(line.note) == (line.treatment != "modelled") for line in found.lines)
