@@ -748,6 +748,12 @@ def test_rates_of_interfaces(
     assert (found.rate_place.line if found.rate_place else None) == line
 
 
+@pytest.mark.parametrize(("rate", "treatment"), [(10_000, "approximated"), (1_000_000, "modelled")])
+def test_another_rate_than_the_interface_has_is_an_approximation(rate: int, treatment: str) -> None:
+    text = f"policy-map P\ninterface Gi0/1\n bandwidth {rate}\n service-policy output P\n"
+    assert treatments(text)[f"bandwidth {rate}"][0] == treatment
+
+
 def test_older_statements_of_interfaces() -> None:
     text = """\
 access-list 102 permit tcp any any eq www

@@ -290,7 +290,8 @@ class Interfaces:
         own += [each for each in self._statements(main) if each.place == point.rate_place]
         for statement in own:
             if statement.place == point.rate_place:
-                if statement.starts("bandwidth"):
+                kind = kind_rate(point.name)
+                if statement.starts("bandwidth") and (kind is None or kind[0] != point.rate):
                     self._account.approximated(statement, "taken as the rate of the interface")
                 else:
                     self._account.modelled(statement)
