@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Outcome
+from conftest import SLOW, Outcome
 from fake_reader import IOS, Reader, attachment, configuration
 from perhop import UsageError
 from perhop.report.difference import difference_lines, difference_tables
@@ -151,6 +151,7 @@ expect:
 """
 
 
+@SLOW
 def test_scenarios_run_with_the_traffic_of_the_first(
     perhop: Callable[..., Outcome], place: Path
 ) -> None:

@@ -15,6 +15,7 @@ from perhop.routers.headers import (
     SOURCE,
     Headers,
     headers,
+    shared,
 )
 from perhop.scenario import EPHEMERAL_PORTS, parse_dscp
 
@@ -116,6 +117,21 @@ def test_a_packet_with_the_header_of_a_class_belongs_to_it(policy: dict[str, Any
     for path, found in headers(policy).items():
         if found is not None:
             assert {leaf(policy, packet) for packet in packets(found)} == {path}
+
+
+@settings(max_examples=30)
+@given(POLICIES, POLICIES)
+def test_shared_packets_belong_to_a_class_of_each_policy(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    pairs = {(each.old, each.new): each.headers for each in shared(old, new)}
+    for (first, second), common in pairs.items():
+        for packet in packets(common):
+            assert (leaf(old, packet), leaf(new, packet)) == (first, second)
+    # Each class with packets shares some of them with a class of the other policy.
+    for side, policy in enumerate((old, new)):
+        reached = {path for path, found in headers(policy).items() if found is not None}
+        assert {pair[side] for pair in pairs} == reached
 
 
 def found(*matches: Any) -> list[Headers | None]:

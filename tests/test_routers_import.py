@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Outcome
+from conftest import SLOW, Outcome
 from fake_reader import IOS, LAN, WAN, Reader, attachment, configuration
 from perhop import ScenarioError, UsageError, dump, engines, json_schema, load, parse
 from perhop.routers.reading import (
@@ -170,6 +171,12 @@ def test_a_family_can_be_named(reader: Reader, tmp_path: Path) -> None:
     assert len(FAMILIES) == 5
 
 
+def test_a_family_without_a_reader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "perhop.routers.reading.ios", None)
+    with pytest.raises(UsageError, match=r"^x: configurations of Cisco IOS and IOS-XE cannot be"):
+        read([Source("x", TEXTS["ios"])])
+
+
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "null").write_bytes(b"a\n\0")
     os.mkfifo(tmp_path / "pipe")
@@ -250,6 +257,7 @@ def test_a_text_of_no_family_ends_with_2(perhop: Callable[..., Outcome], place: 
     assert found.err.startswith("perhop: x: has no statement by which its family can be recognised")
 
 
+@SLOW
 @pytest.mark.usefixtures("reader", "edge")
 def test_import_writes_the_scenario_and_runs_it(perhop: Callable[..., Outcome]) -> None:
     found = perhop("import", "edge.cfg", "--interface", "g0/1", "--out", "edge.yaml", "--run")
