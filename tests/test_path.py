@@ -125,8 +125,11 @@ def test_a_path_is_what_the_lab_has(lab_folder: Path, version: int, protocol: st
 
 @REAL_HOSTS
 @pytest.mark.parametrize("seed", [2, 12, 13])
-def test_random_paths_are_found(lab_folder: Path, seed: int) -> None:
+def test_random_paths_are_found(
+    lab_folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     assert lab_folder.is_dir()
+    monkeypatch.syspath_prepend(BENCH.parent)
     bench = runpy.run_path(str(BENCH), run_name="bench")
     truth = bench["draw"](seed)
     with standing(truth.text) as lab:
