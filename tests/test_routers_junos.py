@@ -449,6 +449,8 @@ def test_the_default_scheduler_map_is_listed() -> None:
     said = {(each.setting, each.value) for each in found.defaults}
     assert ("scheduler-map", "queue 0: 95%, queue 3: 5%") in said
     assert ("speed", "1 Gbps") in said
+    assert ("classifiers", "ipprec-compatibility") in said
+    assert "forwarding-classes" in {setting for setting, _ in said}
     assert all(each.source for each in found.defaults)
 
 
@@ -596,6 +598,7 @@ def policed(terms: str, then: str = "discard") -> dict[str, Any]:
     return policy(POLICED.format(terms=terms, then=then), "ge-0/0/0.0", "in")
 
 
+ALL = "term a { then policer p; }"
 P = {"rate": "1 Mbps", "burst": "15 kB"}
 DISCARD = {"rate": "1 bps", "burst": "1 B"}
 
@@ -671,6 +674,14 @@ def test_filters_at_inputs_are_policies(terms: str, classes: dict[str, Any]) -> 
             policed(terms)
     else:
         assert policed(terms) == classes
+
+
+def test_the_implicit_term_is_listed() -> None:
+    for terms, discards in (("term a { from { dscp ef; } then policer p; }", True), (ALL, False)):
+        said = {
+            each.setting for each in reading(POLICED.format(terms=terms, then="discard")).defaults
+        }
+        assert ("packets that no term matches" in said) == discards
 
 
 def test_conditions_that_perhop_lacks_are_named() -> None:

@@ -237,6 +237,8 @@ class Router:
                 if key not in self._limited:
                     self._limited[key] = filter_policy(found, rewrite) if found else None
                 built, used = self._limited[key], found.name if found else ""
+                if found is not None and found.implicit and built is not None:
+                    self._discards(found)
             except TooManyRulesError as error:
                 for _, each in nodes:
                     each.ignored(f"a set of packets {error}")
@@ -249,6 +251,11 @@ class Router:
                 unit.name, direction, used, built.policy, built.places,
                 interface.rate, interface.rate_place,
             )  # fmt: skip
+
+    def _discards(self, found: Filter) -> None:
+        """Record the implicit term of a filter."""
+        source = "Junos guide to firewall filters, implicit discard"
+        self.outputs.default(found.place, "packets that no term matches", "discard", source)
 
     def _together(
         self, nodes: Sequence[tuple[str, Node]], classes: Mapping[str, Rules] | None = None
@@ -292,6 +299,8 @@ class Router:
             found = self.filters.filter(family, node.word)
             try:
                 built = filter_policy(found) if found is not None else None
+                if found is not None and found.implicit and built is not None:
+                    self._discards(found)
             except TooManyRulesError as error:
                 node.ignored(f"a set of packets {error}")
                 continue

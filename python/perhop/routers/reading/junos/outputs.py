@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Default, scenario_name
 from perhop.routers.reading.junos import shares
+from perhop.routers.reading.junos.classification import QUEUES
 from perhop.routers.reading.junos.policies import QueueClass, assemble, packets_of
 from perhop.routers.reading.junos.schedulers import (
     BUFFER_SOURCE,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.junos.schedulers import Scheduler
     from perhop.routers.reading.junos.tree import Node
 
+CLASSIFIER_SOURCE: Final = "Junos CoS guide, default forwarding classes and classifiers"
 _LATE: Final = (
     "decides which class borrows first; within their guarantees, classes share by weight, where "
     "Junos serves them in the order of priority"
@@ -120,6 +122,11 @@ class Outputs:
         Raises:
             TooManyRulesError: If a set of packets is too large.
         """
+        if output.classifier.place is None:
+            self.default(place, "classifiers", output.classifier.name, CLASSIFIER_SOURCE)
+        if not self.classes.places:
+            named = ", ".join(f"{name} in queue {queue}" for name, queue in QUEUES.items())
+            self.default(place, "forwarding-classes", named, CLASSIFIER_SOURCE)
         rest = self.classes.default("best-effort")
         decisions = decide(output.fixed, output.classifier, rest)
         own = [
