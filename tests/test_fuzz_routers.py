@@ -17,6 +17,8 @@ from fuzzing.running import fuzzed
 from perhop.errors import UsageError
 from perhop.routers.reading import Configuration, Treatment, source
 from test_routers_ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
+from test_routers_junos import AS_COMMANDS, EDGE, OSCARS, SWITCH
+from test_routers_junos import GROUPS as GROUPS_OF_JUNOS
 from test_routers_linux import SCRIPT
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 TEXTS: dict[str, Sequence[str]] = {
     "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
+    "junos": [EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH],
     "linux": [SCRIPT],
 }
 """Texts of each family."""
