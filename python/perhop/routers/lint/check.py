@@ -19,6 +19,7 @@ from perhop.routers.lint import (
     queues,
 )
 from perhop.routers.lint.findings import RANKS, Finding, Rule, Settings
+from perhop.routers.lint.packets import Budget
 from perhop.routers.lint.policies import INVALID_VALUE
 from perhop.routers.lint.tcp import Simulations
 from perhop.units import quote
@@ -113,10 +114,10 @@ def _key(finding: Finding) -> str:
 
 
 def _all(policies: Sequence[AttachedPolicy], settings: Settings) -> Iterator[Finding]:
-    simulations = Simulations()
+    simulations, budget = Simulations(), Budget()
     for policy in policies:
         yield from policy.invalid
-        yield from classes.findings(policy)
+        yield from classes.findings(policy, budget)
         yield from guarantees.findings(policy)
         yield from priority.findings(policy)
         yield from policers.findings(policy, settings, simulations)

@@ -39,14 +39,13 @@ SHADOWED: Final = Rule(
 RULES: Final = (EMPTY, SHADOWED)
 
 
-def findings(policy: AttachedPolicy) -> Iterator[Finding]:
+def findings(policy: AttachedPolicy, budget: Budget) -> Iterator[Finding]:
     """Find classes of a policy that get no packets.
 
     Coverage by several earlier classes together counts. Where a match is not known exactly, or the
     question takes too many steps, nothing is found.
     """
     reaching: dict[Loc, list[Box] | None] = {}
-    budget = Budget()
     for judged in policy.classes:
         try:
             yield from _judge(judged, reaching, budget)

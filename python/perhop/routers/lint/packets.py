@@ -33,8 +33,8 @@ EVERYTHING: Final[Box] = (((0, 63),), ((0, 255),), _PORTS, _PORTS, _ADDRESSES, _
 """All packets. Those of protocols without ports have port 0. IPv6 addresses follow those of
 IPv4."""
 
-MAX_STEPS: Final = 50_000
-"""The differences of boxes that one question may take."""
+MAX_STEPS: Final = 500_000
+"""The differences of boxes that all questions of a command may take."""
 
 
 class TooComplexError(Exception):
@@ -107,8 +107,18 @@ def overlap(some: Iterable[Box], others: Iterable[Box]) -> bool:
 
 def common(box: Box, other: Box) -> Box | None:
     """Return the packets that are in both boxes; None without any."""
-    shared = tuple(_common(mine, theirs) for mine, theirs in zip(box, other, strict=True))
-    return shared if all(shared) else None  # type: ignore[return-value]
+    shared: list[Ranges] = []
+    for mine, theirs in zip(box, other, strict=True):
+        if mine is theirs:
+            shared.append(mine)
+            continue
+        if mine[-1][1] < theirs[0][0] or theirs[-1][1] < mine[0][0]:
+            return None
+        both = _common(mine, theirs)
+        if not both:
+            return None
+        shared.append(both)
+    return tuple(shared)  # type: ignore[return-value]
 
 
 def code_points(boxes: Iterable[Box]) -> frozenset[int]:

@@ -85,6 +85,9 @@ POOR: Final = 0.75
 """The share of a policer's rate below which TCP gets too little: Reno's share without any burst and
 with a single loss in each cycle, as its window goes from half to full."""
 
+_FAR_BELOW: Final = 4
+"""The part of rate · RTT below which a burst is too small without a simulation."""
+
 _SHAPE_BURST: Final = 125 * MILLISECOND
 _SHAPE_BURST_VOICE: Final = 30 * MILLISECOND
 
@@ -166,21 +169,23 @@ def _too_small(
     needed = 2 * rate * settings.rtts[-1] // (8 * SECOND)
     if burst >= max(needed, 20 * FULL_PACKET):
         return
-    got: list[tuple[int, float]] = []
-    for rtt in settings.rtts:
-        goodput = simulations.goodput(police, rate, link, rtt)
-        if goodput is None:
+    longest = settings.rtts[-1]
+    goodput = simulations.goodput(police, rate, link, longest)
+    if goodput is None:
+        if burst * 8 * SECOND >= rate * longest // _FAR_BELOW:
             return
-        got.append((rtt, goodput))
-    if min(goodput for _, goodput in got) >= POOR * rate:
+        gets = f"one TCP connection gets less at {format_duration(longest)} round-trip time"
+    elif goodput >= POOR * rate:
         return
-    shown = ", ".join(f"{rate_text(goodput)} at {format_duration(rtt)}" for rtt, goodput in got)
+    else:
+        others = [(rtt, simulations.goodput(police, rate, link, rtt)) for rtt in settings.rtts]
+        shown = [f"{rate_text(got)} at {format_duration(rtt)}" for rtt, got in others if got]
+        gets = f"one TCP connection gets {', '.join(shown)} round-trip time"
     yield Finding(
         TCP,
         judged.place("police", "burst"),
-        f"of the {rate_text(rate)} of the policer of {judged}, one TCP connection gets {shown} "
-        f"round-trip time: the burst of {format_size(burst)} is "
-        f"{time_text(burst * 8 / rate)} of the rate",
+        f"of the {rate_text(rate)} of the policer of {judged}, {gets}: the burst of "
+        f"{format_size(burst)} is {time_text(burst * 8 / rate)} of the rate",
         f"set a burst of {format_size(_rounded(needed))} (2 · rate · RTT), or shape",
     )
 

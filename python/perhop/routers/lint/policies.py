@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,6 +32,8 @@ INVALID_VALUE: Final = Rule(
     "effect depends on the release.",
     "Give a value in the range that the platform accepts.",
 )
+
+_WORD: Final = re.compile(r"[^\s;{}\"]+")
 
 _MAX_INVALID: Final = 100
 """The invalid values of a policy that are removed one after the other."""
@@ -307,6 +310,7 @@ def attached_policies(
         texts: The files of the configuration.
     """
     defaults = frozenset((each.place, each.setting) for each in configuration.defaults)
+    words = Counter(word for text in texts for word in _WORD.findall(text.text))
     for attachment in configuration.attachments:
         raw = deepcopy(attachment.policy)
         invalid: list[Finding] = []
@@ -320,15 +324,9 @@ def attached_policies(
             addresses=addresses or {},
             inexact=inexact,
             defaults=defaults,
-            referenced=_mentions(attachment.name, texts) > 1,
+            referenced=words[attachment.name] > 1,
             invalid=tuple(invalid),
         )
-
-
-def _mentions(name: str, texts: Sequence[Source]) -> int:
-    """Return how many times texts have a name as a word."""
-    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    return sum(len(word.findall(text.text)) for text in texts)
 
 
 def _valid(attachment: Attachment, raw: dict[str, Any], invalid: list[Finding]) -> Policy:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 MAX_PACKETS: Final = 3_000_000
 """Packets that the simulations of one command may send at most: about a second of computing."""
 
+_RUN_PACKETS: Final = 60_000
+"""Packets that take as long as the preparation of a run."""
+
 _PACKET_BITS: Final = 12_000
 _LEAST_ROUNDS: Final = 150
 _LEAST_PACKETS: Final = 1000
@@ -55,7 +58,7 @@ class Simulations:
                 -(-_LEAST_ROUNDS * rtt // SECOND),
                 -(-_LEAST_PACKETS * _PACKET_BITS // rate),
             )
-            cost = rate * seconds // _PACKET_BITS
+            cost = rate * seconds // _PACKET_BITS + _RUN_PACKETS
             if cost > self.packets or seconds > _MOST_S:
                 return None
             self.packets -= cost
