@@ -1,0 +1,43 @@
+"""ALTQ and pf: altq.conf, pf.conf with `altq`, and the `queue` of OpenBSD.
+
+==============  ==================================================================================
+`conf`          altq.conf: interfaces, with `classes`, `filters` and `conditioners`
+`pf`            pf.conf: statements of `syntax`, with `queues` and the rules of `assignment`
+`policy`        the policy of a scenario for classes of an interface, with `shares` of bandwidth
+`values`        rates, ports, code points
+`ledger`        the treatment of each line, and defaults
+==============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Configuration, Source
+
+__all__ = ["read"]
+
+_ALTQ_CONF: Final = re.compile(
+    r"^[ \t]*(interface[ \t]+\S+|class[ \t]+\w+|filter6?[ \t]+\S+|conditioner[ \t]+\S+)", re.M
+)
+_PF_CONF: Final = re.compile(
+    r"^[ \t]*(altq[ \t]+on|queue|pass|block|match|set|scrub|table|anchor|\w+[ \t]*=)\b", re.M
+)
+
+
+def read(texts: Sequence[Source]) -> Configuration:
+    """Return what altq.conf or pf.conf says about quality of service.
+
+    Its family is `altq` or `pf`.
+    """
+    from perhop.routers.reading.altq import conf, pf
+
+    counts = [
+        sum(1 for source in texts for _ in pattern.finditer(source.text))
+        for pattern in (_ALTQ_CONF, _PF_CONF)
+    ]
+    return conf.read(texts) if counts[0] > counts[1] else pf.read(texts)

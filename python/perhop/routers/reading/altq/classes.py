@@ -1,0 +1,331 @@
+"""Classes of altq.conf."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.altq import filters
+from perhop.routers.reading.altq.policy import MAX_CLASSES, MAX_DEPTH, Node
+from perhop.routers.reading.altq.values import count, rate, size
+from perhop.routers.reading.matching import Conditions
+from perhop.units import WHOLE, format_rate, format_share, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.altq.conf import Interface
+    from perhop.routers.reading.altq.ledger import Ledger, Statement
+
+_MAN: Final = "altq.conf(5)"
+_CONTROL_SHARE: Final = 2
+"""The bandwidth of the control class in percent of the interface's."""
+
+_CBQ_LIMIT: Final = 30
+_BURSTS: Final = {
+    "maxburst": "maxburst",
+    "minburst": "minburst",
+    "packetsize": "packet",
+    "maxpacketsize": "packet",
+}
+
+
+def read(
+    ledger: Ledger,
+    interface: Interface,
+    statement: Statement,
+    discipline: str,
+    words: Sequence[str],
+) -> None:
+    """Read a class, after its discipline and the name of its interface."""
+    of_interface = interface.discipline.partition("-")[0]
+    if discipline.partition("-")[0] != of_interface or of_interface not in ("cbq", "priq", "hfsc"):
+        ledger.ignored(
+            statement, f"the discipline of the interface is {interface.discipline or 'not given'}"
+        )
+        return
+    if len(words) < 2:
+        ledger.ignored(statement, "names no class and parent")
+        return
+    name, above = words[:2]
+    parent = interface.nodes.get(above)
+    top = above.lower() == "null" or (of_interface == "hfsc" and above == "root")
+    note = ""
+    if name in interface.nodes:
+        note = "the interface has a class of this name"
+    elif parent is None and not top:
+        note = f"{quote(above)} is not a class of the interface"
+    elif len(interface.nodes) >= MAX_CLASSES - 1:
+        note = f"perhop reads {MAX_CLASSES:,} classes of an interface"
+    elif parent is not None and parent.depth + 2 >= MAX_DEPTH:
+        note = f"perhop reads {MAX_DEPTH} levels of classes"
+    if note:
+        ledger.ignored(statement, note)
+        return
+    node = Node(name, statement, parent)
+    _Class(ledger, interface, node, iter(words[2:])).read(of_interface)
+    interface.nodes[name] = node
+    if parent is not None:
+        parent.children.append(node)
+    else:
+        interface.device.top.append(node)
+
+
+class _Class:
+    """Reads the options of a class."""
+
+    def __init__(
+        self, ledger: Ledger, interface: Interface, node: Node, words: Iterator[str]
+    ) -> None:
+        self.ledger = ledger
+        self.interface = interface
+        self.node = node
+        self.words = words
+        self.whole = interface.device.rate or 0
+        self.limit: int | None = None
+        self.delay: int | None = None
+        self.flags: set[str] = set()
+        self.rank: int | None = None
+        self.curves: dict[str, int] = {}
+
+    def _approximated(self, note: str) -> None:
+        self.ledger.approximated(self.node.statement, note)
+
+    def _count(self, word: str) -> int | None:
+        text = next(self.words, "")
+        value = count(text)
+        if value is None:
+            self._approximated(f"{word}: {quote(text)} is no number")
+        return value
+
+    def _rate(self, word: str) -> int | None:
+        text = next(self.words, "")
+        value = rate(text)
+        if value is None:
+            self._approximated(f"{word}: {quote(text)} is no rate")
+        return value
+
+    def read(self, discipline: str) -> None:
+        """Read the options, and set what follows from them."""
+        percent: int | None = None
+        exact: int | None = None
+        self.node.borrow = False
+        for word in self.words:
+            if word == "priority":
+                self.rank = self._count(word)
+            elif word == "pbandwidth" and discipline == "cbq":
+                percent = self._count(word)
+            elif word == "exactbandwidth" and discipline == "cbq":
+                exact = self._rate(word)
+            elif word in _BURSTS and discipline == "cbq":
+                self._burst(word)
+            elif word == "maxdelay" and discipline == "cbq":
+                self.delay = self._count(word)
+            elif word == "qlimit" and discipline != "cbq":
+                self.limit = self._count(word)
+            elif word == "admission":
+                next(self.words, None)
+            elif discipline == "hfsc" and self._curve(word):
+                pass
+            elif word in ("default", "control", "red", "rio", "ecn", "flowvalve", "borrow"):
+                self.flags.add(word)
+            elif word == "cleardscp":
+                self.flags.add(word)
+                self._approximated("clearing the code point is not modelled")
+            elif self.node.parent is None or word != self.node.parent.name:  # of an old `borrow`
+                self._approximated(f"{quote(word)} is not modelled")
+        self._queue()
+        if discipline == "cbq":
+            self._cbq(percent, exact)
+        elif discipline == "priq":
+            self._priq()
+        else:
+            self._hfsc()
+        if "default" in self.flags:
+            if self.interface.device.default is not None:
+                self._approximated("another class is the default one already")
+            else:
+                self.interface.device.default = self.node
+
+    def _burst(self, word: str) -> None:
+        setting = _BURSTS[word]
+        text = next(self.words, "")
+        value = (size if setting == "packet" else count)(text)
+        most = 65535 if setting == "packet" else 1000
+        if not value or value > most or (setting == "packet" and value < 64):
+            self._approximated(f"{word}: {quote(text)} is out of range; perhop uses the default")
+        else:
+            self.interface.bursts.setdefault(setting, {})[value] = self.node.statement
+
+    def _queue(self) -> None:
+        node = self.node
+        node.red = bool(self.flags & {"red", "rio", "ecn", "flowvalve"})
+        node.ecn = "ecn" in self.flags
+        if "rio" in self.flags:
+            self._approximated("RIO is RED for all drop precedences")
+        if "flowvalve" in self.flags:
+            self._approximated("perhop has RED without a flow valve")
+        if node.red:
+            self.ledger.default(
+                node.statement.place,
+                "RED thresholds",
+                "10% and 30% of the queue limit, probability 1/10",
+                "altq_rmclass.c, altq_red.h",
+            )
+        if self.limit:
+            node.limit = self.limit
+
+    def _cbq(self, percent: int | None, exact: int | None) -> None:
+        node, whole = self.node, self.whole
+        given = exact if exact is not None else (percent or 0) * (whole // 100)
+        rank = 1 if self.rank is None else self.rank
+        if self.rank is None:
+            self.ledger.default(node.statement.place, "priority", "1", _MAN)
+        if rank > 7:
+            self._approximated("the highest priority is 7")
+        node.rank = 7 - min(rank, 7)
+        node.borrow = "borrow" in self.flags and node.parent is not None
+        node.limit = _CBQ_LIMIT
+        if self.delay:
+            node.limit = min(max(self.delay * given // (8 * 1500 * 1000), 4), 10**6)
+        else:
+            self.ledger.default(node.statement.place, "queue limit", "30 packets", _MAN)
+        if node.parent is None:
+            self._root(given)
+            return
+        for setting, value in (
+            ("maxburst", "16 packets, or 4 below about 1 Mbps"),
+            ("minburst", "2 packets"),
+        ):
+            if setting not in node.statement.words:
+                self.ledger.default(node.statement.place, setting, value, _MAN)
+        if "default" in self.flags and not self.interface.no_control:
+            given = self._implicit_control(given)
+        self._bandwidth(given)
+        if "control" in self.flags or node.name == "ctl_class":
+            self._control(node)
+
+    def _root(self, given: int) -> None:
+        """Set the root class: its rate is that of the policy, and its children are the top."""
+        device = self.interface.device
+        if given and given != device.rate:
+            device.cbq["rate"] = format_rate(given)
+            device.rate = given
+        self.node.share = WHOLE
+        self.node.borrow = True
+        if len(device.top):
+            self._approximated("the interface has another root class")
+
+    def _bandwidth(self, given: int) -> None:
+        """Set the bandwidth as a share of the parent's, where that is exact."""
+        node = self.node
+        node.rate = given
+        above = _rate_of(node.parent, self.interface) if node.parent is not None else self.whole
+        if above and given * WHOLE % above == 0 and given <= above:
+            node.share, node.rate = given * WHOLE // above, None
+
+    def _implicit_control(self, given: int) -> int:
+        """Create the control class unless there is one; return what is left of `given` bit/s."""
+        node, interface = self.node, self.interface
+        if interface.control is not None or node.name == "ctl_class":
+            return given
+        reserved = self.whole // 100 * _CONTROL_SHARE
+        control = Node(
+            "ctl_class", node.statement, node.parent, rank=1, limit=node.limit,
+            borrow=node.borrow, implicit=True,
+        )  # fmt: skip
+        reserved = min(reserved, given)
+        above = _rate_of(node.parent, interface) if node.parent is not None else self.whole
+        control.rate = reserved
+        if above and reserved * WHOLE % above == 0:
+            control.share, control.rate = reserved * WHOLE // above, None
+        interface.nodes.setdefault("ctl_class", control)
+        if node.parent is not None:
+            node.parent.children.append(control)
+        self._control(control)
+        self.ledger.default(
+            node.statement.place,
+            "control class",
+            f"ctl_class with {format_share(_CONTROL_SHARE * WHOLE // 100)} of the interface, taken "
+            "from the default class, and priority 6, for ICMP, IGMP and RSVP",
+            _MAN,
+        )
+        return given - reserved
+
+    def _control(self, node: Node) -> None:
+        self.interface.control = node
+        # Its filters for ICMP, IGMP and RSVP; scenarios have ICMP.
+        self.interface.filters.append(
+            filters.Filter(
+                node.statement,
+                Conditions(protocols=frozenset(("icmp",))),
+                node.name,
+                node=node,
+            )
+        )
+
+    def _priq(self) -> None:
+        node = self.node
+        if self.rank is None:
+            self.ledger.default(node.statement.place, "priority", "0", _MAN)
+        self._default_limit()
+        node.rank = 15 - min(self.rank or 0, 15)
+        if any(each.rank == node.rank for each in self.interface.nodes.values()):
+            self._approximated(
+                "another class has this priority: perhop serves the one that is listed first first"
+            )
+
+    def _default_limit(self) -> None:
+        if self.limit is None:
+            self.ledger.default(self.node.statement.place, "qlimit", "50 packets", _MAN)
+
+    def _curve(self, word: str) -> bool:
+        """Read a service curve of HFSC; return whether `word` begins one."""
+        kind = {"pshare": "ls", "grate": "rt", "bandwidth": "sc", "ulimit": "ul"}.get(word)
+        if word == "pshare":
+            percent = self._count(word)
+            if percent is not None:
+                self.curves["ls"] = self.whole * percent // 100
+            return True
+        if kind is None:
+            if word not in ("[sc", "[rt", "[ls", "[ul"):
+                return False
+            kind = word[1:]
+            first, _, last = (next(self.words, "") for _ in range(3))
+            slopes = rate(first), rate(last.removesuffix("]"))
+            if None in slopes:
+                self._approximated(f"{quote(word)}: the service curve is not understood")
+                return True
+            if slopes[0] not in (0, slopes[1]):
+                self._approximated(
+                    "of the service curve, perhop has its second slope only: a constant rate"
+                )
+            self.curves[kind] = slopes[1] or 0
+            return True
+        value = self._rate(word)
+        if value is not None:
+            self.curves[kind] = value
+        return True
+
+    def _hfsc(self) -> None:
+        node = self.node
+        share = self.curves.get("ls", self.curves.get("sc", 0))
+        guaranteed = self.curves.get("rt", self.curves.get("sc", 0))
+        if guaranteed > share:
+            self._approximated(
+                "the guarantee in real time is the class's bandwidth in link sharing"
+            )
+        self._bandwidth(max(share, guaranteed))
+        self._default_limit()
+        node.ceiling = self.curves.get("ul") or None
+
+
+def _rate_of(node: Node | None, interface: Interface) -> int:
+    """Return the bandwidth of a class in bit/s."""
+    shares = []
+    while node is not None and node.rate is None:
+        shares.append(node.share or 0)
+        node = node.parent
+    value = interface.device.rate or 0 if node is None else node.rate or 0
+    for share in reversed(shares):
+        value = value * share // WHOLE
+    return value

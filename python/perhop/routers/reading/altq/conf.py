@@ -1,0 +1,262 @@
+"""altq.conf: the configuration of ALTQ before pf, as of KAME and NetBSD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.altq import classes, conditioners, filters
+from perhop.routers.reading.altq.ledger import Ledger, Statement
+from perhop.routers.reading.altq.policy import Device, Node, attachment
+from perhop.routers.reading.altq.values import count, rate, size
+from perhop.routers.reading.configuration import Configuration, Place
+from perhop.units import format_rate, format_size, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perhop.routers.reading.configuration import Attachment, Source
+
+MAN: Final = "altq.conf(5)"
+_SOURCE: Final = "libaltq of KAME"
+
+DISCIPLINES: Final = {
+    "cbq": "altq-cbq",
+    "cbq-wrr": "altq-cbq",
+    "cbq-prr": "altq-cbq",
+    "priq": "priority",
+    "hfsc": "wfq",
+    "fifoq": "wfq",
+    "red": "wfq",
+    "rio": "wfq",
+}
+"""The disciplines that perhop has, and the scheduler of each."""
+
+OTHERS: Final = {
+    "blue": "BLUE",
+    "wfq": "a queue for each flow without classes",
+    "jobs": "JoBS",
+}
+"""The disciplines that perhop does not have."""
+
+_LIMITS: Final = {"fifoq": 50, "red": 60, "rio": 60}
+"""The default queue limits of disciplines without classes, in packets."""
+
+
+@dataclass(slots=True)
+class Interface:
+    """An interface, with the commands that belong to it.
+
+    Attributes:
+        device: Its classes.
+        discipline: The word for its discipline; "" if it has none.
+        nodes: Its classes by name.
+        filters: Filters of classes, in the order of the file.
+        conditioners: Its traffic conditioners by name.
+        conditioned: Filters of conditioners, in the order of the file.
+        control: The class of control packets.
+        no_control: Whether no class for control packets is created.
+        bursts: The settings of each burst that classes have, by setting.
+    """
+
+    device: Device
+    discipline: str = ""
+    nodes: dict[str, Node] = field(default_factory=dict)
+    filters: list[filters.Filter] = field(default_factory=list)
+    conditioners: dict[str, conditioners.Conditioner] = field(default_factory=dict)
+    conditioned: list[filters.Filter] = field(default_factory=list)
+    control: Node | None = None
+    no_control: bool = False
+    bursts: dict[str, dict[int, Statement]] = field(default_factory=dict)
+
+
+class Reader:
+    """Reads the commands of altq.conf one after the other."""
+
+    def __init__(self) -> None:
+        """Begin without interfaces."""
+        self.ledger = Ledger()
+        self.interfaces: dict[str, Interface] = {}
+        self.current = ""
+
+    def command(self, statement: Statement) -> None:
+        """Read a command."""
+        word, *words = statement.words
+        self.ledger.modelled(statement)
+        match word:
+            case "interface":
+                self._interface(statement, words)
+            case "class" if words:
+                interface = self._known(words, 1)
+                if interface is None:
+                    self.ledger.ignored(statement, "its interface is not known")
+                else:
+                    rest = words[2:] if words[1:2] == [interface.device.interface] else words[1:]
+                    classes.read(self.ledger, interface, statement, words[0], rest)
+            case "filter" | "filter6":
+                interface = self._known(words, 0)
+                if interface is None:
+                    self.ledger.ignored(statement, "its interface is not known")
+                else:
+                    rest = words[1:] if words[:1] == [interface.device.interface] else words
+                    filters.read(self.ledger, interface, statement, rest)
+            case "conditioner":
+                interface = self._known(words, 0)
+                if interface is None:
+                    self.ledger.ignored(statement, "its interface is not known")
+                else:
+                    rest = words[1:] if words[:1] == [interface.device.interface] else words
+                    conditioners.read(self.ledger, interface, statement, rest)
+            case "red" | "rio":
+                self.ledger.ignored(
+                    statement, f"perhop sets the thresholds of {word} from the queue limit"
+                )
+            case _:
+                self.ledger.ignored(statement, "unknown statement")
+
+    def _known(self, words: Sequence[str], index: int) -> Interface | None:
+        """Return the interface that a command names at `index`, or else the last one named."""
+        if len(words) > index and words[index] in self.interfaces:
+            self.current = words[index]
+        return self.interfaces.get(self.current)
+
+    def _interface(self, statement: Statement, words: Sequence[str]) -> None:
+        if not words:
+            self.ledger.ignored(statement, "names no interface")
+            return
+        name, todo = words[0], iter(words[1:])
+        if name in self.interfaces:
+            self.ledger.ignored(statement, "the interface has a discipline already")
+            return
+        if len(self.interfaces) >= 1024:
+            self.ledger.ignored(statement, "the file has more than 1,024 interfaces")
+            return
+        self.current = name
+        interface = Interface(Device(name, statement, "wfq"))
+        self.interfaces[name] = interface
+        device, limit = interface.device, 0
+        for word in todo:
+            if word == "bandwidth":
+                device.rate = rate(next(todo, "")) or None
+                if device.rate is None:
+                    self.ledger.approximated(statement, "the bandwidth is no rate above zero")
+            elif word == "tbrsize":
+                device.burst = size(next(todo, "")) or None
+                if device.burst is None:
+                    self.ledger.approximated(statement, "the size of the token bucket is no size")
+            elif word in DISCIPLINES:
+                interface.discipline = word
+            elif word in OTHERS:
+                interface.discipline = word
+                self.ledger.ignored(statement, f"perhop does not have {OTHERS[word]}")
+            elif word == "efficient":
+                device.cbq["efficient"] = True
+            elif word == "no-tbr":
+                device.cbq["token_bucket"] = False
+            elif word == "no-control":
+                interface.no_control = True
+            elif word == "qlimit":
+                limit = count(next(todo, "")) or 0
+            elif interface.discipline in OTHERS:
+                next(todo, None)
+            else:
+                self.ledger.approximated(statement, f"{quote(word)} is not modelled")
+        self._complete(interface, limit)
+
+    def _complete(self, interface: Interface, limit: int) -> None:
+        """Set what follows from the options of an interface."""
+        device, statement, word = interface.device, interface.device.statement, interface.discipline
+        if not word or word in OTHERS:
+            return
+        if device.rate is None:
+            device.rate = 100_000_000
+            self.ledger.default(statement.place, "bandwidth", "100 Mbps", f"{_SOURCE}, {word}")
+        if device.burst is None and device.cbq.get("token_bucket", True):
+            depth = next(n for most, n in _DEPTHS if device.rate <= most) * 1500
+            self.ledger.default(statement.place, "tbrsize", format_size(depth), _SOURCE)
+        if DISCIPLINES[word] == "altq-cbq":
+            device.scheduler = "altq-cbq"
+            device.cbq = {"rate": format_rate(device.rate), **device.cbq}
+            if word == "cbq-prr":
+                self.ledger.approximated(statement, "perhop has the weighted round robin of CBQ")
+            if device.burst is not None:
+                self.ledger.approximated(
+                    statement, "perhop sets the size of the token bucket from the rate"
+                )
+            return
+        for key in device.cbq:
+            self.ledger.approximated(statement, f"{key} is a setting of CBQ")
+        device.cbq = {}
+        if DISCIPLINES[word] == "priority":
+            device.scheduler = "priority"
+        if word in _LIMITS:
+            if not limit:
+                limit = _LIMITS[word]
+                self.ledger.default(statement.place, "qlimit", f"{limit} packets", MAN)
+            if word == "rio":
+                self.ledger.approximated(statement, "RIO is RED for all drop precedences")
+            node = Node(word, statement, share=10**9, limit=limit, red=word in ("red", "rio"))
+            device.top, device.default = [node], node
+
+    def attachments(self) -> Iterator[Attachment]:
+        """Return the policies of the interfaces."""
+        for interface in self.interfaces.values():
+            device = interface.device
+            if interface.discipline in DISCIPLINES:
+                self._bursts(interface)
+                device.entries = filters.entries(interface.filters)
+                found = attachment(device, self.ledger)
+                if found is not None:
+                    yield found
+            yield from conditioners.attachments(self.ledger, interface)
+
+    def _bursts(self, interface: Interface) -> None:
+        """Set what scenarios say for all classes together."""
+        for setting, values in interface.bursts.items():
+            unit = " B" if setting == "packet" else ""
+            chosen = max(values)
+            interface.device.cbq[setting] = f"{chosen}{unit}" if unit else chosen
+            if len(values) > 1 or len(interface.nodes) > len(interface.bursts):
+                for statement in values.values():
+                    self.ledger.approximated(
+                        statement, f"all classes of the interface have {setting} {chosen}{unit}"
+                    )
+
+
+_DEPTHS: Final = ((10**6, 1), (10**7, 4), (2 * 10**8, 8), (2**64, 24))
+"""The depths of token buckets in packets, up to a rate in bit/s."""
+
+
+def statements(source: Source) -> Iterator[Statement]:
+    """Return the commands of a file: lines, joined where one ends in a backslash."""
+    lines: list[tuple[Place, str]] = []
+    text = ""
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if line.strip() or lines:
+            lines.append((Place(source.file, number), line.strip()))
+        text += line.removesuffix("\\")
+        if line.endswith("\\") and len(lines) < 64:
+            text += " "
+            continue
+        words = text.partition("#")[0].split()
+        if words:
+            yield Statement(tuple(each for each in lines if each[1]), tuple(words))
+        lines, text = [], ""
+    words = text.partition("#")[0].split()
+    if words and lines:
+        yield Statement(tuple(each for each in lines if each[1]), tuple(words))
+
+
+def read(texts: Sequence[Source]) -> Configuration:
+    """Return what files of altq.conf say."""
+    reader = Reader()
+    for source in texts:
+        for statement in statements(source):
+            reader.command(statement)
+    found = tuple(reader.attachments())
+    return Configuration(
+        "altq",
+        reader.ledger.lines([source.file for source in texts]),
+        reader.ledger.defaults(),
+        found,
+    )

@@ -1,0 +1,88 @@
+"""The account of a configuration: the treatment of each line, and the defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.configuration import Default, Line, Place, Treatment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_NOTES: Final = 6
+"""The most notes of a line; further ones repeat what these say of other parts of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a configuration.
+
+    Attributes:
+        lines: Its lines: where they stand, and their texts.
+        words: Its words, without comments.
+    """
+
+    lines: tuple[tuple[Place, str], ...]
+    words: tuple[str, ...]
+
+    @property
+    def place(self) -> Place:
+        """The first line."""
+        return self.lines[0][0]
+
+
+@dataclass(slots=True)
+class _Entry:
+    text: str
+    treatment: Treatment = Treatment.MODELLED
+    notes: dict[str, None] = field(default_factory=dict)
+
+
+class Ledger:
+    """The lines about quality of service, each once, and the defaults that apply."""
+
+    def __init__(self) -> None:
+        """Begin without lines."""
+        self._entries: dict[Place, _Entry] = {}
+        self._defaults: dict[Default, None] = {}
+
+    def modelled(self, statement: Statement) -> None:
+        """Enter the lines of a statement, as modelled unless other calls say otherwise."""
+        for place, text in statement.lines:
+            self._entries.setdefault(place, _Entry(text))
+
+    def approximated(self, statement: Statement, note: str) -> None:
+        """Enter a statement as approximated, and say how."""
+        self._note(statement, Treatment.APPROXIMATED, note)
+
+    def ignored(self, statement: Statement, note: str) -> None:
+        """Enter a statement as not modelled, and say why."""
+        self._note(statement, Treatment.NOT_MODELLED, note)
+
+    def default(self, place: Place, setting: str, value: str, source: str) -> None:
+        """Enter a value that the platform sets."""
+        self._defaults[Default(place, setting, value, source)] = None
+
+    def _note(self, statement: Statement, treatment: Treatment, note: str) -> None:
+        self.modelled(statement)
+        for place, _ in statement.lines:
+            entry = self._entries[place]
+            if entry.treatment != Treatment.NOT_MODELLED:
+                entry.treatment = treatment
+            if len(entry.notes) < _MOST_NOTES:
+                entry.notes[note] = None
+
+    def lines(self, files: Iterable[str]) -> tuple[Line, ...]:
+        """Return the lines in the order of the files."""
+        order = {file: number for number, file in enumerate(files)}
+        return tuple(
+            Line(place, entry.text, entry.treatment, "; ".join(entry.notes))
+            for place, entry in sorted(
+                self._entries.items(), key=lambda item: (order[item[0].file], item[0].line)
+            )
+        )
+
+    def defaults(self) -> tuple[Default, ...]:
+        """Return the defaults in the order in which they were entered."""
+        return tuple(self._defaults)

@@ -1,0 +1,148 @@
+"""pf.conf: its queues, and the rules that assign packets to them."""
+
+from __future__ import annotations
+
+from ipaddress import collapse_addresses
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.altq import devices, queues, rules, syntax
+from perhop.routers.reading.altq.ledger import Ledger
+from perhop.routers.reading.altq.policy import attachment
+from perhop.routers.reading.altq.values import network
+from perhop.routers.reading.configuration import Configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Network, IPv6Network
+
+    from perhop.routers.reading.altq.ledger import Statement
+    from perhop.routers.reading.configuration import Source
+
+_ASSIGN: Final = frozenset(("queue", "prio"))
+
+_MAX_TABLE: Final = 100_000
+
+
+class _Reader:
+    """Reads the statements of pf.conf one after the other."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.macros = syntax.Macros()
+        self.tables: dict[str, rules.Networks | None] = {}
+        self.roots: list[queues.Definition] = []
+        self.queues: list[queues.Definition] = []
+        self.rules: list[rules.Rule] = []
+        self.elsewhere: list[Statement] = []
+
+    def statement(self, statement: Statement) -> None:
+        """Read a statement."""
+        words = statement.words
+        first = words[0]
+        if words[1:2] == ("=",):
+            self.macros.define(statement)
+        elif first == "table" and len(words) > 1:
+            self._table(statement)
+        elif first in ("pass", "match"):
+            self._rule(statement)
+        elif first == "queue" or (first == "altq" and words[1:2] == ("on",)):
+            expanded = self._expanded(statement)
+            found = queues.parse(self.ledger, statement, expanded)
+            (self.queues if found.name else self.roots).append(found)
+        elif first == "block":
+            if _ASSIGN.intersection(words):
+                self.ledger.ignored(statement, "perhop forwards packets that a rule blocks")
+        elif first in syntax.ANCHORS or first in ("include", "load"):
+            self.elsewhere.append(statement)
+        elif (first == "scrub" and "set-tos" in words) or (
+            first not in ("set", "nat", "rdr", "no", "antispoof", "binat", "scrub", "table")
+            and _ASSIGN.intersection(words)
+        ):
+            self.ledger.ignored(statement, "unknown statement about queues or code points")
+
+    def _expanded(self, statement: Statement) -> list[str]:
+        """Enter a statement and the macros in it; return its words."""
+        words, used = self.macros.expand(statement.words)
+        self.ledger.modelled(statement)
+        for name in used:
+            self.ledger.modelled(self.macros.statements[name])
+        return words
+
+    def _rule(self, statement: Statement) -> None:
+        words, used = self.macros.expand(statement.words)
+        assigns = bool(_ASSIGN.intersection(words)) or ("set" in words and "tos" in words)
+        if assigns:
+            self._expanded(statement)
+        try:
+            rule = rules.parse(statement, words, self.tables)
+        except rules.RuleError as error:
+            if assigns:
+                self.ledger.ignored(statement, f"{error}")
+            return
+        if assigns and not rule.queue:
+            note = "; ".join(rule.notes) or "it assigns no queue"
+            self.ledger.ignored(statement, note)
+        elif assigns:
+            for note in rule.notes:
+                self.ledger.approximated(statement, note)
+            if rule.urgent:
+                self.ledger.approximated(
+                    statement,
+                    f"{rule.urgent} gets packets of low delay; empty acknowledgements, which pf "
+                    f"puts there too, are in {rule.queue}",
+                )
+        self.rules.append(rule)
+
+    def _table(self, statement: Statement) -> None:
+        """Read a table; its addresses are known unless they are in a file."""
+        words, _ = self.macros.expand(statement.words)
+        name = words[1].strip("<>") if len(words) > 1 else ""
+        inside: set[IPv4Network | IPv6Network] = set()
+        self.tables[name] = None
+        if "file" in words or "{" not in words:
+            return
+        texts, _ = syntax.items(words, words.index("{"))
+        for text in texts[:_MAX_TABLE]:
+            found = network(text)
+            if found is None:  # an exception, a name, an interface
+                return
+            inside.add(found)
+        self.tables[name] = (
+            *collapse_addresses(each for each in inside if each.version == 4),
+            *collapse_addresses(each for each in inside if each.version == 6),
+        )
+
+    def anchors(self) -> None:
+        """Enter the anchors that say something about queues, and those whose rules are elsewhere.
+
+        Rules in other files count if this file has queues.
+        """
+        for statement in self.elsewhere:
+            if _ASSIGN.intersection(statement.words):
+                note = "anchors are not modelled"
+            elif self.roots or self.queues:
+                note = "the rules of anchors and of other files are not modelled"
+            else:
+                continue
+            self.ledger.ignored(statement, note)
+
+    def read(self, texts: Sequence[Source]) -> Configuration:
+        """Return what the files say."""
+        for source in texts:
+            for statement in syntax.statements(source):
+                self.statement(statement)
+        self.anchors()
+        found = devices.build(self.ledger, self.roots, self.queues)
+        devices.assign(self.ledger, found, self.rules)
+        attached = [attachment(device, self.ledger) for device in found]
+        return Configuration(
+            "pf",
+            self.ledger.lines([source.file for source in texts]),
+            attachments=tuple(each for each in attached if each is not None),
+            defaults=self.ledger.defaults(),
+        )
+
+
+def read(texts: Sequence[Source]) -> Configuration:
+    """Return what files of pf.conf say."""
+    return _Reader().read(texts)

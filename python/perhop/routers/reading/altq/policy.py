@@ -1,0 +1,341 @@
+"""The policy of a scenario for the classes of an interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from perhop.routers.reading.altq.shares import bandwidths
+from perhop.routers.reading.configuration import Attachment, scenario_name
+from perhop.routers.reading.matching import MAX_RULES, Conditions, Rules
+from perhop.scenario.model.cbq import ALTQ_CBQ
+from perhop.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.altq.ledger import Ledger, Statement
+    from perhop.routers.reading.configuration import Loc, Place
+
+MAX_CLASSES: Final = 1024
+"""The most classes of an interface."""
+
+MAX_DEPTH: Final = 32
+"""The deepest class of an interface."""
+
+_MOST_RULES: Final = 2**16
+"""The most rules of all classes of a policy together."""
+
+_FEW_ENTRIES: Final = 128
+"""The most entries that are compared in pairs."""
+
+ANY: Final = Conditions()
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A class or queue of an interface.
+
+    Attributes:
+        name: Its name.
+        statement: The statement that defines it.
+        parent: The class that it shares; None at the top.
+        children: The classes that share its bandwidth.
+        share: Its bandwidth in parts per billion of its parent's; None if `rate` says it.
+        rate: Its bandwidth in bit/s.
+        ceiling: The most that it gets, in bit/s.
+        rank: The order of priorities: 0 is served first.
+        borrow: Whether it may borrow from its parent (CBQ).
+        limit: The limit of its queue in packets.
+        red: Whether its queue has RED.
+        ecn: Whether RED marks packets.
+        discipline: The discipline of its queue as a scenario states it, beside RED.
+        rest: Whether it has what its siblings leave, because it stands for its parent's own
+            packets.
+        implicit: Whether the platform created it.
+    """
+
+    name: str
+    statement: Statement
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    share: int | None = None
+    rate: int | None = None
+    ceiling: int | None = None
+    rank: int = 0
+    borrow: bool = True
+    limit: int = 50
+    red: bool = False
+    ecn: bool = False
+    discipline: dict[str, Any] | None = None
+    rest: bool = False
+    implicit: bool = False
+
+    @property
+    def depth(self) -> int:
+        """Return the number of classes above it."""
+        number, node = 0, self.parent
+        while node is not None:
+            number, node = number + 1, node.parent
+        return number
+
+
+Entry = tuple[Conditions, Node]
+"""Packets and their class; the first entry that matches decides."""
+
+
+@dataclass(slots=True)
+class Device:
+    """An interface with classes.
+
+    Attributes:
+        interface: Its name.
+        statement: The statement that names its discipline.
+        scheduler: The scheduler of the scenario's policy.
+        rate: The rate of the interface, or of the token bucket at it, in bit/s.
+        burst: The size of that token bucket in bytes, if the configuration sets it.
+        top: The classes without a parent.
+        entries: The packets of each class, in the order of precedence.
+        default: The class of all other packets.
+        cbq: Settings of CBQ, as a scenario states them.
+    """
+
+    interface: str
+    statement: Statement
+    scheduler: Literal["altq-cbq", "priority", "wfq"]
+    rate: int | None = None
+    burst: int | None = None
+    top: list[Node] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    default: Node | None = None
+    cbq: dict[str, Any] = field(default_factory=dict)
+
+
+def attachment(device: Device, ledger: Ledger) -> Attachment | None:
+    """Return the policy of an interface; None if it has no class."""
+    if not device.top:
+        ledger.ignored(device.statement, "the interface has no class")
+        return None
+    if device.default is None:
+        ledger.approximated(
+            device.statement, "no class is the default one: the last one takes all other packets"
+        )
+        device.default = device.top[-1]
+    writer = _Writer(device, ledger)
+    _own_packets(device, ledger)
+    writer.places[()] = device.statement.place
+    policy: dict[str, Any] = {}
+    if device.scheduler != "wfq":
+        policy["scheduler"] = device.scheduler
+    if device.cbq:
+        policy["cbq"] = dict(device.cbq)
+    top = device.top
+    if device.scheduler == ALTQ_CBQ and len(top) == 1 and top[0].children:
+        top = top[0].children  # the root class is the policy itself
+    policy["classes"] = writer.classes(top, writer.entries(), device.default, device.rate, ())
+    shape = None
+    if device.burst is not None and device.rate is not None and device.scheduler != ALTQ_CBQ:
+        shape = {"rate": format_rate(device.rate), "burst": format_size(device.burst)}
+    return Attachment(
+        device.interface,
+        "out",
+        device.interface,
+        policy,
+        writer.places,
+        rate=device.rate,
+        rate_place=None if device.rate is None else device.statement.place,
+        shape=shape,
+    )
+
+
+def _own_packets(device: Device, ledger: Ledger) -> None:
+    """Give classes with both packets and children a child for these packets."""
+    owners: dict[int, Node] = {}
+
+    def leaf(node: Node) -> Node:
+        if not node.children:
+            return node
+        if id(node) not in owners:
+            ledger.approximated(
+                node.statement,
+                "the class has packets of its own beside classes below it: these packets are a "
+                f"class {node.name}_own with the rest of its bandwidth",
+            )
+            own = Node(
+                f"{node.name}_own", node.statement, node, rank=node.rank, limit=node.limit,
+                red=node.red, ecn=node.ecn, discipline=node.discipline, rest=True,
+            )  # fmt: skip
+            owners[id(node)] = own
+        return owners[id(node)]
+
+    device.entries = [(conditions, leaf(node)) for conditions, node in device.entries]
+    if device.default is not None:
+        device.default = leaf(device.default)
+    for own in owners.values():
+        if own.parent is not None:
+            own.parent.children.append(own)
+
+
+class _Writer:
+    """Writes the classes of an interface."""
+
+    def __init__(self, device: Device, ledger: Ledger) -> None:
+        self.device = device
+        self.ledger = ledger
+        self.places: dict[Loc, Place] = {}
+        self._ranked = len({node.rank for node in _leaves(device.top)}) > 1
+
+    def entries(self) -> list[Entry]:
+        """Return the entries without those that no packet reaches."""
+        found: dict[Conditions, Node] = {}
+        for conditions, node in self.device.entries:
+            if not conditions.is_never:
+                found.setdefault(conditions, node)
+            if conditions.is_any:
+                break
+        kept: list[Entry] = list(found.items())
+        if len(kept) <= _FEW_ENTRIES:
+            kept = [
+                (conditions, node)
+                for index, (conditions, node) in enumerate(kept)
+                if not any(earlier.contains(conditions) for earlier, _ in kept[:index])
+            ]
+        most = min(MAX_RULES - 1, _MOST_RULES // len(_leaves(self.device.top)))
+        if len(kept) > most:
+            self.ledger.approximated(
+                self.device.statement,
+                f"{len(kept):,} rules assign packets to its classes; perhop takes the first "
+                f"{most:,}, and their other packets for those of the default class",
+            )
+        return kept[:most]
+
+    def classes(
+        self,
+        nodes: Sequence[Node],
+        entries: Sequence[Entry],
+        default: Node | None,
+        rate: int | None,
+        loc: Loc,
+    ) -> dict[str, Any]:
+        """Return classes that divide `rate` bit/s, at `loc`.
+
+        Args:
+            nodes: The classes.
+            entries: The packets of these classes and of those below them.
+            default: The class, one of these or below them, that takes packets without an entry.
+            rate: The bandwidth that they divide.
+            loc: The keys to the mapping that contains them.
+        """
+        inside = {id(leaf): node for node in nodes for leaf in _leaves([node])}
+        reached = {id(inside[id(node)]) for _, node in entries}
+        fallback = None if default is None else inside[id(default)]
+        used = [node for node in nodes if id(node) in reached or node is fallback]
+        for node in nodes:
+            if node not in used:
+                self._unreached(node)
+        if self.device.scheduler == "priority":
+            used.sort(key=lambda node: node.rank)
+        elif fallback is not None:
+            used.sort(key=lambda node: node is fallback)
+        index = {id(node): number for number, node in enumerate(used)}
+        indexed = [(conditions, index[id(inside[id(node)])]) for conditions, node in entries]
+        of_fallback = -1 if fallback is None else index[id(fallback)]
+        guarantees = bandwidths(used, rate, self.device.scheduler, self.ledger)
+        written: dict[str, Any] = {}
+        for number, node in enumerate(used):
+            match = "any" if number == len(used) - 1 else _match(number, indexed, of_fallback)
+            if match == []:
+                self._unreached(node)
+                continue
+            name = scenario_name(node.name, written)
+            here = (*loc, "classes", name)
+            self.places[here] = node.statement.place
+            own = [entry for entry in entries if inside[id(entry[1])] is node]
+            given, got = guarantees[id(node)]
+            written[name] = {
+                "match": match,
+                **({} if given is None else {"bandwidth": given}),
+                **self._settings(node, got),
+                **self._inside(node, own, default if node is fallback else None, got, here),
+                **({"unused": True} if node.implicit else {}),
+            }
+            if match == "any" and number < len(used) - 1:
+                for later in used[number + 1 :]:
+                    self._unreached(later)
+                break
+        return written
+
+    def _unreached(self, node: Node) -> None:
+        self.ledger.approximated(
+            node.statement, "no rule assigns packets to the class, so that perhop leaves it out"
+        )
+
+    def _settings(self, node: Node, got: int | None) -> dict[str, Any]:
+        """Return borrowing, ceiling and priority of a class that is guaranteed `got` bit/s."""
+        most = self.device.rate
+        found: dict[str, Any] = {}
+        if self.device.scheduler == ALTQ_CBQ:
+            if not node.borrow:
+                found["borrow"] = False
+            if self._ranked and not node.children:
+                found["priority"] = node.rank
+        elif node.ceiling is not None and (most is None or node.ceiling < most):
+            if got is not None and node.ceiling < got:
+                self.ledger.approximated(
+                    node.statement, "the limit is below the guarantee, which perhop takes as limit"
+                )
+            found["limit"] = format_rate(max(node.ceiling, got or 1))
+        return found
+
+    def _inside(
+        self, node: Node, entries: Sequence[Entry], default: Node | None, got: int | None, loc: Loc
+    ) -> dict[str, Any]:
+        """Return the classes in a class, or its queue."""
+        if node.children:
+            classes = self.classes(node.children, entries, default, got, loc)
+            return {"classes": classes}
+        return {"queue": queue(node)}
+
+
+def queue(node: Node) -> dict[str, Any]:
+    """Return the queue of a class: that of ALTQ, with its RED or other discipline."""
+    limit = f"{node.limit} packets"
+    if node.discipline is not None:
+        return {"limit": limit, **node.discipline}
+    if not node.red:
+        return {"limit": limit}
+    low = max(node.limit // 10, 1)
+    red = {
+        "min": f"{low} packets",
+        "max": f"{max(node.limit * 3 // 10, low + 1)} packets",
+        "probability": "10%",
+        "weight": "0.1953125%",
+        "gentle": False,
+        "ecn": node.ecn,
+    }
+    return {"limit": limit, "red": red}
+
+
+def _leaves(nodes: Sequence[Node]) -> list[Node]:
+    """Return the classes without children, of these and those below them."""
+    found: list[Node] = []
+    todo = list(reversed(nodes))
+    while todo:
+        node = todo.pop()
+        todo += reversed(node.children)
+        if not node.children:
+            found.append(node)
+    return found
+
+
+def _match(
+    number: int, entries: Sequence[tuple[Conditions, int]], fallback: int
+) -> str | dict[str, Any] | list[Any]:
+    """Return the packets of a class that no class before it takes.
+
+    Packets of earlier classes need no exception, as the first class that matches decides.
+    """
+    rules = [(owner == number, conditions) for conditions, owner in entries if owner >= number]
+    if fallback == number:
+        rules.append((True, ANY))
+    return Rules(tuple(rules)).written()

@@ -1,0 +1,184 @@
+"""Queues of pf.conf: `altq on` with its queues, and the queues of OpenBSD since 5.5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.altq.syntax import bare, items
+from perhop.routers.reading.altq.values import count, rate, share, size
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from perhop.routers.reading.altq.ledger import Ledger, Statement
+
+SCHEDULERS: Final = {"cbq": "altq-cbq", "priq": "priority", "hfsc": "wfq", "codel": "wfq"}
+"""The disciplines of `altq on` that perhop has, and their schedulers."""
+
+_FLAGS: Final = frozenset(("borrow", "default", "red", "ecn", "rio", "codel"))
+_CURVES: Final = {"realtime": "rt", "linkshare": "ls", "upperlimit": "ul"}
+
+Bandwidth = tuple[int | None, int | None]
+"""A share in parts per billion, or a rate in bit/s."""
+
+
+@dataclass(slots=True)
+class Definition:
+    """A statement `altq on` or `queue`, as written.
+
+    Attributes:
+        statement: The statement.
+        name: The name of the queue; "" for `altq on`.
+        interfaces: The interfaces that it names.
+        discipline: The word for its discipline; "" if it names none.
+        children: The names of the queues below it.
+        parent: The name of the queue above it (OpenBSD).
+        bandwidth: Its bandwidth.
+        curves: Its service curves `rt`, `ls` and `ul`, of constant rate.
+        flags: The options of its discipline without a value, and `default`.
+        numbers: Settings with a number: `priority`, `qlimit`, `flows`, `quantum`, …
+    """
+
+    statement: Statement
+    name: str = ""
+    interfaces: list[str] = field(default_factory=list)
+    discipline: str = ""
+    children: list[str] = field(default_factory=list)
+    parent: str = ""
+    bandwidth: Bandwidth = (None, None)
+    curves: dict[str, Bandwidth] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def codel(self) -> dict[str, Any]:
+        """Return the settings of CoDel."""
+        found: dict[str, Any] = {"ecn": "ecn" in self.flags}
+        for word in ("target", "interval"):
+            if self.numbers.get(word):
+                found[word] = f"{self.numbers[word]} ms"
+        return {"codel": found}
+
+
+class _Parser:
+    """Reads a definition word by word."""
+
+    def __init__(self, ledger: Ledger, statement: Statement, words: list[str]) -> None:
+        self.ledger = ledger
+        self.found = Definition(statement)
+        self.words = words
+        self.at = 0
+
+    def next(self) -> str:
+        """Take a word."""
+        self.at += 1
+        return self.words[self.at - 1] if self.at <= len(self.words) else ""
+
+    def approximated(self, note: str) -> None:
+        """Say how the statement is approximated."""
+        self.ledger.approximated(self.found.statement, note)
+
+    def number(self, word: str) -> None:
+        """Take a number."""
+        text = bare(self.next())
+        value = (size if word in ("tbrsize", "quantum") else count)(text)
+        if value is None or (not value and word != "priority"):
+            self.approximated(f"{word}: {quote(text)} is no number above zero")
+        else:
+            self.found.numbers[word] = min(value, 10**6)
+
+    def bandwidth(self, word: str) -> Bandwidth:
+        """Take a share or a rate."""
+        text = bare(self.next())
+        found = (share(text), None) if text.endswith("%") else (None, rate(text))
+        if found == (None, None) or 0 in found:
+            self.approximated(f"{word}: {quote(text)} is no bandwidth above zero")
+            return None, None
+        return found
+
+    def curve(self, word: str) -> None:
+        """Take a service curve: a bandwidth, or two with a time in parentheses."""
+        if self.words[self.at : self.at + 1] != ["("]:
+            self.found.curves[_CURVES[word]] = self.bandwidth(word)
+            return
+        self.at += 1
+        first = self.bandwidth(word) if self.words[self.at : self.at + 1] != ["0"] else (None, None)
+        inner: list[str] = []
+        while self.at < len(self.words) and self.words[self.at] != ")":
+            inner.append(self.next())
+        self.at += 1
+        texts = [each for each in inner if each != ","]
+        self.at, after = self.at, self.at
+        if len(texts) >= 2:
+            text = bare(texts[1])
+            second = (share(text), None) if text.endswith("%") else (None, rate(text))
+        else:
+            second = first
+        self.at = after
+        if second == (None, None) or 0 in second:
+            self.approximated(f"{word}: the service curve is not understood")
+            return
+        if second != first:
+            self.approximated(f"of {word}, perhop has the second slope only: a constant rate")
+        self.found.curves[_CURVES[word]] = second
+
+    def options(self) -> None:
+        """Take the options of a discipline in parentheses."""
+        if self.words[self.at : self.at + 1] != ["("]:
+            return
+        self.at += 1
+        while self.at < len(self.words):
+            word = bare(self.next())
+            if word == ")":
+                return
+            if word in _CURVES:
+                self.curve(word)
+            elif word in _FLAGS:
+                self.found.flags.add(word)
+            elif word in ("target", "interval"):
+                self.number(word)
+            elif word != ",":
+                self.approximated(f"{quote(word)} is not modelled")
+
+    def option(self, word: str) -> None:
+        """Take an option of the statement."""
+        found = self.found
+        if word in SCHEDULERS or word in ("fairq", "wfq", "blue", "rio", "red"):
+            found.discipline = word
+            self.options()
+        elif word == "bandwidth":
+            found.bandwidth = self.bandwidth(word)
+        elif word in ("priority", "qlimit", "tbrsize", "flows", "quantum"):
+            self.number(word)
+        elif word in ("min", "max"):
+            found.curves["rt" if word == "min" else "ul"] = self.bandwidth(word)
+        elif word == "burst":
+            self.next()
+            if self.words[self.at : self.at + 1] == ["for"]:
+                self.at += 2
+            self.approximated("bursts of service curves are not modelled: constant rates are")
+        elif word == "default":
+            found.flags.add(word)
+        elif word == "parent":
+            found.parent = bare(self.next())
+        elif word == "queue" and not found.name:
+            found.children, self.at = items(self.words, self.at)
+        elif word == "{":
+            found.children, self.at = items(self.words, self.at - 1)
+        elif word not in (",", "}", ")"):
+            self.approximated(f"{quote(word)} is not modelled")
+
+
+def parse(ledger: Ledger, statement: Statement, words: list[str]) -> Definition:
+    """Read a statement `altq on …` or `queue …`, with macros replaced."""
+    parser = _Parser(ledger, statement, words)
+    found = parser.found
+    if parser.next() == "queue":
+        found.name = bare(parser.next())
+    while parser.at < len(words):
+        word = bare(parser.next())
+        if word == "on" and not found.interfaces:
+            found.interfaces, parser.at = items(words, parser.at)
+        else:
+            parser.option(word)
+    return found
