@@ -80,7 +80,7 @@ def _action(tokens: list[str], depth: int = 0) -> Action:
     for kind in {"mark": "d", "tbmeter": "rs", "trtcm": "rsrs", "tswtcm": "rrt"}.get(word, ""):
         text = tokens.pop(0) if tokens else ""
         value = {"r": rate, "s": size, "d": count, "t": count}[kind](text)
-        if not value and kind != "d" or value is None:
+        if (not value and kind != "d") or value is None:
             raise _ActionError(f"{quote(text)} is no value of {quote(word)}")
         numbers.append(value)
     for _ in range({"tbmeter": 2, "trtcm": 3, "tswtcm": 3}.get(word, 0)):

@@ -15,6 +15,7 @@ from perhop.units import format_rate, format_size, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from perhop.routers.reading.altq.filters import Filter
     from perhop.routers.reading.configuration import Attachment, Source
 
 MAN: Final = "altq.conf(5)"
@@ -62,9 +63,9 @@ class Interface:
     device: Device
     discipline: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)
-    filters: list[filters.Filter] = field(default_factory=list)
+    filters: list[Filter] = field(default_factory=list)
     conditioners: dict[str, conditioners.Conditioner] = field(default_factory=dict)
-    conditioned: list[filters.Filter] = field(default_factory=list)
+    conditioned: list[Filter] = field(default_factory=list)
     control: Node | None = None
     no_control: bool = False
     bursts: dict[str, dict[int, Statement]] = field(default_factory=dict)

@@ -120,9 +120,9 @@ class _Builder:
                 )
             if root.discipline == "codel":
                 limit = root.numbers.get("qlimit", 50)
-                node = Node("codel", root.statement, share=WHOLE, limit=limit)
-                node.discipline = root.codel
-                device.top, device.default = [node], node
+                only = Node("codel", root.statement, share=WHOLE, limit=limit)
+                only.discipline = root.codel
+                device.top, device.default = [only], only
                 return device
             children = root.children
         else:
@@ -139,18 +139,17 @@ class _Builder:
         todo: list[tuple[str, Node | None]] = [(name, None) for name in reversed(children)]
         while todo:
             name, parent = todo.pop()
-            node = self._node(name, parent, device)
-            if node is not None:
+            built = self._node(name, parent, device)
+            if built is not None:
                 inside = self.by_name[name].children if self.altq else self.below.get(name, [])
-                todo += [(each, node) for each in reversed(inside)]
+                todo += [(each, built) for each in reversed(inside)]
         if not self.altq and (not children or "default" in root.flags):
-            node = self._settings(Node(root.name, root.statement, share=WHOLE), root, device)
-            node.rate, node.ceiling = None, None
-            if children:
-                node.rest, node.share = True, None
-            device.top.append(node)
-            device.default = device.default or node
-            self.nodes[root.name] = node
+            own = self._settings(Node(root.name, root.statement), root, device)
+            own.rate, own.ceiling = None, None
+            own.share, own.rest = (None, True) if children else (WHOLE, False)
+            device.top.append(own)
+            device.default = device.default or own
+            self.nodes[root.name] = own
         device.entries = []
         return device
 

@@ -63,16 +63,19 @@ class _Reader:
     def _expanded(self, statement: Statement) -> list[str]:
         """Enter a statement and the macros in it; return its words."""
         words, used = self.macros.expand(statement.words)
+        self._entered(statement, used)
+        return words
+
+    def _entered(self, statement: Statement, used: Sequence[str]) -> None:
         self.ledger.modelled(statement)
         for name in used:
             self.ledger.modelled(self.macros.statements[name])
-        return words
 
     def _rule(self, statement: Statement) -> None:
         words, used = self.macros.expand(statement.words)
         assigns = bool(_ASSIGN.intersection(words)) or ("set" in words and "tos" in words)
         if assigns:
-            self._expanded(statement)
+            self._entered(statement, used)
         try:
             rule = rules.parse(statement, words, self.tables)
         except rules.RuleError as error:

@@ -90,7 +90,7 @@ class _Parser:
     def bandwidth(self, word: str) -> Bandwidth:
         """Take a share or a rate."""
         text = bare(self.next())
-        found = (share(text), None) if text.endswith("%") else (None, rate(text))
+        found: Bandwidth = (share(text), None) if text.endswith("%") else (None, rate(text))
         if found == (None, None) or 0 in found:
             self.approximated(f"{word}: {quote(text)} is no bandwidth above zero")
             return None, None
@@ -108,13 +108,11 @@ class _Parser:
             inner.append(self.next())
         self.at += 1
         texts = [each for each in inner if each != ","]
-        self.at, after = self.at, self.at
         if len(texts) >= 2:
             text = bare(texts[1])
-            second = (share(text), None) if text.endswith("%") else (None, rate(text))
+            second: Bandwidth = (share(text), None) if text.endswith("%") else (None, rate(text))
         else:
             second = first
-        self.at = after
         if second == (None, None) or 0 in second:
             self.approximated(f"{word}: the service curve is not understood")
             return

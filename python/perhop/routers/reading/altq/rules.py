@@ -168,6 +168,9 @@ def parse(statement: Statement, words: list[str], tables: Mapping[str, Networks 
 def _option(reading: _Reading, word: str) -> None:
     rule = reading.rule
     match word:
+        case "keep":
+            reading.next()
+            reading.parenthesis()
         case "in" | "out":
             rule.direction = word
         case "on":

@@ -53,6 +53,9 @@ class Macros:
         """Return words with the values of macros, and the names of these macros."""
         found: list[str] = []
         used: list[str] = []
+        words = list(words)
+        if not any(word[0] == "$" for word in words):
+            return words[:_MAX_WORDS], used
         for word in words:
             match = _MACRO.fullmatch(word) if word[:1] == "$" else None
             if match is None or match[1] not in self.words:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.matching import Network
 from perhop.scenario.model.dscp import DSCP_NAMES
 from perhop.units import U64_MAX, WHOLE
 
+if TYPE_CHECKING:
+    from perhop.routers.reading.matching import Network
+
 _NUMBER: Final = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9})[0-9]*)?([A-Za-z]{0,2})")
+
+_IPV4: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:/(\d{1,2}))?", re.ASCII)
 
 PROTOCOLS: Final = {
     "tcp": "tcp",
@@ -172,7 +176,19 @@ def network(text: str) -> Network | None:
 
     IPv4 prefixes may be short, such as ``10/8``.
     """
-    if len(text) > 64 or not text[:1].isalnum() and text[:1] != ":":
+    plain = _IPV4.fullmatch(text)
+    if plain is not None:
+        octets = plain.groups()
+        length_of = 32 if octets[4] is None else int(octets[4])
+        address_of = 0
+        for octet in octets[:4]:
+            if (number := int(octet)) > 255:
+                return None
+            address_of = address_of << 8 | number
+        if length_of > 32:
+            return None
+        return IPv4Network((address_of >> (32 - length_of) << (32 - length_of), length_of))
+    if len(text) > 64 or (not text[:1].isalnum() and text[:1] != ":"):
         return None
     address, slash, length = text.partition("/")
     if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}", address) and slash:
