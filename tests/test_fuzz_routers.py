@@ -16,6 +16,7 @@ from fuzzing.mutation import damaged
 from fuzzing.running import fuzzed
 from perhop.errors import UsageError
 from perhop.routers.reading import Configuration, Treatment, source
+from test_routers_altq import ALTQ_CONF, OPENBSD, PF_CONF
 from test_routers_ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
 from test_routers_junos import AS_COMMANDS, EDGE, OSCARS, SWITCH
 from test_routers_junos import GROUPS as GROUPS_OF_JUNOS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TEXTS: dict[str, Sequence[str]] = {
+    "altq": [ALTQ_CONF, PF_CONF, OPENBSD],
     "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
     "junos": [EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH],
     "linux": [SCRIPT],

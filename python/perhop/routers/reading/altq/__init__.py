@@ -1,9 +1,9 @@
 """ALTQ and pf: altq.conf, pf.conf with `altq`, and the `queue` of OpenBSD.
 
 ==============  ==================================================================================
-`conf`          altq.conf: interfaces, with `classes`, `filters` and `conditioners`
-`pf`            pf.conf: statements of `syntax`, with `queues` and the rules of `assignment`
-`policy`        the policy of a scenario for classes of an interface, with `shares` of bandwidth
+`conf`          altq.conf: an `interface` with its `classes`, `filters` and `conditioners`
+`pf`            pf.conf: statements of `syntax`, with `queues` at `devices`, and `rules`
+`policy`        the policy of a scenario for the `nodes` of an interface, with `shares`
 `values`        rates, ports, code points
 `ledger`        the treatment of each line, and defaults
 ==============  ==================================================================================

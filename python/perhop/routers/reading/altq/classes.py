@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.altq import filters
-from perhop.routers.reading.altq.policy import MAX_CLASSES, MAX_DEPTH, Node
+from perhop.routers.reading.altq.interface import Filter
+from perhop.routers.reading.altq.nodes import MAX_CLASSES, MAX_DEPTH, Node
 from perhop.routers.reading.altq.values import count, rate, size
 from perhop.routers.reading.matching import Conditions
 from perhop.units import WHOLE, format_rate, format_share, quote
@@ -13,7 +13,7 @@ from perhop.units import WHOLE, format_rate, format_share, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.routers.reading.altq.conf import Interface
+    from perhop.routers.reading.altq.interface import Interface
     from perhop.routers.reading.altq.ledger import Ledger, Statement
 
 _MAN: Final = "altq.conf(5)"
@@ -255,7 +255,7 @@ class _Class:
         self.interface.control = node
         # Its filters for ICMP, IGMP and RSVP; scenarios have ICMP.
         self.interface.filters.append(
-            filters.Filter(
+            Filter(
                 node.statement,
                 Conditions(protocols=frozenset(("icmp",))),
                 node.name,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.altq import filters
+from perhop.routers.reading.altq.interface import Conditioner, Interface
 from perhop.routers.reading.altq.values import count, rate, size
 from perhop.routers.reading.configuration import Attachment, scenario_name
 from perhop.routers.reading.matching import MAX_RULES, Rules
@@ -16,7 +16,6 @@ from perhop.units import format_rate, format_size, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.routers.reading.altq.conf import Interface
     from perhop.routers.reading.altq.ledger import Ledger, Statement
     from perhop.routers.reading.configuration import Loc, Place
 
@@ -29,19 +28,6 @@ _DROP_ALL: Final = {"rate": "1 bps", "burst": "1 B"}
 
 class _ActionError(Exception):
     """An action that perhop does not have; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conditioner:
-    """A conditioner.
-
-    Attributes:
-        statement: Its command.
-        settings: The keys of the scenario's class that it amounts to.
-    """
-
-    statement: Statement
-    settings: dict[str, Any]
 
 
 def read(ledger: Ledger, interface: Interface, statement: Statement, words: Sequence[str]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq import classes, conditioners, filters
+from perhop.routers.reading.altq.interface import Interface
 from perhop.routers.reading.altq.ledger import Ledger, Statement
-from perhop.routers.reading.altq.policy import Device, Node, attachment
+from perhop.routers.reading.altq.nodes import Device, Node
+from perhop.routers.reading.altq.policy import attachment
 from perhop.routers.reading.altq.values import count, rate, size
 from perhop.routers.reading.configuration import Configuration, Place
 from perhop.units import format_rate, format_size, quote
@@ -15,7 +16,6 @@ from perhop.units import format_rate, format_size, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.routers.reading.altq.filters import Filter
     from perhop.routers.reading.configuration import Attachment, Source
 
 MAN: Final = "altq.conf(5)"
@@ -42,33 +42,6 @@ OTHERS: Final = {
 
 _LIMITS: Final = {"fifoq": 50, "red": 60, "rio": 60}
 """The default queue limits of disciplines without classes, in packets."""
-
-
-@dataclass(slots=True)
-class Interface:
-    """An interface, with the commands that belong to it.
-
-    Attributes:
-        device: Its classes.
-        discipline: The word for its discipline; "" if it has none.
-        nodes: Its classes by name.
-        filters: Filters of classes, in the order of the file.
-        conditioners: Its traffic conditioners by name.
-        conditioned: Filters of conditioners, in the order of the file.
-        control: The class of control packets.
-        no_control: Whether no class for control packets is created.
-        bursts: The settings of each burst that classes have, by setting.
-    """
-
-    device: Device
-    discipline: str = ""
-    nodes: dict[str, Node] = field(default_factory=dict)
-    filters: list[Filter] = field(default_factory=list)
-    conditioners: dict[str, conditioners.Conditioner] = field(default_factory=dict)
-    conditioned: list[Filter] = field(default_factory=list)
-    control: Node | None = None
-    no_control: bool = False
-    bursts: dict[str, dict[int, Statement]] = field(default_factory=dict)
 
 
 class Reader:

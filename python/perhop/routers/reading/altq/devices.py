@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.altq.policy import (
+from perhop.routers.reading.altq.nodes import (
     MAX_CLASSES,
     MAX_DEPTH,
     Device,

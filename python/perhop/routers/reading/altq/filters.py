@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.altq.interface import Filter, Interface
 from perhop.routers.reading.altq.values import PROTOCOLS, count, network, port, tos_dscps
 from perhop.routers.reading.matching import Conditions, Network
 from perhop.units import quote
@@ -13,34 +13,14 @@ from perhop.units import quote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from perhop.routers.reading.altq.conf import Interface
     from perhop.routers.reading.altq.ledger import Ledger, Statement
-    from perhop.routers.reading.altq.policy import Entry, Node
+    from perhop.routers.reading.altq.nodes import Entry
 
 NO_PROTOCOL: Final = "perhop has TCP, UDP and ICMP only"
 
 
 class FilterError(Exception):
     """A filter that perhop does not have; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A filter of a class or conditioner.
-
-    Attributes:
-        statement: Its command.
-        conditions: Its packets.
-        target: The name of its class or conditioner.
-        number: Its `ruleno`.
-        node: Its class.
-    """
-
-    statement: Statement
-    conditions: Conditions
-    target: str
-    number: int = 0
-    node: Node | None = None
 
 
 def read(ledger: Ledger, interface: Interface, statement: Statement, words: Sequence[str]) -> None:

@@ -212,10 +212,12 @@ def _option(reading: _Reading, word: str) -> None:
             for _ in range(_SKIPPED[word]):
                 reading.items()
             reading.parenthesis()
+        case "port":
+            raise RuleError("its port belongs to neither `from` nor `to`")
         case "(":
             reading.at -= 1
             reading.parenthesis()
-        case _ if word not in (",", "{", "}", ")", "@", "port", "state"):
+        case _ if word not in (",", "{", "}", ")", "@", "state"):
             rule.notes.append(f"{quote(word)} is not modelled")
 
 

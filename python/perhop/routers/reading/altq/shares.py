@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.altq.ledger import Ledger
-    from perhop.routers.reading.altq.policy import Node
+    from perhop.routers.reading.altq.nodes import Node
 
 _LEAST: Final = WHOLE // 1000
 """The share of a class to which its platform gives nothing: 0.1%."""

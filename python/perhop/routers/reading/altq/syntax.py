@@ -74,7 +74,7 @@ def tokens(text: str) -> list[str]:
     found = _TOKEN.findall(text)
     if found and found[-1][0] == "#":
         found.pop()
-    return [word.rstrip('"') if word[0] == '"' else word for word in found]
+    return ['"' + word.strip('"') if word[0] == '"' else word for word in found]
 
 
 def statements(source: Source) -> Iterator[Statement]:

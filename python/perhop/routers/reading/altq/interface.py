@@ -1,0 +1,70 @@
+"""An interface of altq.conf with what belongs to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perhop.routers.reading.altq.ledger import Statement
+    from perhop.routers.reading.altq.nodes import Device, Node
+    from perhop.routers.reading.matching import Conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter of a class or conditioner.
+
+    Attributes:
+        statement: Its command.
+        conditions: Its packets.
+        target: The name of its class or conditioner.
+        number: Its `ruleno`.
+        node: Its class.
+    """
+
+    statement: Statement
+    conditions: Conditions
+    target: str
+    number: int = 0
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditioner:
+    """A conditioner.
+
+    Attributes:
+        statement: Its command.
+        settings: The keys of the scenario's class that it amounts to.
+    """
+
+    statement: Statement
+    settings: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Interface:
+    """An interface, with the commands that belong to it.
+
+    Attributes:
+        device: Its classes.
+        discipline: The word for its discipline; "" if it has none.
+        nodes: Its classes by name.
+        filters: Filters of classes, in the order of the file.
+        conditioners: Its traffic conditioners by name.
+        conditioned: Filters of conditioners, in the order of the file.
+        control: The class of control packets.
+        no_control: Whether no class for control packets is created.
+        bursts: The settings of each burst that classes have, by setting.
+    """
+
+    device: Device
+    discipline: str = ""
+    nodes: dict[str, Node] = field(default_factory=dict)
+    filters: list[Filter] = field(default_factory=list)
+    conditioners: dict[str, Conditioner] = field(default_factory=dict)
+    conditioned: list[Filter] = field(default_factory=list)
+    control: Node | None = None
+    no_control: bool = False
+    bursts: dict[str, dict[int, Statement]] = field(default_factory=dict)

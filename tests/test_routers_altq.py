@@ -1,0 +1,469 @@
+"""Configurations of ALTQ and pf: each syntax, and every line accounted for."""
+
+from __future__ import annotations
+
+import random
+import time
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perhop.engines import run
+from perhop.experiments.cbq import ROWS
+from perhop.gallery import load
+from perhop.routers.reading import Attachment, Configuration, Treatment, source
+from perhop.routers.reading.altq import read
+from perhop.scenario import parse
+from perhop.scenario.model.classes import Policy
+
+ALTQ_CONF = """\
+interface vx0 bandwidth 10M cbq
+#
+class cbq vx0 root_class NULL priority 0 pbandwidth 100
+class cbq vx0 def_class root_class borrow pbandwidth 95 default
+class cbq vx0 tcp_class def_class borrow pbandwidth  40
+        filter vx0 tcp_class 0 0 0 0 6
+class cbq vx0 csl_class tcp_class pbandwidth  10   red
+        filter vx0 csl_class 0 0 133.138.1.0 netmask 0xffffff00 80 6
+        filter vx0 csl_class 133.138.1.0 netmask 0xffffff00 0 0 80 6
+                filter6 vx0 csl_class ::0 0 d000:a:0:123::/64 80 6
+interface fxp0
+conditioner fxp0 dropper <drop>
+        filter fxp0 dropper 0 0 192.168.0.83 0 0
+conditioner fxp0 ef_cdnr <tbmeter 6M 64K <mark 0xb8><drop>>
+        filter fxp0 ef_cdnr 0 0 192.168.0.117 0 0
+conditioner fxp0 af1x_cdnr <trtcm 3M 32K 10M 64K <mark 0x28><mark 0x30><mark 0x38>>
+        filter fxp0 af1x_cdnr 0 0 192.168.0.178 0 0
+interface fxp1 bandwidth 90M hfsc
+class hfsc fxp1 def_class root pshare 20 default
+class hfsc fxp1 shared_class root bandwidth 72M
+class hfsc fxp1 tcp_shared shared_class bandwidth 40M ulimit 60M
+class hfsc fxp1 tcp_class tcp_shared bandwidth 15M ulimit 50M
+        filter fxp1 tcp_class 0 0 0 0 6
+class hfsc fxp1 http_class tcp_shared bandwidth 25M ulimit 40M
+        filter fxp1 http_class 0 80 0 0 6
+        filter fxp1 http_class 0 0 0 80 6
+class hfsc fxp1 udp_class shared_class bandwidth 15M ulimit 20M
+        filter fxp1 udp_class 0 0 0 0 17
+interface fxp2 bandwidth 100M priq
+class priq fxp2 high_class NULL priority 2
+        filter fxp2 high_class 0 0 0 0 1
+class priq fxp2 med_class NULL priority 1
+        filter fxp2 med_class 0 0 0 0 6
+class priq fxp2 low_class NULL priority 0 default
+"""
+"""The examples of altq.conf(5)."""
+
+PF_CONF = """\
+ext_if = "fxp0"
+int_if="dc0"
+web = "{ 80, 443 }"
+table <vips> { 10.0.0.0/24, 192.168.1.5 }
+altq on $ext_if cbq bandwidth 2Mb queue { std, ssh, http, mail }
+queue std bandwidth 10% priority 0 cbq(default)
+queue http bandwidth 60% priority 2 cbq(borrow red) { employees, developers }
+queue   developers bandwidth 75% cbq(borrow)
+queue   employees bandwidth 15%
+queue mail bandwidth 10% priority 0 cbq(borrow ecn)
+queue ssh  bandwidth 20% cbq(borrow) { ssh_interactive, ssh_bulk }
+queue ssh_interactive bandwidth 50% priority 7 cbq(borrow)
+queue ssh_bulk bandwidth 50% priority 0 cbq(borrow)
+
+block return out on $ext_if inet all queue std
+pass out on $ext_if inet proto tcp from 10.0.0.0/24 to any port $web keep state queue developers
+pass out on $ext_if inet proto tcp from <vips> to any port 8080 keep state queue employees
+pass out on $ext_if proto tcp from any to any port 22 keep state queue(ssh_bulk, ssh_interactive)
+pass in on $ext_if inet proto tcp from any to any port 25 keep state queue mail
+anchor "ftp-proxy/*"
+altq on dc0 priq bandwidth 550Kb queue { q_pri, q_def }
+queue q_pri priority 7
+queue q_def priority 1 priq(default)
+pass out on dc0 proto tcp from dc0 to any flags S/SA keep state queue (q_def, q_pri)
+pass in on dc0 proto tcp from any to dc0 flags S/SA keep state queue (q_def, q_pri)
+altq on em1 hfsc bandwidth 45Mb queue { dflt, dev }
+queue dflt bandwidth 20% hfsc(default realtime 10% linkshare (10Mb 100 20Mb))
+queue dev bandwidth 80% qlimit 100 hfsc(upperlimit 40Mb ecn)
+pass out on em1 from 10/8 queue dev
+"""
+"""Queues of each discipline, and rules."""
+
+OPENBSD = """\
+queue std on em0 bandwidth 100M max 90M
+queue ssh parent std bandwidth 10M burst 90M for 100ms
+queue mail parent std bandwidth 10M, min 5M, max 25M
+queue http parent std bandwidth 80M default flows 1024 quantum 300
+match out on em0 proto tcp to port { ssh telnet } set queue ssh
+match out on em0 proto tcp to port smtp set (queue mail, prio 5)
+pass
+"""
+"""Queues of OpenBSD."""
+
+
+def config(text: str) -> Configuration:
+    found = read([source(text, "q.conf")])
+    numbers = [line.place.line for line in found.lines]
+    assert numbers == sorted(set(numbers)), "a line has two treatments, or is out of order"
+    for line in found.lines:
+        assert line.text in text.splitlines()[line.place.line - 1]
+        assert bool(line.note) == (line.treatment is not Treatment.MODELLED)
+    for each in found.attachments:
+        Policy.model_validate(each.policy)
+        assert {each.place(("classes", name)).file for name in each.policy["classes"]} == {"q.conf"}
+    return found
+
+
+def policy(text: str, interface: str) -> Attachment:
+    return next(each for each in config(text).attachments if each.interface == interface)
+
+
+def notes(text: str) -> dict[int, str]:
+    return {line.place.line: line.note for line in config(text).lines if line.note}
+
+
+def meets(match: Any, packet: dict[str, Any]) -> bool:
+    """Whether a packet meets a scenario's match, by other means than perhop's."""
+    if isinstance(match, list):
+        for each in match:
+            if meets(each.get("except", each) if isinstance(each, dict) else each, packet):
+                return not (isinstance(each, dict) and "except" in each)
+        return False
+    if match == "any":
+        return True
+    for key, wanted in match.items():
+        values = wanted if isinstance(wanted, list) else [wanted]
+        if key in ("source", "destination"):
+            if not any(packet[key] in ip_network(value) for value in values):
+                return False
+        elif key.endswith("_port"):
+            ranges = [[int(end) for end in str(value).split("-")] for value in values]
+            if not any(ends[0] <= packet[key] <= ends[-1] for ends in ranges):
+                return False
+        elif packet[key] not in values:
+            return False
+    return True
+
+
+def class_of(classes: dict[str, Any], packet: dict[str, Any]) -> str:
+    name = next(name for name, each in classes.items() if meets(each["match"], packet))
+    inside = classes[name].get("classes")
+    return class_of(inside, packet) if inside else name
+
+
+def document(share: tuple[int, int], by: str) -> str:
+    port, protocol = ("2000", "0") if by == "port" else ("0", "17")
+    return f"""\
+interface atm0 bandwidth 1M cbq no-control
+class cbq atm0 root NULL pbandwidth 100
+class cbq atm0 slow root pbandwidth {share[0]}
+    filter atm0 slow 0 {port} 0 0 {protocol}
+class cbq atm0 fast root pbandwidth {share[1]} default
+"""
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_classes_of_the_document_are_those_of_the_gallery(row: Any) -> None:
+    base = load("altq-cbq")
+    settings_of = [s for s in row.settings(ideal=False) if s.startswith("policies.edge=")]
+    expected = Policy.model_validate(parse_settings(settings_of[0]))
+    found = Policy.model_validate(policy(document(row.shares, row.by), "atm0").policy)
+    for name, each in expected.classes.items():
+        assert found.classes[name] == each.model_copy(update={"unused": False})
+    assert (found.cbq, found.scheduler) == (expected.cbq, expected.scheduler)
+    if row.shares == (40, 60):
+        assert found == base.policies["edge"]
+
+
+def parse_settings(text: str) -> Any:
+    return yaml.safe_load(text.partition("=")[2])
+
+
+def test_the_document_runs_as_the_gallery_does() -> None:
+    base = load("altq-cbq").model_dump(mode="json", by_alias=True, exclude_unset=True)
+    base["duration"] = "3 s"
+    tables = []
+    for classes in (base["policies"]["edge"], policy(document((40, 60), "port"), "atm0").policy):
+        scenario = parse(yaml.safe_dump({**base, "policies": {"edge": classes}}, sort_keys=False))
+        tables.append(run(scenario, engine="sim", seed=1).queues)
+    assert tables[0].equals(tables[1])
+
+
+def test_the_control_class_takes_from_the_default_class() -> None:
+    text = document((40, 60), "port").replace(" no-control", "")
+    found = policy(text, "atm0").policy["classes"]
+    assert list(found) == ["slow", "ctl_class", "fast"]
+    assert found["ctl_class"]["match"] == {"protocol": "icmp"}
+    assert [found[name]["bandwidth"] for name in found] == ["40%", "2%", "58%"]
+    # Priority 6 of 7 is the second highest, 1 the second lowest.
+    assert [found[name]["priority"] for name in found] == [6, 1, 6]
+    assert "control class" in [each.setting for each in config(text).defaults]
+
+
+def test_defaults_of_altq_conf_are_listed() -> None:
+    found = {each.setting: each.value for each in config(document((40, 60), "port")).defaults}
+    assert found["queue limit"] == "30 packets"
+    assert found["maxburst"] == "16 packets, or 4 below about 1 Mbps"
+    assert found["tbrsize"] == "1500 B"
+
+
+ADDRESSES = ("0", "10.0.0.1", "10.0.0.2", "10.0.0.0 netmask 255.255.255.0")
+FILTERS = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.sampled_from((0, 0, 5)),
+        st.sampled_from(ADDRESSES),
+        st.sampled_from((0, 80, 81)),
+        st.sampled_from((0, 80, 81)),
+        st.sampled_from((0, 6, 17)),
+        st.sampled_from((0, 0x28, 0xB8)),
+    ),
+    max_size=7,
+)
+PACKETS = [
+    {
+        "destination": ip_address(address),
+        "source": ip_address("192.0.2.1"),
+        "destination_port": to,
+        "source_port": of,
+        "protocol": protocol,
+        "dscp": dscp,
+    }
+    for address in ("10.0.0.1", "10.0.0.9", "10.9.0.1")
+    for to in (80, 81)
+    for of in (80, 99)
+    for protocol in ("tcp", "udp")
+    for dscp in ("af11", "be")
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(filters=FILTERS, discipline=st.sampled_from(("cbq", "priq", "hfsc")))
+def test_filters_decide_in_the_order_of_altq(filters: list[Any], discipline: str) -> None:
+    parent = {"cbq": "root", "priq": "NULL", "hfsc": "root"}[discipline]
+    lines = [f"interface em0 bandwidth 10M {discipline}{' no-control' * (discipline == 'cbq')}"]
+    if discipline == "cbq":
+        lines.append("class cbq em0 root NULL pbandwidth 100")
+    options = {"cbq": "pbandwidth 20", "priq": "", "hfsc": "pshare 20"}[discipline]
+    for number, name in enumerate("abcd"):
+        rank = f"priority {number}" if discipline == "priq" else ""
+        default = "default" if name == "b" else ""
+        lines.append(f"class {discipline} em0 {name} {parent} {options} {rank} {default}")
+    for name, number, to, to_port, of_port, protocol, tos in filters:
+        rule, octet = f"ruleno {number}" * bool(number), f"tos {tos}" * bool(tos)
+        lines.append(f"filter em0 {name} {rule} {to} {to_port} 0 {of_port} {protocol} {octet}")
+    classes = policy("\n".join(lines), "em0").policy["classes"]
+    for packet in PACKETS:
+        best: tuple[Any, str] = ((), "b")
+        for place, (name, number, to, to_port, of_port, protocol, tos) in enumerate(filters):
+            host = "." in to and "netmask" not in to
+            prefix = to.split()[0] + ("/24" if "netmask" in to else "")
+            if (
+                (to == "0" or packet["destination"] in ip_network(prefix))
+                and to_port in (0, packet["destination_port"])
+                and of_port in (0, packet["source_port"])
+                and {0: packet["protocol"], 6: "tcp", 17: "udp"}[protocol] == packet["protocol"]
+                and {0: packet["dscp"], 0x28: "af11", 0xB8: "ef"}[tos] == packet["dscp"]
+            ):
+                best = max(best, ((host, number, place), name))
+        assert class_of(classes, packet) == best[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rules=st.lists(
+        st.tuples(
+            st.booleans(),
+            st.sampled_from(("", "to 10.0.0.1", "to 10.0.0.0/24", "to ! 10.0.0.1")),
+            st.sampled_from(("", "port 80", "port 80:81", "port != 80", "port > 80")),
+            st.sampled_from(("tcp", "udp", "{ tcp, udp }")),
+            st.sampled_from(("queue a", "queue b", "queue c", "")),
+        ),
+        max_size=7,
+    )
+)
+def test_the_last_rule_of_pf_decides_or_a_quick_one(rules: list[Any]) -> None:
+    lines = ["altq on em0 priq bandwidth 10Mb queue { a, b, c }"]
+    lines += [f"queue {name} priority {number} {'priq(default)' * (name == 'b')}"
+              for number, name in enumerate("abc")]  # fmt: skip
+    for quick, to, port, protocol, queue in rules:
+        to = to or ("to any" if port else "")
+        lines.append(f"pass out {'quick' * quick} on em0 proto {protocol} {to} {port} {queue}")
+    classes = policy("\n".join(lines), "em0").policy["classes"]
+    for packet in PACKETS:
+        decided = "b"
+        for quick, to, port, protocol, queue in rules:
+            address = str(packet["destination"])
+            number = packet["destination_port"]
+            if (
+                packet["protocol"] in protocol
+                and {
+                    "": True,
+                    "to 10.0.0.1": address == "10.0.0.1",
+                    "to 10.0.0.0/24": address.startswith("10.0.0."),
+                    "to ! 10.0.0.1": address != "10.0.0.1",
+                }[to]
+                and {"": True, "port 80": number == 80, "port 80:81": True,
+                     "port != 80": number != 80, "port > 80": number > 80}[port]
+            ):  # fmt: skip
+                decided = queue.removeprefix("queue ") or "b"
+                if quick:
+                    break
+        assert class_of(classes, packet) == decided
+
+
+def test_classes_with_packets_and_children_keep_both() -> None:
+    found = policy(ALTQ_CONF, "vx0").policy["classes"]
+    inside = found["def_class"]["classes"]
+    assert found["def_class"]["bandwidth"] == "93%"
+    assert list(inside) == ["tcp_class", "def_class_own"]
+    assert inside["tcp_class"]["bandwidth"] == "4 Mbps"
+    assert inside["tcp_class"]["classes"]["csl_class"]["bandwidth"] == "25%"
+    red = inside["tcp_class"]["classes"]["csl_class"]["queue"]["red"]
+    assert (red["min"], red["max"], red["gentle"]) == ("3 packets", "9 packets", False)
+
+
+def test_conditioners_police_and_mark_what_arrives() -> None:
+    found = policy(ALTQ_CONF, "fxp0")
+    assert found.direction == "in"
+    assert found.policy["classes"]["ef_cdnr"] == {
+        "match": {"source": "192.168.0.117"},
+        "police": {
+            "rate": "6 Mbps",
+            "burst": "64 KiB",
+            "exceed": "drop",
+            "conform": {"remark": "ef"},
+        },
+    }
+    assert found.policy["classes"]["af1x_cdnr"]["police"]["violate"] == {"remark": "af13"}
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("filter em0 x 0 0 0 0 0", "`x` is not a class of the interface"),
+        ("filter em0 a 0 0 0 0 47", "protocol `47`: perhop has TCP, UDP and ICMP only"),
+        ("filter em0 a www.example.org 80 0 0 6",
+         "the address of `www.example.org` is not in the configuration"),
+        ("filter em0 a 0 0 0", "a port is missing"),
+        ("filter em0 a 10.0.0.1 netmask 255.0.255.0 0 0 0 0",
+         "`255.0.255.0` is no mask of a prefix"),
+        ("class cbq em0 b nobody pbandwidth 1", "`nobody` is not a class of the interface"),
+        ("class hfsc em0 b root", "the discipline of the interface is cbq"),
+        ("red 5 15 10", "perhop sets the thresholds of red from the queue limit"),
+        ("interface em1 bandwidth 1M blue", "perhop does not have BLUE"),
+        ("nonsense", "unknown statement"),
+    ],
+)  # fmt: skip
+def test_commands_that_are_not_modelled_say_why(line: str, note: str) -> None:
+    text = (
+        "interface em0 bandwidth 1M cbq\nclass cbq em0 root NULL pbandwidth 100\n"
+        f"class cbq em0 a root pbandwidth 90 default\n{line}\n"
+    )
+    assert note in notes(text)[4]
+
+
+def test_macros_tables_and_replies_of_pf() -> None:
+    found = policy(PF_CONF, "fxp0").policy["classes"]
+    packet = {**PACKETS[0], "protocol": "tcp", "destination": ip_address("203.0.113.1")}
+    for change, expected in (
+        ({"source": ip_address("10.0.0.7"), "destination_port": 443}, "developers"),
+        ({"source": ip_address("192.168.1.5"), "destination_port": 8080}, "employees"),
+        ({"source": ip_address("192.168.1.6"), "destination_port": 8080}, "std"),
+        ({"destination_port": 22}, "ssh_bulk"),
+        ({"destination_port": 22, "dscp": "ef"}, "ssh_interactive"),
+        ({"source_port": 25, "destination_port": 4000}, "mail"),
+    ):
+        assert class_of(found, {**packet, "source_port": 4000, "dscp": "be", **change}) == expected
+    assert "anchors" in notes(PF_CONF)[20]
+    lines = [line.place.line for line in config(PF_CONF).lines]
+    assert lines[:3] == [1, 3, 5]  # the macros of queues, and not the other one
+
+
+def test_priorities_decide_the_order_of_priq() -> None:
+    found = policy(PF_CONF, "dc0")
+    assert found.policy["scheduler"] == "priority"
+    assert list(found.policy["classes"]) == ["q_pri", "q_def"]
+    assert found.rate == 550_000
+
+
+def test_service_curves_are_shares() -> None:
+    found = policy(PF_CONF, "em1").policy["classes"]
+    assert found["dev"]["limit"] == "40 Mbps"
+    assert found["dev"]["queue"]["limit"] == "100 packets"
+    assert [each["bandwidth"] for each in found.values()] == ["64.2857142%", "35.7142857%"]
+    assert any("second slope only" in note for note in notes(PF_CONF).values())
+
+
+def test_queues_of_openbsd() -> None:
+    found = policy(OPENBSD, "em0")
+    assert found.rate == 90_000_000
+    classes = found.policy["classes"]
+    assert list(classes) == ["ssh", "mail", "http"]
+    assert classes["ssh"]["match"] == {"protocol": "tcp", "destination_port": "22-23"}
+    assert classes["mail"]["limit"] == "25 Mbps"
+    assert classes["http"]["queue"]["fq-codel"] == {"flows": 1024, "quantum": "300 B"}
+    assert "bursts" in notes(OPENBSD)[2]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "pass in all\nblock out all\n", "a = 1"])
+def test_a_configuration_without_queues_has_no_lines(text: str) -> None:
+    found = config(text)
+    assert (found.lines, found.attachments) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "pass out on em0 from <nowhere> queue a",
+        "pass out on em0 proto gre queue a",
+        "pass out on em0 tagged X queue a",
+        "pass out on em0 to ! www.example.org queue a",
+        "block out on em0 queue a",
+    ],
+)
+def test_rules_that_are_not_modelled_assign_nothing(rule: str) -> None:
+    text = f"altq on em0 cbq bandwidth 1Mb queue {{ a b }}\nqueue a bandwidth 50%\n" \
+        f"queue b bandwidth 50% cbq(default)\n{rule}\n"  # fmt: skip
+    found = config(text)
+    assert list(found.attachments[0].policy["classes"]) == ["b"]
+    assert found.lines[3].treatment is Treatment.NOT_MODELLED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "altq on em0 cbq bandwidth 1Mb queue {" + "a " * 20_000,
+        "a = \"x x\"\n" + "".join(f"a{n} = \"$a{n - 1} $a{n - 1}\"\n" for n in range(1, 60))
+        + "pass out on $a59 queue x",
+        "interface em0 cbq\nclass cbq em0 a NULL\n"
+        + "".join(f"class cbq em0 c{n} {f'c{n - 1}' if n else 'a'}\n" for n in range(2000)),
+        "conditioner em0 x " + "<tbmeter 1M 1K " * 5000,
+        "pass out from { " + "! 1.2.3.4 " * 4000 + "} queue x",
+    ],
+    ids=["list", "macros", "depth", "actions", "addresses"],
+)  # fmt: skip
+def test_hostile_text_takes_little(text: str) -> None:
+    begin = time.process_time()
+    read([source(text, "q.conf")])
+    assert time.process_time() - begin < 2
+
+
+def test_the_time_of_reading_grows_with_the_text_only() -> None:
+    def took(count: int) -> float:
+        draw = random.Random(1)
+        lines = ["altq on em0 priq queue {a b}", "queue a", "queue b priq(default)"]
+        lines += [
+            f"pass out on em0 proto tcp to 10.0.{draw.randrange(256)}.{draw.randrange(256)} "
+            f"port {draw.randrange(1, 9999)} queue {draw.choice('ab')}"
+            for _ in range(count)
+        ]
+        begin = time.process_time()
+        config_ = read([source("\n".join(lines), "q.conf")])
+        assert len(config_.lines) == count + 3
+        return time.process_time() - begin
+
+    took(100)
+    assert took(6_000) < 5 * took(3_000)
