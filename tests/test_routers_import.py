@@ -1,5 +1,6 @@
 """Configurations of routers: their family, `perhop import`, and `from` in scenarios."""
 
+import contextlib
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ import pytest
 from conftest import SLOW, Outcome
 from fake_reader import IOS, LAN, WAN, Reader, attachment, configuration
 from perhop import ScenarioError, UsageError, dump, engines, json_schema, load, parse
+from perhop.cli.loading import is_configuration
 from perhop.routers.reading import (
     Place,
     Source,
@@ -279,6 +281,25 @@ def test_import_writes_the_scenario_and_runs_it(perhop: Callable[..., Outcome]) 
     wrong = perhop("run", "edge.cfg", "--set", "policies.WAN.classes.voice.bandwith=99%")
     assert wrong.code == 2
     assert "policies.WAN.classes.voice.bandwith: unknown key" in wrong.err
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_configuration_is_told_from_a_scenario(place: Path) -> None:
+    texts = {
+        "edge": (IOS, True),
+        "edge.yaml": (IOS, False),
+        "qbss-1-70": (IOS, False),
+        "site": (f"{SITE}# class-map match-any\npolicy-map: x\n", False),
+        "site.json": ('{"perhop": 1, "name": "x",\n"kind": 1}', False),
+        "nothing": ("hello\n", False),
+    }
+    for name, (text, _) in texts.items():
+        (place / name).write_text(text)
+    assert not is_configuration(str(place))
+    with contextlib.chdir(place):
+        assert {name: is_configuration(name) for name in texts} == {
+            name: expected for name, (_, expected) in texts.items()
+        }
 
 
 @pytest.mark.usefixtures("edge")

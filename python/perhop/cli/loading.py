@@ -39,8 +39,15 @@ def load(source: str, *, overrides: Overrides = (), agents: str | None = None) -
 
 
 def is_configuration(source: str) -> bool:
-    """Return whether a file is the configuration of a router: of a family, and not a scenario."""
+    """Return whether a file is the configuration of a router: of a family, and not a scenario.
+
+    As everywhere, the name of a scenario of the gallery is not that of a file.
+    """
     if Path(source).suffix in (".yaml", ".yml") or not Path(source).is_file():
+        return False
+    from perhop import gallery
+
+    if source in gallery.names():
         return False
     from perhop.errors import UsageError
     from perhop.routers.reading import MAX_SIZE, detect
