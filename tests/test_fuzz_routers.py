@@ -21,6 +21,7 @@ from test_routers_ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
 from test_routers_junos import AS_COMMANDS, EDGE, OSCARS, SWITCH
 from test_routers_junos import GROUPS as GROUPS_OF_JUNOS
 from test_routers_linux import SCRIPT
+from test_routers_vyos import BRACES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ TEXTS: dict[str, Sequence[str]] = {
     "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
     "junos": [EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH],
     "linux": [SCRIPT],
+    "vyos": [BRACES],
 }
 """Texts of each family."""
 

@@ -20,6 +20,7 @@ from perhop.routers.reading.linux.policers import of_actions, of_text
 from perhop.routers.reading.linux.queues import queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares, slack
 from perhop.routers.reading.matching import Conditions, TooManyRulesError
+from perhop.scenario.model.dscp import format_dscp
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
@@ -201,7 +202,12 @@ class Tree:
                 raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
             self.reached.add(key)
             own = groups[key]
-            label = NAMES.get(key) or found.names.get(key) or f"c{key & 0xFFFF:x}"
+            label = (
+                NAMES.get(key)
+                or self.device.names.get(key)
+                or found.names.get(key)
+                or f"c{key & 0xFFFF:x}"
+            )
             name = scenario_name(label, classes)
             written = {"match": rules[key].written()}
             loc: Loc = ("classes", name)
@@ -280,7 +286,7 @@ class Tree:
         if len(points) == 1:
             (point,) = points
             if point is not None:
-                written["mark"] = point
+                written["mark"] = format_dscp(point)
         elif points:
             self.ledger.approximated(place, "its packets get different code points: not modelled")
         polices = []

@@ -1,0 +1,113 @@
+"""Conditions of VyOS' classes."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv6Network, ip_network
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.linux.model import Test
+from perhop.routers.reading.matching import Conditions
+from perhop.scenario.model.dscp import parse_dscp
+
+if TYPE_CHECKING:
+    from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.vyos.tree import Node
+
+__all__ = ["test_of"]
+
+_NAMES: Final = {"lowdelay": 4, "throughput": 2, "reliability": 1, "priority": 48, "default": 0}
+_PROTOCOLS: Final = {
+    **dict.fromkeys(("tcp", "6"), "tcp"),
+    **dict.fromkeys(("udp", "17"), "udp"),
+    **dict.fromkeys(("icmp", "1", "icmpv6", "ipv6-icmp", "58"), "icmp"),
+}
+_OTHERS: Final = {
+    "ether": "Ethernet addresses",
+    "interface": "the interface of arrival",
+    "vif": "the VLAN",
+    "mark": "the mark of the firewall",
+    "max-length": "the length of a packet",
+    "tcp": "TCP's flags",
+}
+
+
+def test_of(match: Node, ledger: Ledger) -> Test | None:
+    """Return the conditions of a match; None if one of them is not modelled."""
+    header = Conditions()
+    lost = not match.children
+    for family in match.each():
+        if family.word == "description":
+            family.value()
+            continue
+        if family.word not in ("ip", "ipv6"):
+            _lost(family, ledger)
+            lost = True
+            continue
+        if family.word == "ipv6":
+            header &= Conditions(source=(IPv6Network("::/0"),))
+        for condition in family.each():
+            if condition.word not in ("dscp", "protocol", "source", "destination"):
+                _lost(condition, ledger)
+                lost = True
+                continue
+            try:
+                header &= _header(condition)
+            except ValueError as error:
+                for node in condition.walk():
+                    node.used = True
+                    ledger.ignored(node.place, str(error)[:160])
+                lost = True
+    if lost:
+        ledger.approximated(match.place, "the match leads no packets to its class")
+        return None
+    return Test(header)
+
+
+def _lost(node: Node, ledger: Ledger) -> None:
+    what = _OTHERS.get(node.word, f"`{node.word[:30]}`")
+    for each in node.walk():
+        each.used = True
+        ledger.ignored(each.place, f"{what} is no condition of a scenario")
+
+
+def _header(condition: Node) -> Conditions:
+    match condition.word:
+        case "dscp":
+            word = condition.text_of() or ""
+            return Conditions(dscp=frozenset({_dscp(word)}))
+        case "protocol":
+            word = (condition.text_of() or "").lower()
+            if word in ("all", "ip"):
+                return Conditions()
+            names = {"tcp", "udp"} if word == "tcp_udp" else {_PROTOCOLS.get(word, "")} - {""}
+            return Conditions(protocols=frozenset(names))
+    found = Conditions()
+    address, port = condition.text_of("address"), condition.text_of("port")
+    source = condition.word == "source"
+    if address is not None:
+        network = (ip_network(address, strict=False),)
+        found &= Conditions(source=network) if source else Conditions(destination=network)
+    if port is not None:
+        ports = _ports(port)
+        found &= Conditions(source_ports=ports) if source else Conditions(destination_ports=ports)
+    return found
+
+
+def _dscp(word: str) -> int:
+    if word.lower() in _NAMES:
+        return _NAMES[word.lower()]
+    if re.fullmatch(r"0[xX][0-9a-fA-F]{1,2}", word):
+        word = str(int(word, 16))
+    return parse_dscp(word)
+
+
+def _ports(text: str) -> tuple[tuple[int, int], ...]:
+    names = {"http": "80", "https": "443", "ssh": "22", "domain": "53", "sip": "5060", "ftp": "21"}
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", names.get(part, part), re.ASCII)
+        if match is None:
+            raise ValueError(f"`{text[:40]}` is not a port")
+        found.append((int(match[1]), int(match[2] or match[1])))
+    return tuple(found)
