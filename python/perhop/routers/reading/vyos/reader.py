@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.configuration import Attachment, Configuration, Place
 from perhop.routers.reading.linux.classify import EVERY, classify, matches
 from perhop.routers.reading.linux.ledger import Ledger
-from perhop.routers.reading.linux.model import ROOT, Class, Device, Filter, Options, Qdisc, Testfrom perhop.routers.reading.linux.reader import attachments
+from perhop.routers.reading.linux.model import ROOT, Class, Device, Filter, Options, Qdisc, Test
+from perhop.routers.reading.linux.reader import attachments
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.routers.reading.vyos.matches import test_of
 from perhop.routers.reading.vyos.tree import Node, parse
