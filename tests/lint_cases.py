@@ -223,6 +223,7 @@ CASES = [
                 + REST
             ),
             one("  a: {match: {dscp: ef}}\n" + REST, more="scheduler: priority"),
+            one("  a: {match: {dscp: ef}, priority: strict}\n  b: {match: any, priority: strict}"),
         ],
         [
             one(VOICE + REST),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.classes import EMPTY
 from perhop.routers.lint.findings import Finding, Rule, Severity
+from perhop.routers.lint.guarantees import ABOVE_PARENT
 from perhop.routers.reading import Treatment
 from perhop.units import quote
 
@@ -33,6 +34,9 @@ _NO_SUCH: Final = re.compile(
 )
 """Notes of readers about names that are not defined."""
 
+_SCALED: Final = re.compile(r"guarantees of (.+?) share the (.+?) of the class above")
+"""The note of readers about guarantees that they reduced."""
+
 _NO_PACKET: Final = "matches no packet that a scenario can state"
 """The note of readers about classes that they leave out."""
 
@@ -44,8 +48,21 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
         configuration: The configuration.
         inexact: Lines of classes whose packets are not known exactly; None if all may be.
     """
+    told: set[str] = set()
     for line in configuration.lines:
-        if line.treatment is not Treatment.NOT_MODELLED:
+        if line.treatment is Treatment.APPROXIMATED:
+            scaled = _SCALED.match(line.note)
+            if scaled is not None and line.note not in told:
+                told.add(line.note)
+                yield Finding(
+                    ABOVE_PARENT,
+                    line.place,
+                    f"{quote(line.text, 80)}: this class and those beside it are guaranteed "
+                    f"{scaled[1]} of the {scaled[2]} of the class around them",
+                    "lower guarantees until they fit",
+                )
+            continue
+        if line.treatment is Treatment.MODELLED:
             continue
         missing = _NO_SUCH.match(line.note)
         if missing is not None:

@@ -33,6 +33,9 @@ INVALID_VALUE: Final = Rule(
     "Give a value in the range that the platform accepts.",
 )
 
+_QUEUE_SETTINGS: Final = ("queue-limit", "qdisc", "buffer-size", "total buffer")
+"""The names of defaults of readers for the limit of a queue."""
+
 _WORD: Final = re.compile(r"[^\s;{}\"]+")
 
 _MAX_INVALID: Final = 100
@@ -158,10 +161,12 @@ class JudgedClass:
             bool(self.code_points) and self.code_points <= EXPEDITED
         )
 
-    def has_default(self, setting: str) -> bool:
-        """Return whether the platform gave the class a value of a setting whose name has a word."""
-        here = self.place()
-        return any(place == here and setting in name for place, name in self.attached.defaults)
+    @property
+    def has_default_queue(self) -> bool:
+        """True if the platform chose the limit of its queue."""
+        places = {self.place(), self.place("queue"), self.place("queue", "limit")}
+        given = {(place, setting) for place in places for setting in _QUEUE_SETTINGS}
+        return not given.isdisjoint(self.attached.defaults)
 
     def place(self, *keys: str | int) -> Place:
         """Return the line of a value in the class, or of the class."""

@@ -79,14 +79,14 @@ def findings(policy: AttachedPolicy) -> Iterator[Finding]:
 
 def _unlimited(classes: Sequence[JudgedClass]) -> Iterator[Finding]:
     """Find strict classes without a limit that other classes wait for."""
-    by_order = classes[0].policy.scheduler == "priority"
+    by_order = all(judged.strict for judged in classes)
     # In the order of priority the last class starves no other.
     found = [
         judged
         for judged in (classes[:-1] if by_order else classes)
         if judged.strict and not _limited(judged)
     ]
-    if not found or (not by_order and all(judged.strict for judged in classes)):
+    if not found:
         return
     if by_order:
         names = ", ".join(quote(judged.class_name) for judged in found)
@@ -164,7 +164,7 @@ def _voice(judged: JudgedClass) -> Iterator[Finding]:
             "remove random drops from the class",
         )
     rate = judged.reach if judged.strict else judged.guaranteed
-    if queue.limit is None or not rate or judged.has_default("queue"):
+    if queue.limit is None or not rate or judged.has_default_queue:
         return
     size = queue.limit.size(rate)
     if judged.strict and judged.class_.police is not None and judged.polices:

@@ -75,7 +75,7 @@ def findings(policy: AttachedPolicy, settings: Settings) -> Iterator[Finding]:
     for judged in policy.classes:
         if judged.is_leaf:
             for finding in _limit(judged, settings):
-                if judged.has_default("queue"):
+                if judged.has_default_queue:
                     by_default.setdefault(finding.rule, []).append((finding, judged))
                 else:
                     yield finding
@@ -125,7 +125,7 @@ def _limit(judged: JudgedClass, settings: Settings) -> Iterator[Finding]:
             LONG,
             place,
             f"the queue of {judged} holds {told}{alone}: packets wait as long in congestion",
-            f"lower the limit to {_amount(guaranteed * rtt // (8 * SECOND))} "
+            f"lower the limit to {_amount(most * rtt // (8 * SECOND))} "
             "(rate · RTT), or use FQ-CoDel",
         )
 

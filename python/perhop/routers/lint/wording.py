@@ -36,7 +36,9 @@ def rate_text(rate: float) -> str:
 
 def time_text(seconds: float) -> str:
     """Return three digits of a time."""
-    return f"{seconds:,.3g} s" if seconds >= 1 else _scaled(seconds * 1e6, ("us", "ms"), 1000)
+    if seconds >= 100:
+        return f"{seconds:,.0f} s"
+    return f"{seconds:.3g} s" if seconds >= 1 else _scaled(seconds * 1e6, ("us", "ms"), 1000)
 
 
 def _scaled(value: float, units: tuple[str, ...], step: int) -> str:

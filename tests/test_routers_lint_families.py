@@ -1,0 +1,51 @@
+"""`perhop lint` on configurations of Junos and of Linux."""
+
+from perhop.routers.lint import lint
+from perhop.routers.reading import Source
+
+JUNOS = """\
+set interfaces ge-0/0/0 unit 0 family inet filter input LIMIT
+set class-of-service interfaces ge-0/0/0 scheduler-map MAP
+set class-of-service interfaces ge-0/0/0 unit 0 classifiers dscp MARKS
+set class-of-service classifiers dscp MARKS forwarding-class expedited-forwarding loss-priority low code-points ef
+set class-of-service scheduler-maps MAP forwarding-class expedited-forwarding scheduler VOICE
+set class-of-service scheduler-maps MAP forwarding-class best-effort scheduler REST
+set class-of-service schedulers VOICE priority strict-high
+set class-of-service schedulers REST transmit-rate percent 90
+set firewall policer SLOW if-exceeding bandwidth-limit 5m
+set firewall policer SLOW if-exceeding burst-size-limit 6k
+set firewall policer SLOW then discard
+set firewall family inet filter LIMIT term all then policer SLOW
+set firewall family inet filter LIMIT term all then accept
+"""  # noqa: E501
+
+LINUX = """\
+tc qdisc add dev eth0 root handle 1: htb default 30
+tc class add dev eth0 parent 1: classid 1:1 htb rate 6mbit
+tc class add dev eth0 parent 1:1 classid 1:10 htb rate 5mbit
+tc class add dev eth0 parent 1:1 classid 1:30 htb rate 3mbit ceil 6mbit
+tc filter add dev eth0 protocol ip parent 1: prio 1 u32 match ip dport 80 0xffff flowid 1:10
+tc qdisc add dev eth1 handle ffff: ingress
+tc filter add dev eth1 protocol ip parent ffff: prio 1 u32 match ip src 0.0.0.0/0 \\
+  police rate 10mbit burst 10k drop flowid :1
+"""
+
+
+def named(file: str, text: str) -> list[tuple[str, int]]:
+    return [(found.rule.name, found.place.line) for found in lint([Source(file, text)])]
+
+
+def test_faults_of_junos() -> None:
+    assert named("srx.conf", JUNOS) == [("unlimited-priority", 7), ("tcp-burst", 10)]
+    limited = JUNOS.replace("6k", "130k").replace("strict-high", "high")
+    assert named("srx.conf", limited) == []
+
+
+def test_faults_of_linux() -> None:
+    assert named("qos.sh", LINUX) == [
+        ("children-above-parent", 3),
+        ("long-queue", 3),
+        ("tcp-burst", 7),
+    ]
+    repaired = LINUX.replace("rate 3mbit", "rate 1mbit").replace("burst 10k", "burst 250k")
+    assert named("qos.sh", repaired) == [("long-queue", 3)]
