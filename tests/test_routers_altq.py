@@ -17,6 +17,7 @@ from perhop.experiments.cbq import ROWS
 from perhop.gallery import load
 from perhop.routers.reading import Attachment, Configuration, Treatment, source
 from perhop.routers.reading.altq import read
+from perhop.routers.writing import write
 from perhop.scenario import parse
 from perhop.scenario.model.classes import Policy
 
@@ -189,6 +190,44 @@ def test_the_document_runs_as_the_gallery_does() -> None:
         scenario = parse(yaml.safe_dump({**base, "policies": {"edge": classes}}, sort_keys=False))
         tables.append(run(scenario, engine="sim", seed=1).queues)
     assert tables[0].equals(tables[1])
+
+
+WRITTEN = """
+scheduler: altq-cbq
+cbq: {rate: 1 Mbps, packet: 576 B, maxburst: 8, minburst: 3, token_bucket: false}
+classes:
+  outer:
+    match: {protocol: tcp, destination: 10.0.0.0/8}
+    bandwidth: 60%
+    borrow: false
+    classes:
+      web:
+        match: {protocol: tcp, destination: 10.0.0.0/8, destination_port: 80}
+        bandwidth: 50%
+        priority: 0
+        queue: {limit: 45 packets}
+      rest: {match: any, bandwidth: 50%, priority: 3, queue: {limit: 30 packets}}
+  voice: {match: {dscp: ef}, bandwidth: 10%, priority: 5, queue: {limit: 30 packets}}
+  others: {match: any, bandwidth: 30%, priority: 5, queue: {limit: 30 packets}}
+"""
+
+
+def test_what_perhop_writes_is_read_as_it_was() -> None:
+    base = load("altq-cbq").model_dump(mode="json", by_alias=True, exclude_unset=True)
+    base["policies"]["edge"] = yaml.safe_load(WRITTEN)
+    base["flows"] = {}
+    scenario = parse(yaml.safe_dump(base, sort_keys=False))
+    text, gaps = write(scenario, "altq")
+    assert gaps == ()
+    found = config(text)
+    assert not [line for line in found.lines if line.note]
+    assert Policy.model_validate(found.attachments[0].policy) == scenario.policies["edge"]
+
+
+def test_bursts_of_some_classes_are_those_of_all() -> None:
+    text = document((40, 60), "port").replace("pbandwidth 40", "pbandwidth 40 maxburst 8")
+    assert policy(text, "atm0").policy["cbq"] == {"rate": "1 Mbps", "maxburst": 8}
+    assert "all classes of the interface have maxburst 8" in notes(text)[3]
 
 
 def test_the_control_class_takes_from_the_default_class() -> None:

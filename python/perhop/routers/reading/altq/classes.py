@@ -154,7 +154,8 @@ class _Class:
         if not value or value > most or (setting == "packet" and value < 64):
             self._approximated(f"{word}: {quote(text)} is out of range; perhop uses the default")
         else:
-            self.interface.bursts.setdefault(setting, {})[value] = self.node.statement
+            values = self.interface.bursts.setdefault(setting, {})
+            values.setdefault(value, []).append(self.node.statement)
 
     def _queue(self) -> None:
         node = self.node

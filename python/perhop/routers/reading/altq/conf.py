@@ -186,14 +186,16 @@ class Reader:
 
     def _bursts(self, interface: Interface) -> None:
         """Set what scenarios say for all classes together."""
+        classes = sum(1 for node in interface.nodes.values() if node.parent is not None)
         for setting, values in interface.bursts.items():
-            unit = " B" if setting == "packet" else ""
             chosen = max(values)
-            interface.device.cbq[setting] = f"{chosen}{unit}" if unit else chosen
-            if len(values) > 1 or len(interface.nodes) > len(interface.bursts):
-                for statement in values.values():
+            text = f"{chosen} B" if setting == "packet" else chosen
+            interface.device.cbq[setting] = text
+            setters = [each for statements_ in values.values() for each in statements_]
+            if len(values) > 1 or len(setters) < classes:
+                for statement in setters:
                     self.ledger.approximated(
-                        statement, f"all classes of the interface have {setting} {chosen}{unit}"
+                        statement, f"all classes of the interface have {setting} {text}"
                     )
 
 

@@ -56,7 +56,7 @@ class Interface:
         conditioned: Filters of conditioners, in the order of the file.
         control: The class of control packets.
         no_control: Whether no class for control packets is created.
-        bursts: The settings of each burst that classes have, by setting.
+        bursts: The classes that set a burst or the size of packets, by setting and value.
     """
 
     device: Device
@@ -67,4 +67,4 @@ class Interface:
     conditioned: list[Filter] = field(default_factory=list)
     control: Node | None = None
     no_control: bool = False
-    bursts: dict[str, dict[int, Statement]] = field(default_factory=dict)
+    bursts: dict[str, dict[int, list[Statement]]] = field(default_factory=dict)
