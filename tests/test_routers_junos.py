@@ -525,6 +525,25 @@ def test_packets_are_classified_as_at_the_other_interfaces() -> None:
     assert policy(text, "ge-0/0/1")["network-control"]["match"] == {"dscp": "ef"}
 
 
+def test_inputs_that_differ_are_approximated() -> None:
+    text = "class-of-service { interfaces {\n"
+    for number, name in enumerate(("a", "b", "b", "b")):
+        text += f"ge-0/0/{number} {{ unit 0 {{ classifiers {{ dscp {name}; }} }} }}\n"
+    text += "} classifiers {\n"
+    for name in ("a", "b"):
+        text += f"dscp {name} {{ forwarding-class network-control {{ loss-priority low"
+        text += f" code-points {'ef' if name == 'a' else 'cs6'}; }} }}\n"
+    text += "} }\n"
+    for number in range(4):
+        assert policy(text, f"ge-0/0/{number}")["network-control"]["match"] == {"dscp": "cs6"}
+    assert notes(text) == {
+        2: ("approximated", "outputs go by the most common classification at inputs")
+    }
+    assert ("classification at inputs", "classifier b") in {
+        (each.setting, each.value) for each in reading(text).defaults
+    }
+
+
 def test_filters_at_inputs_classify_before_classifiers() -> None:
     text = (
         one(

@@ -315,5 +315,6 @@ class Router:
                     for _, each in self.inputs.filters_of(unit, direction):
                         if each.treatment is None:
                             each.ignored("the filter cannot be read")
+        self.inputs.finish()
         note_unused(self.root, self.cos)
         note_interfaces(self.root, {node.word for _, node in self.filters.all()})

@@ -33,6 +33,8 @@ class Inputs:
     Attributes:
         all: The number of units with each classification.
         own: The same for each interface.
+        stated: The statements of each classification.
+        chosen: The classifications by which policies of outputs go.
     """
 
     def __init__(self, codes: CodePoints, filters: Filters, outputs: Outputs) -> None:
@@ -41,6 +43,8 @@ class Inputs:
         self.outputs = outputs
         self.all: Counter[Input] = Counter()
         self.own: dict[str, Counter[Input]] = {}
+        self.stated: dict[Input, list[Node]] = {}
+        self.chosen: set[Input] = set()
         self._common: list[Input] | None = None
 
     def add(self, name: str, placed: Placed, interface: Interface | None) -> None:
@@ -61,6 +65,9 @@ class Inputs:
             key = (classifier, setting, fixed.word if fixed is not None else None)
             if key != _NOTHING:
                 self.all[key] += 1
+                values = (at.value("classifiers", kind) for kind in _KINDS)
+                stated = [each for each in (*values, fixed) if each is not None]
+                self.stated.setdefault(key, []).extend(stated)
                 self.own.setdefault(name, Counter())[key] += 1
 
     def _classifier_of(self, placed: Placed) -> tuple[str, str] | None:
@@ -117,8 +124,11 @@ class Inputs:
         others = [(key, self.all[key] - own[key]) for key in self._common]
         others = [(key, count) for key, count in others if count > 0]
         if not others:
-            return next(iter(own), _NOTHING)
+            usual = next(iter(own), _NOTHING)
+            self.chosen.add(usual)
+            return usual
         best = max(others, key=lambda pair: pair[1])[0]
+        self.chosen.add(best)
         if len(others) > 1:
             self.outputs.default(
                 place,
@@ -127,6 +137,13 @@ class Inputs:
                 f"perhop: the most common of {len(others)} ways at the other interfaces",
             )
         return best
+
+    def finish(self) -> None:
+        """Note the classifiers and classes of inputs that no policy of an output goes by."""
+        for key, nodes in self.stated.items():
+            if self.chosen and key not in self.chosen:
+                for node in nodes:
+                    node.approximated("outputs go by the most common classification at inputs")
 
     def classifier(self, key: Input) -> Classifier:
         """Return the classifier of an input; without one, the default of the platform."""
