@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -173,10 +172,9 @@ def test_a_family_can_be_named(reader: Reader, tmp_path: Path) -> None:
     assert len(FAMILIES) == 5
 
 
-def test_a_family_without_a_reader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "perhop.routers.reading.ios", None)
-    with pytest.raises(UsageError, match=r"^x: configurations of Cisco IOS and IOS-XE cannot be"):
-        read([Source("x", TEXTS["ios"])])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_a_reader(family: str) -> None:
+    assert read([Source("x", TEXTS[family])]).lines
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

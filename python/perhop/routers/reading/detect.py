@@ -137,15 +137,7 @@ def read(
         raise UsageError("expected a file with the configuration of a router")
     texts = [each if isinstance(each, Source) else _source(os.fspath(each)) for each in files]
     found = detect(texts, option=option) if family is None else _known(family, option)
-    name = f"perhop.routers.reading.{found}"
-    try:
-        module = import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise UsageError(
-            f"{texts[0].file}: configurations of {FAMILIES[found]} cannot be read yet"
-        ) from None
+    module = import_module(f"perhop.routers.reading.{found}")
     configuration: Configuration = module.read(texts)
     return configuration
 
