@@ -41,13 +41,7 @@ def as_scenario(sends: Attachment | None, receives: Attachment | None, rate: int
         if sends.shape is not None:
             link["shape"] = {"r": sends.shape}
     if receives is not None:
-        link["remark"] = {
-            "r": [
-                {"match": each["match"], "dscp": each["mark"]}
-                for each in receives.policy["classes"].values()
-                if "mark" in each
-            ]
-        }
+        link["remark"] = {"r": _remarks(receives.policy["classes"])}
     return parse(
         json.dumps(
             {
@@ -60,6 +54,21 @@ def as_scenario(sends: Attachment | None, receives: Attachment | None, rate: int
             }
         )
     )
+
+
+def _remarks(classes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return rules of marking: without the packets of classes that do not mark."""
+    kept: list[dict[str, Any]] = []
+    rules = []
+    for each in classes.values():
+        match = each["match"]
+        if "mark" in each:
+            elements = match if isinstance(match, list) else [match]
+            rules.append({"match": [*kept, *elements], "dscp": each["mark"]})
+        elif match != "any":
+            assert isinstance(match, dict), "perhop has no rule that keeps what a list matches"
+            kept.append({"except": match})
+    return rules
 
 
 def differences(wanted: End, found: End) -> list[str]:

@@ -198,6 +198,14 @@ def test_changes_are_named() -> None:
     assert "changes.2" not in text
 
 
+def test_a_class_without_packets_is_refused() -> None:
+    found = scenario("a: match: {protocol: icmp, port: 1}", "b: match: any")
+    for family in FAMILIES:
+        if family != "tc":
+            reason = "no packet meets it; expected another match"
+            assert refused(found, family)["policies.p.classes.a.match"] == reason
+
+
 # Cisco IOS
 
 
@@ -433,6 +441,20 @@ def test_what_ios_cannot_express() -> None:
         "policies.p.classes.a.queue.wred.weight",
         "policies.p.classes.a.queue.wred.packet",
         "policies.p.classes.a.queue.wred.profiles.0.probability",
+    }
+
+
+def test_ios_has_largest_bursts_and_limits() -> None:
+    found = scenario(
+        "a: match: {dscp: 1}, bandwidth: 10%, police: {rate: 1 Mbps, burst: 600 MB}, "
+        "queue: {limit: 4 s}, shape: {rate: 5 Mbps, burst: 20 MB}",
+        "b: match: any, queue: {limit: 9 MB}",
+    )
+    assert refused(found, "ios").keys() == {
+        "policies.p.classes.a.police.burst",
+        "policies.p.classes.a.shape",
+        "policies.p.classes.a.queue.limit",
+        "policies.p.classes.b.queue.limit",
     }
 
 

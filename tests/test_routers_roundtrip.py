@@ -126,6 +126,17 @@ def test_marking_of_what_arrives(family: str) -> None:
     assert read_again(family, found) == []
 
 
+@pytest.mark.parametrize("family", ["ios", "junos"])
+def test_marking_with_exceptions(family: str) -> None:
+    found = scenario(
+        "all: match: any, queue: {limit: 10 kB}",
+        router="{kind: router, remark: [{match: [{except: {dscp: 13, source_port: 80}}, "
+        "{dscp: [13, 14]}, any], dscp: cs3}, {match: {dscp: 13, destination_port: 22}, dscp: ef}, "
+        "{match: {protocol: icmp, port: 1}, dscp: be}]}",
+    )
+    assert read_again(family, found) == []
+
+
 @pytest.mark.parametrize("family", ["altq", "pf"])
 def test_disciplines_of_altq(family: str) -> None:
     cbq = scenario(

@@ -30,6 +30,8 @@ _LONGEST_NAME: Final = 40
 _LEVELS: Final = 2
 _LEAST_POLICED: Final = 8_000
 _LEAST_BURST: Final = 1_000
+_MOST_BURST: Final = 512_000_000
+_MOST_SHAPED_BITS: Final = 154_400_000
 _PACKET: Final = 1_500
 
 
@@ -176,8 +178,9 @@ class _Writer:
             words.append(f"be {police.excess_burst}")
             bursts["excess_burst"] = police.excess_burst
         for key, burst in bursts.items():
-            if burst < _LEAST_BURST:
-                self.draft.gap(f"{place}.{key}", f"IOS has bursts from {_LEAST_BURST} B")
+            if not _LEAST_BURST <= burst <= _MOST_BURST:
+                reason = f"IOS has bursts from {_LEAST_BURST:,} to {_MOST_BURST:,} B"
+                self.draft.gap(f"{place}.{key}", reason)
         if police.colour_aware:
             reason = "IOS takes colours from class maps, which perhop does not write"
             self.draft.gap(f"{place}.colour_aware", reason)
@@ -198,6 +201,9 @@ class _Writer:
             burst = _PACKET
         if ceiling.rate < _LEAST_POLICED:
             reason = f"IOS shapes from {format_rate(_LEAST_POLICED)}"
+            self.draft.gap(ceiling.place, reason)
+        if 8 * burst > _MOST_SHAPED_BITS:
+            reason = f"IOS shapes with bursts up to {_MOST_SHAPED_BITS:,} bits"
             self.draft.gap(ceiling.place, reason)
         return [f"shape average {ceiling.rate} {8 * burst} 0"]
 

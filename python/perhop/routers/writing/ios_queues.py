@@ -29,6 +29,8 @@ __all__ = ["queue"]
 
 _PACKET: Final = 1000
 _MOST_WEIGHT: Final = 16
+_MOST: Final = 8_192_000
+_MOST_MS: Final = 3_400
 _DENOMINATOR: Final = 10
 _TENTH: Final = WHOLE // _DENOMINATOR
 
@@ -65,6 +67,9 @@ def queue(part: Part, draft: Draft) -> list[str]:
 
 def _limit(limit: Limit, place: str, draft: Draft) -> str:
     """Return the command `queue-limit`; without a unit it counts packets in every release."""
+    most = _MOST_MS * MILLISECOND if limit.unit == "time" else _MOST
+    if limit.amount > most:
+        draft.gap(place, f"IOS has up to {_MOST:,} packets or bytes, and up to {_MOST_MS:,} ms")
     match limit.unit:
         case "packets":
             return f"queue-limit {limit.amount}"

@@ -125,10 +125,10 @@ class _Writer:
         body: list[str] = []
         found = decisions([mark.rules for mark in end.marks])
         for number, (index, each) in enumerate(found):
-            mark = end.marks[index]
-            terms = conditions(each, mark.place, self.draft)
-            terms += block("then", [f"dscp {dscp_name(mark.dscp)};", "accept;"])
-            body += block(f"term mark-{number}", terms)
+            mark = end.marks[index] if index < len(end.marks) else None
+            terms = conditions(each, end.marks[0].place if mark is None else mark.place, self.draft)
+            new = [] if mark is None else [f"dscp {dscp_name(mark.dscp)};"]
+            body += block(f"term mark-{number}", [*terms, *block("then", [*new, "accept;"])])
         if not found or not found[-1][1].is_any:
             body += block("term rest", ["then accept;"])
         return self.filters.define(f"{end.node}-input", body)

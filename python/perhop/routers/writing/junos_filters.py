@@ -20,6 +20,7 @@ __all__ = ["block", "conditions", "dscp_name", "levels", "losses", "policer", "w
 
 _LEAST_POLICED: Final = 8_000
 _LEAST_BURST: Final = 1_500
+_MOST_BURST: Final = 100 * 10**9
 
 
 def block(head: str, body: Sequence[str]) -> list[str]:
@@ -171,6 +172,7 @@ def policer(part: Part, police: Police, draft: Draft, *, terms: int) -> tuple[st
         if value < _LEAST_POLICED:
             draft.gap(f"{place}.{key}", f"Junos polices from {format_rate(_LEAST_POLICED)}")
     for key, value in sizes.items():
-        if value < _LEAST_BURST:
-            draft.gap(f"{place}.{key}", f"Junos has bursts from {format_size(_LEAST_BURST)}")
+        if not _LEAST_BURST <= value <= _MOST_BURST:
+            allowed = f"{format_size(_LEAST_BURST)} to {format_size(_MOST_BURST)}"
+            draft.gap(f"{place}.{key}", f"Junos has bursts from {allowed}")
     return kind, lines

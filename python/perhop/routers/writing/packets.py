@@ -34,6 +34,7 @@ def rules_of(scenario: Scenario, match: Matching) -> Rules:
             (rule.permit, each)
             for rule in match_rules(match)
             for each in _conditions(scenario, rule.conditions)
+            if not each.is_never
         )
     )
 
@@ -60,7 +61,8 @@ def decisions(sets: Sequence[Rules]) -> list[tuple[int, Conditions]]:
     """Return conditions, each with the number of the set that a packet belongs to.
 
     The first conditions that a packet meets decide, and no conditions except packets. Where a set
-    excepts some, the later sets follow for these packets alone.
+    excepts some, the later sets follow for these packets alone, and then, with the number of sets,
+    the conditions of those that no set has.
 
     Args:
         sets: Sets of packets; a packet belongs to the first that has it.
@@ -87,6 +89,8 @@ def decisions(sets: Sequence[Rules]) -> list[tuple[int, Conditions]]:
                     add(number + 1, both)
                 if both == within:
                     return
+        if first:
+            found.append((len(sets), within))
 
     add(0, Conditions())
     return found

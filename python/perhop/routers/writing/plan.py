@@ -134,7 +134,7 @@ class End:
         interface: The interface; "" for the default name of the family.
         shape: The shaper of everything that the node sends.
         division: The policy, or the queue as a policy with one class; None if the scenario leaves
-            both to the default.
+            both to the default, and has no shaper.
         marks: Marking of what the node receives over the link; the first rule decides.
     """
 
@@ -175,7 +175,9 @@ def ends(
             division = _division(
                 scenario, policy, scenario.policies[policy], link.capacity(node), at
             )
-        elif "queue" in link.model_fields_set and (links or scenario.nodes[node].kind == "router"):
+        elif shape is not None or (
+            "queue" in link.model_fields_set and (links or scenario.nodes[node].kind == "router")
+        ):
             division = _queue(scenario, link, node, place)
         end = End(
             direction,
@@ -223,7 +225,9 @@ def _marks(scenario: Scenario, link: Link, node: str, place: str) -> Iterator[Ma
         (f"nodes.{node}.remark", scenario.nodes[node].remark),
     ):
         for number, rule in enumerate(rules):
-            yield Mark(f"{at}.{number}", rules_of(scenario, rule.match), rule.dscp)
+            packets = rules_of(scenario, rule.match)
+            if packets.rules:
+                yield Mark(f"{at}.{number}", packets, rule.dscp)
 
 
 def _division(scenario: Scenario, name: str, policy: Policy, capacity: int, place: str) -> Division:

@@ -113,6 +113,10 @@ def write(
     for node in dict.fromkeys(end.node for end in found):
         own = [end for end in found if end.node == node]
         draft.notes.clear()
+        for end in own:
+            for _, part in end.division.walk() if end.division is not None else ():
+                if not part.rules.rules:
+                    draft.gap(f"{part.place}.match", "no packet meets it; expected another match")
         try:
             body = writer.write(own, draft)
         except TooManyRulesError as error:
