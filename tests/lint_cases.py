@@ -274,6 +274,11 @@ CASES = [
                 "  v: {match: {dscp: ef}, priority: strict, queue: {limit: 40 kB}, "
                 "police: {rate: 5 Mbps, burst: 30 kB}}\n" + REST
             ),
+            # CoDel drops packets that wait, however many fit.
+            one(
+                "  v: {match: {dscp: ef}, bandwidth: 50%, "
+                "queue: {limit: 10240 packets, fq-codel: {}}}\n" + REST
+            ),
             # The platform's default, which the policer of every call keeps short.
             one(
                 "  v: {match: {dscp: ef}, bandwidth: 50%, queue: {limit: 64 packets}}\n" + REST,

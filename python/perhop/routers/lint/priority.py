@@ -163,6 +163,8 @@ def _voice(judged: JudgedClass) -> Iterator[Finding]:
             f"{judged} drops packets at random, and voice does not slow down",
             "remove random drops from the class",
         )
+    elif queue.discipline is not None:
+        return  # CoDel and PIE keep the delay low, however long the queue may become.
     rate = judged.reach if judged.strict else judged.guaranteed
     if queue.limit is None or not rate or judged.has_default_queue:
         return
