@@ -86,7 +86,9 @@ def _differ(what: str, wanted: object, found: object) -> list[str]:
 
 
 def _shape(end: End) -> tuple[int, int] | None:
-    return None if end.shape is None else (end.shape.rate, end.shape.burst)
+    if end.shape is None or end.shape.rate >= end.link.rate:
+        return None  # the link itself sends no faster
+    return end.shape.rate, end.shape.burst
 
 
 def _divisions(

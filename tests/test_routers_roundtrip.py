@@ -1,7 +1,5 @@
 """Configurations that perhop writes, read again: the same policies."""
 
-from importlib.util import find_spec
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,14 +10,12 @@ from perhop.routers.reading import Source, Treatment, detect
 from perhop.routers.writing import write
 from test_routers_export import scenario
 
-READERS = {"ios": "ios", "junos": "junos", "altq": "altq", "pf": "altq"}
+READERS = {"ios": "ios", "junos": "junos", "altq": "altq", "pf": "altq", "vyos": "vyos"}
 """The reader of each family that is written."""
 
 
 def read_again(family: str, found: Scenario, link: str = "r>s") -> list[str]:
     """Return how a policy differs after it was written and read."""
-    if find_spec(f"perhop.routers.reading.{READERS[family]}") is None:
-        pytest.skip(f"no reader of {READERS[family]}")
     text, gaps = write(found, family, links=[link])  # type: ignore[arg-type]
     assert gaps == ()
     configuration = detect.read([Source("r.cfg", text)], READERS[family])
@@ -161,6 +157,16 @@ def test_disciplines_of_altq(family: str) -> None:
         link=", shape: {r: {rate: 8 Mbps, burst: 15 kB}}",
     )
     assert read_again(family, hfsc) == []
+
+
+def test_shapers_of_vyos() -> None:
+    found = scenario(
+        "a: match: [{dscp: 1}, {protocol: icmp}], bandwidth: 30%, mark: af11",
+        "b: match: {dscp: 2, protocol: tcp, port: 80}, bandwidth: 2 Mbps, limit: 5 Mbps, "
+        "queue: {limit: 20 packets}",
+        "c: match: any, borrow: false",
+    )
+    assert read_again("vyos", found) == []
 
 
 @pytest.mark.parametrize("name", ["oscars-10M", "qbss-1-70", "qbss-transatlantic"])
