@@ -1,4 +1,4 @@
-"""Reading scripts of tc on Linux.
+"""Reading scripts of tc and nft on Linux.
 
 ==============  ================================================================================
 `reader`        the policies of interfaces; start here
@@ -8,6 +8,7 @@
 `model`         … of qdiscs, classes and filters
 `filters`       classifiers and actions
 `u32`           comparisons of bits as conditions on headers
+`nft`           rules of nftables that mark packets or give them a priority
 `classify`      packets on their way through filters
 `tree`          qdiscs with classes as policies
 `sharing`       shares of classes

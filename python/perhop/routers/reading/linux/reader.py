@@ -14,6 +14,7 @@ from perhop.routers.reading.linux.model import (
     ROOT,
     Device,
 )
+from perhop.routers.reading.linux.nft import Ruleset
 from perhop.routers.reading.linux.policers import of_actions
 from perhop.routers.reading.linux.shell import Command, commands
 from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
@@ -33,6 +34,8 @@ __all__ = ["attachments", "read"]
 _TOOLS: Final = re.compile(r"(?:\S*/)?(tc|nft|iptables|ip6tables)|\$\{?(TC|NFT|IPTABLES|IPT)\}?")
 _SAYS: Final = frozenset({"echo", "printf", "log", "logger", "which", "type", "apt", "apt-get"})
 _SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "get", "help"})
+_RULES: Final = re.compile(r"^\s*(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
+_SCRIPT: Final = re.compile(r"^\s*(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
 _SHORT: Final = {"TC": "tc", "NFT": "nft", "IPTABLES": "iptables", "IPT": "iptables"}
 _FIRST: Final = 12
 
@@ -40,15 +43,27 @@ _FIRST: Final = 12
 def read(texts: Sequence[Source]) -> Configuration:
     """Return the policies of a host from its scripts."""
     ledger = Ledger([text.file for text in texts])
-    tc = Tc(ledger)
+    tc, rules = Tc(ledger), Ruleset(ledger)
     for text in texts:
+        if _RULES.search(text.text) and not _SCRIPT.search(text.text):
+            lines = enumerate(text.text.split("\n"), 1)
+            rules.lines((Place(text.file, number), line) for number, line in lines)
+            continue
         for command in commands(text):
-            _command(command, tc, ledger)
-    found = attachments(list(tc.host.devices.values()), ledger, None)
+            _command(command, tc, rules, ledger)
+    found = []
+    for device in tc.host.devices.values():
+        arriving = None
+        if rules and ROOT in device.qdiscs:
+            try:
+                arriving = rules.packets(device.name)
+            except TooManyRulesError as error:
+                ledger.approximated(device.qdiscs[ROOT].place, f"without rules of nft: {error}")
+        found += attachments([device], ledger, arriving)
     return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))
 
 
-def _command(command: Command, tc: Tc, ledger: Ledger) -> None:
+def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
     words = list(command.words)
     if words[0] in _SAYS:
         return
@@ -69,7 +84,7 @@ def _command(command: Command, tc: Tc, ledger: Ledger) -> None:
         if tool == "tc":
             _tc_options(words[index + 1 :], command, tc, ledger, space)
         else:
-            _other(tool, words[index + 1 :], command, ledger)
+            _other(tool, words[index + 1 :], command, rules, ledger)
         return
 
 
@@ -129,16 +144,18 @@ def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str =
     tc.run(words, command.place, branch=command.branch, space=space)
 
 
-def _other(tool: str, words: list[str], command: Command, ledger: Ledger) -> None:
-    """Account for rules of nft and iptables about quality of service."""
+def _other(tool: str, words: list[str], command: Command, rules: Ruleset, ledger: Ledger) -> None:
+    """Read rules of nft, and account for those of iptables about quality of service."""
     said = " ".join(words)
+    if tool == "nft" and not command.lost and "$" not in said:
+        if command.body:
+            rules.lines(command.body)
+        else:
+            rules.command(words, command.place, command.text)
+        return
     if re.search(r"MARK|CLASSIFY|DSCP|\bTOS\b|hashlimit|priority set|mark set|dscp set", said):
         ledger.about(command.place, command.text)
-        ledger.ignored(command.place, f"rules of {tool} are not modelled")
-    for place, line in command.body:
-        if re.search(r"priority set|mark set|dscp set|limit rate", line):
-            ledger.about(place, line)
-            ledger.ignored(place, f"rules of {tool} are not modelled")
+        ledger.ignored(command.place, command.lost or f"rules of {tool} are not modelled")
 
 
 def attachments(

@@ -1,0 +1,319 @@
+"""Rules of nftables that mark packets, or give them a priority, a code point or a policer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Network, ip_network
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.linux import units
+from perhop.routers.reading.linux.classify import EVERY, Packets, meet
+from perhop.routers.reading.linux.filters import ports_of
+from perhop.routers.reading.linux.model import Test
+from perhop.routers.reading.linux.u32 import PROTOCOLS
+from perhop.routers.reading.matching import Conditions, TooManyRulesError
+from perhop.scenario.model.dscp import parse_dscp
+from perhop.units import format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.ledger import Ledger
+
+__all__ = ["Ruleset"]
+
+_TOKEN: Final = re.compile(r"[{};,]|\"[^\"]*\"|[^\s{};,\"]+")
+_HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting")
+_FAMILIES: Final = frozenset({"ip", "ip6", "inet", "arp", "bridge", "netdev"})
+_SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
+_UNITS: Final = {"bytes": 8, "kbytes": 8 * 1024, "mbytes": 8 * 1024 * 1024}
+_NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
+_MOST_STEPS = 150_000
+_DEEPEST: Final = 100
+
+
+@dataclass(slots=True)
+class _Rule:
+    place: Place
+    tests: list[Test] = field(default_factory=lambda: [Test()])
+    device: str | None = None
+    changes: dict[str, Any] = field(default_factory=dict)
+    verdict: str = ""
+    to: str = ""
+
+
+@dataclass(slots=True)
+class _Chain:
+    hook: str = ""
+    rules: list[_Rule] = field(default_factory=list)
+
+
+class Ruleset:
+    """The chains of a host."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._chains: dict[str, _Chain] = {}
+        self._steps = 0
+
+    def __bool__(self) -> bool:
+        return any(each.rules for each in self._chains.values())
+
+    def command(self, words: Sequence[str], place: Place, text: str) -> None:
+        """Read a command such as ``add rule inet t c ip dscp ef meta priority set 1:10``."""
+        rest = [word for word in words if word not in ("-a", "-e")]
+        rest = [token for word in rest for token in _TOKEN.findall(word)]
+        if rest[:2] in (["add", "rule"], ["insert", "rule"], ["add", "chain"]):
+            kind, names = rest[1], rest[2:]
+            names = names[1:] if names and names[0] in _FAMILIES else names
+            if len(names) < 2:
+                return
+            chain = self._chains.setdefault("/".join(names[:2]), _Chain())
+            if kind == "chain":
+                self._hook(chain, names[2:])
+            else:
+                self._rule(chain, names[:1], names[2:], place, text, first=rest[0] == "insert")
+
+    def lines(self, lines: Iterable[tuple[Place, str]]) -> None:
+        """Read a file of rules."""
+        table, chain, depth = "", None, 0
+        for place, line in lines:
+            tokens = _TOKEN.findall(line.partition("#")[0])
+            if not tokens:
+                continue
+            if tokens[0] in ("add", "insert") and depth == 0:
+                self.command(tokens, place, line)
+                continue
+            if tokens[0] == "table" and tokens[-1] == "{":
+                table, depth = tokens[-2], 1
+                continue
+            if tokens[0] == "chain" and len(tokens) > 1 and depth:
+                chain = self._chains.setdefault(f"{table}/{tokens[1]}", _Chain())
+                depth = 2
+                tokens = tokens[3:]
+                if tokens[-1:] == ["}"]:
+                    tokens, depth = tokens[:-1], 1
+                if not tokens:
+                    continue
+            elif tokens[-1] == "{":
+                depth += 1
+                continue
+            elif tokens == ["}"]:
+                depth = max(depth - 1, 0)
+                chain = chain if depth >= 2 else None
+                continue
+            if chain is None:
+                continue
+            if tokens[0] == "type":
+                self._hook(chain, tokens)
+            else:
+                self._rule(chain, [table], tokens, place, line)
+            if depth < 2:
+                chain = None
+
+    def _hook(self, chain: _Chain, words: list[str]) -> None:
+        if "hook" in words[:-1]:
+            chain.hook = words[words.index("hook") + 1]
+
+    def _rule(
+        self,
+        chain: _Chain,
+        table: list[str],
+        words: list[str],
+        place: Place,
+        text: str,
+        *,
+        first: bool = False,
+    ) -> None:
+        said = " ".join(words)
+        quality = _SAYS.search(said) is not None
+        if quality:
+            self.ledger.about(place, text)
+        rule = _Rule(place)
+        try:
+            self._read(rule, list(words), table[0])
+        except (ValueError, IndexError) as error:
+            if quality:
+                reason = str(error)[:120] or "it ends too early"
+                self.ledger.ignored(place, f"the rule is not modelled: {reason}")
+            return
+        chain.rules.insert(0 if first else len(chain.rules), rule)
+
+    def _read(self, rule: _Rule, words: list[str], table: str) -> None:
+        """Read conditions and statements, left to right."""
+        while words:
+            word = words.pop(0)
+            if word == ";":
+                continue
+            if word in ("accept", "drop", "return", "continue"):
+                rule.verdict = word
+            elif word in ("jump", "goto"):
+                rule.verdict, rule.to = word, f"{table}/{words.pop(0)}"
+            elif word == "counter":
+                if words[:1] == ["name"]:
+                    del words[:2]
+                elif words[:1] == ["packets"]:
+                    del words[:4]
+            elif word in ("comment", "log"):
+                del words[:1]
+            elif word in ("oifname", "oif"):
+                rule.device = words.pop(0).strip('"')
+            elif word == "limit":
+                self._limit(rule, words)
+            elif word in ("meta", "mark", "priority", "l4proto") or word in ("ip", "ip6", "th"):
+                self._field(rule, word, words)
+            elif word in ("tcp", "udp"):
+                rule.tests = _narrow(rule.tests, Conditions(protocols=frozenset({word})))
+                self._field(rule, "th", words)
+            else:
+                raise ValueError(f"`{word[:30]}`")
+
+    def _limit(self, rule: _Rule, words: list[str]) -> None:
+        if words[:2] != ["rate", "over"]:
+            raise ValueError("a limit that does not drop")
+        number, (unit, _, per) = units.number(words[2]), words[3].partition("/")
+        if unit not in _UNITS or per != "second":
+            raise ValueError(f"a limit in `{words[3][:20]}`")
+        del words[:4]
+        rate, burst = number * _UNITS[unit], 0
+        if words[:1] == ["burst"]:
+            burst = units.number(words[1]) * _UNITS.get(words[2], 8) // 8
+            del words[:3]
+        # The bucket holds a second of the rate, too (nft_limit_init in Linux).
+        police: dict[str, Any] = {"rate": format_rate(rate), "burst": f"{rate // 8 + burst} B"}
+        rule.changes["police"] = tuple(police.items())
+
+    def _field(self, rule: _Rule, word: str, words: list[str]) -> None:
+        if word == "meta":
+            word = words.pop(0)
+        key = word if word in ("mark", "priority", "l4proto") else f"{word} {words.pop(0)}"
+        if words[0] == "set":
+            del words[0]
+            value = words.pop(0)
+            if key == "priority":
+                rule.changes["priority"] = units.classid(value) if ":" in value else int(value, 0)
+            elif key == "mark":
+                rule.changes["mark"] = units.number(value)
+            elif key in ("ip dscp", "ip6 dscp"):
+                rule.changes["dscp"] = _dscp(value)
+            else:
+                raise ValueError(f"`{key[:30]} set`")
+            return
+        negated = words[0] in ("!=", "ne")
+        if words[0] in ("!=", "ne", "==", "eq"):
+            del words[0]
+        values = [words.pop(0)]
+        if values == ["{"]:
+            end = words.index("}")
+            values = [each for each in words[:end] if each != ","]
+            del words[: end + 1]
+        if key == "mark":
+            pairs = tuple((units.number(each), 0xFFFFFFFF) for each in values)
+            rule.tests = [
+                replace(test, negated=(*test.negated, *pairs))
+                if negated
+                else replace(test, marks=(*test.marks, pair))
+                for test in rule.tests
+                for pair in (pairs[:1] if negated else pairs)
+            ]
+            return
+        if negated:
+            raise ValueError(f"`{key[:30]} !=`")
+        rule.tests = _narrow(rule.tests, _conditions(key, values))
+
+    # Evaluation
+
+    def packets(self, device: str) -> list[Packets]:
+        """Return all packets that leave by an interface, with what the rules make of them.
+
+        Raises:
+            TooManyRulesError: If the rules have too many combinations.
+        """
+        now = [EVERY]
+        for hook in _HOOKS:
+            for chain in self._chains.values():
+                if chain.hook == hook:
+                    now = [
+                        each
+                        for packets in now
+                        for each, _ in self._walk(chain, 0, packets, device, 0)
+                    ]
+        return now
+
+    def _walk(
+        self, chain: _Chain, start: int, packets: Packets, device: str, depth: int
+    ) -> list[tuple[Packets, bool]]:
+        """Return what a chain makes of packets, and whether that is final."""
+        if depth > _DEEPEST:
+            raise TooManyRulesError("rules are nested too deep")
+        found: list[tuple[Packets, bool]] = []
+        for index in range(start, len(chain.rules)):
+            rule = chain.rules[index]
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise TooManyRulesError("rules have too many combinations")
+            if rule.device not in (None, device):
+                continue
+            whole = False
+            for test in rule.tests:
+                met = meet(packets, test)
+                if met is not None:
+                    whole = whole or met.header == packets.header
+                    found += self._apply(chain, index, rule, met, device, depth)
+            if whole:
+                return found
+        return [*found, (packets, False)]
+
+    def _apply(
+        self, chain: _Chain, index: int, rule: _Rule, met: Packets, device: str, depth: int
+    ) -> list[tuple[Packets, bool]]:
+        changed = replace(met, **rule.changes)
+        verdict = rule.verdict
+        if "police" in rule.changes:
+            # Conforming packets pass over the verdict.
+            return self._walk(chain, index + 1, changed, device, depth + 1)
+        if verdict in ("accept", "drop"):
+            return [(changed, True)]
+        if verdict == "return":
+            return [(changed, False)]
+        if verdict in ("jump", "goto"):
+            inner = self._chains.get(rule.to, _Chain())
+            found = []
+            for each, final in self._walk(inner, 0, changed, device, depth + 1):
+                if final or verdict == "goto":
+                    found.append((each, True))
+                else:
+                    found += self._walk(chain, index + 1, each, device, depth + 1)
+            return found
+        return self._walk(chain, index + 1, changed, device, depth + 1)
+
+
+def _narrow(tests: list[Test], conditions: Conditions) -> list[Test]:
+    return [replace(test, header=test.header & conditions) for test in tests]
+
+
+def _dscp(word: str) -> int:
+    return int(word, 16) & 63 if word.startswith("0x") else parse_dscp(word)
+
+
+def _conditions(key: str, values: list[str]) -> Conditions:
+    match key:
+        case "ip dscp":
+            return Conditions(dscp=frozenset(_dscp(each) for each in values))
+        case "ip6 dscp":
+            points = frozenset(_dscp(each) for each in values)
+            return Conditions(dscp=points, source=(IPv6Network("::/0"),))
+        case "l4proto" | "ip protocol" | "ip6 nexthdr":
+            some = (PROTOCOLS.get(each) or int(each, 0) for each in values)
+            return Conditions(protocols=frozenset(_NAMES[each] for each in some if each in _NAMES))
+        case "ip saddr" | "ip6 saddr":
+            return Conditions(source=tuple(ip_network(each, strict=False) for each in values))
+        case "ip daddr" | "ip6 daddr":
+            return Conditions(destination=tuple(ip_network(each, strict=False) for each in values))
+        case "th sport":
+            return Conditions(source_ports=tuple(p for each in values for p in ports_of(each)))
+        case "th dport":
+            return Conditions(destination_ports=tuple(p for each in values for p in ports_of(each)))
+    raise ValueError(f"`{key[:30]}`")
