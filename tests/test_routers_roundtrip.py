@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alike import as_scenario, differences, end_of
+from exporting import scenario
 from perhop import Scenario, gallery
 from perhop.routers.reading import Source, Treatment, detect
 from perhop.routers.writing import write
-from test_routers_export import scenario
 
 READERS = {"ios": "ios", "junos": "junos", "altq": "altq", "pf": "altq", "vyos": "vyos"}
 """The reader of each family that is written."""

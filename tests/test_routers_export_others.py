@@ -1,0 +1,209 @@
+"""Scenarios written as configurations of ALTQ, pf and VyOS."""
+
+from exporting import refused, scenario, written
+
+# ALTQ
+
+
+def test_altq_classes() -> None:
+    found = scenario(
+        "x: match: {protocol: udp, destination: b, dscp: [cs1, ef]}, bandwidth: 40%, "
+        "borrow: false, queue: {limit: 30 packets}",
+        "y: match: {protocol: tcp, source: 10.0.0.0/8, port: [80, 82-83]}, bandwidth: 333 kbps, "
+        "queue: {limit: 60 packets}",
+        "default: match: any, bandwidth: 40%, queue: {limit: 30 packets}",
+        scheduler="altq-cbq, cbq: {rate: 2 Mbps, packet: 576 B, maxburst: 8, minburst: 3, "
+        "token_bucket: false, efficient: true}",
+    )
+    bursts = "maxburst 8 minburst 3 packetsize 576"
+    assert written(found, "altq") == [
+        "interface em1 bandwidth 2000000 cbq no-control no-tbr efficient",
+        "class cbq em1 root_class NULL pbandwidth 100",
+        f"class cbq em1 x root_class pbandwidth 40 {bursts}",
+        f"class cbq em1 y root_class borrow exactbandwidth 333000 {bursts} maxdelay 2163",
+        f"class cbq em1 default_2 root_class borrow default pbandwidth 40 {bursts}",
+        "filter em1 x ruleno 8 10.0.0.4 0 0 0 17 tos 0x20 tosmask 0xfc",
+        "filter em1 x ruleno 7 10.0.0.4 0 0 0 17 tos 0xb8 tosmask 0xfc",
+        *(
+            f"filter em1 y ruleno {6 - number} 0 0 10.0.0.0 netmask 255.0.0.0 {port} 6"
+            for number, port in enumerate((80, 82, 83))
+        ),
+        *(
+            f"filter em1 y ruleno {3 - number} 0 {port} 10.0.0.0 netmask 255.0.0.0 0 6"
+            for number, port in enumerate((80, 82, 83))
+        ),
+    ]
+
+
+def test_altq_priorities_and_service_curves() -> None:
+    first = scenario("a: match: {dscp: 1}", "b: match: any", scheduler="priority")
+    assert written(first, "altq") == [
+        "interface em1 bandwidth 10000000 priq",
+        "class priq em1 a NULL priority 1 qlimit 64",
+        "class priq em1 b NULL default priority 0 qlimit 64",
+        "filter em1 a ruleno 1 0 0 0 0 0 tos 0x04 tosmask 0xfc",
+    ]
+    shared = scenario(
+        "a: match: {dscp: 1}, limit: 5 Mbps, bandwidth: 3 Mbps, "
+        "classes: {c: {match: any, unused: true}}",
+        "b: match: any",
+        link=", shape: {r: {rate: 8 Mbps, burst: 10 kB}}",
+    )
+    assert written(shared, "altq") == [
+        "interface em1 bandwidth 8000000 tbrsize 10000 hfsc",
+        "class hfsc em1 a root [sc 0 0 3000000] [ul 0 0 5000000]",
+        "class hfsc em1 c a [sc 0 0 3000000] qlimit 64",
+        "class hfsc em1 b root default [sc 0 0 5000000] qlimit 64",
+        "filter em1 c ruleno 1 0 0 0 0 0 tos 0x04 tosmask 0xfc",
+    ]
+    assert written(shared, "pf") == [
+        "altq on em1 hfsc bandwidth 8000000b tbrsize 10000 queue { a, b }",
+        "queue a on em1 bandwidth 3000000b hfsc(upperlimit 5000000b) { c }",
+        "queue c on em1 bandwidth 3000000b qlimit 64 hfsc",
+        "queue b on em1 bandwidth 5000000b qlimit 64 hfsc(default)",
+        *(f"pass out quick on em1 tos 0x0{n} no state queue c" for n in (4, 5, 6, 7)),
+        "pass out quick on em1 no state queue b",
+    ]
+
+
+def test_pf_rules() -> None:
+    found = scenario(
+        "x: match: {protocol: udp, destination: [b, '2001:db8::/32'], port: [53, 60-70]}, "
+        "priority: 2, queue: {limit: 20 packets}",
+        "y: match: {protocol: icmp}, priority: 4, borrow: false",
+        "z: match: any",
+        scheduler="altq-cbq",
+    )
+    ports = "port { 53, 60:70 }"
+    rule = "pass out quick on em1"
+    assert written(found, "pf") == [
+        "altq on em1 cbq bandwidth 10000000b queue { x, y, z }",
+        "queue x on em1 bandwidth 3333333b priority 5 qlimit 20 cbq(borrow)",
+        "queue y on em1 bandwidth 3333333b priority 3 qlimit 64 cbq",
+        "queue z on em1 bandwidth 3333333b priority 7 qlimit 64 cbq(borrow default)",
+        f"{rule} inet proto udp from any {ports} to 10.0.0.4/32 no state queue x",
+        f"{rule} inet6 proto udp from any {ports} to 2001:db8::/32 no state queue x",
+        f"{rule} inet proto udp from any to 10.0.0.4/32 {ports} no state queue x",
+        f"{rule} inet6 proto udp from any to 2001:db8::/32 {ports} no state queue x",
+        f"{rule} proto icmp no state queue y",
+        f"{rule} no state queue z",
+    ]
+
+
+def test_what_altq_cannot_express() -> None:
+    place = "policies.p.classes"
+    marked = scenario(
+        "a: match: {dscp: be}, police: {rate: 1 Mbps, burst: 8 kB}, mark: af11, queue: {codel: {}}",
+        "b: match: {source: '2001:db8::/32'}, shape: {rate: 6 Mbps, burst: 8 kB}, "
+        "queue: {limit: 10 kB, drop: head}",
+        "c: match: {destination_port: 1-1000}, queue: {red: {}}",
+        "d: match: {destination: b}",
+        "e: match: any, priority: strict",
+        link=", remark: {r: clear}",
+        scheduler="drr",
+    )
+    both = {
+        "links.1.remark.r.0",
+        "policies.p.scheduler",
+        f"{place}.a.police",
+        f"{place}.a.mark",
+        f"{place}.a.match",
+        f"{place}.a.queue.codel",
+        f"{place}.b.shape",
+        f"{place}.b.queue.limit",
+        f"{place}.b.queue.drop",
+        *(f"{place}.c.queue.red.{key}" for key in ("min", "max", "weight", "gentle")),
+        f"{place}.e",
+    }
+    assert refused(marked, "pf").keys() == both
+    # A filter of a single destination would precede the others.
+    assert refused(marked, "altq").keys() == both | {f"{place}.b.match", f"{place}.c.match"}
+    cbq = scenario(
+        "a: match: any, queue: {limit: 3 packets}",
+        scheduler="altq-cbq, cbq: {tick: 1 ms, kick: false, maxburst: 9}",
+        link=", shape: {r: {rate: 8 Mbps, burst: 10 kB}}",
+    )
+    common = {"policies.p.cbq.tick", "policies.p.cbq.kick", "links.1.shape.r"}
+    assert refused(cbq, "altq").keys() == common | {f"{place}.a.queue.limit"}
+    assert refused(cbq, "pf").keys() == common | {"policies.p.cbq.maxburst"}
+
+
+# VyOS
+
+
+def test_vyos_shapers() -> None:
+    found = scenario(
+        "a: match: {protocol: tcp, port: [80, 90-91], source: 10.0.0.0/8}, bandwidth: 10%, "
+        "mark: af11",
+        "b: match: [{dscp: [cs1, ef]}, {protocol: icmp}], bandwidth: 333 kbps, limit: 5 Mbps, "
+        "queue: {limit: 20 packets}",
+        "c: match: any, borrow: false",
+    )
+    whole = "ip protocol tcp"
+    source, own = "ip source address 10.0.0.0/8", "class 10 match a"
+    ports = [f"ip source port {port}" for port in (80, 90, 91)]
+    ports += [f"ip destination port {port}" for port in (80, 90, 91)]
+    matches = []
+    for number, port in enumerate(ports, 1):
+        fields = [whole, source, port]
+        matches += [f"{own}-{number} {field}" for field in fields]
+    wanted = [
+        "bandwidth 10000000bit",
+        "class 10 description a",
+        *matches,
+        "class 10 bandwidth 10%",
+        "class 10 ceiling 10000000bit",
+        "class 10 codel-quantum 4546",
+        "class 10 set-dscp 10",
+        "class 10 queue-type drop-tail",
+        "class 10 queue-limit 64",
+        "class 20 description b",
+        "class 20 match b-1 ip dscp 8",
+        "class 20 match b-2 ip dscp 46",
+        "class 20 match b-3 ip protocol icmp",
+        "class 20 bandwidth 333000bit",
+        "class 20 ceiling 5000000bit",
+        "class 20 codel-quantum 1514",
+        "class 20 queue-type drop-tail",
+        "class 20 queue-limit 20",
+        "default bandwidth 8667000bit",
+        "default ceiling 8667000bit",
+        "default codel-quantum 39404",
+        "default queue-type drop-tail",
+        "default queue-limit 64",
+    ]
+    assert written(found, "vyos") == [
+        *(f"set qos policy shaper p {line}" for line in wanted),
+        "set qos interface eth1 egress p",
+    ]
+
+
+def test_what_vyos_cannot_express() -> None:
+    place = "policies.p.classes"
+    found = scenario(
+        "a: match: [{except: {source: 10.1.0.0/16}}, {dscp: 1}], priority: 2, "
+        "queue: {limit: 10 kB}",
+        "b: match: {dscp: [1, 2]}, police: {rate: 1 Mbps, burst: 8 kB}, queue: {codel: {}}",
+        "c: match: {source: '2001:db8::/32'}, shape: {rate: 4 Mbps, burst: 8 kB}, "
+        "queue: {drop: head}",
+        "d: match: {destination_port: 1-100}, priority: strict",
+        "e: match: any, classes: {f: {match: any, unused: true}}",
+        link=", remark: {r: clear}, shape: {r: {rate: 8 Mbps, burst: 8 kB}}",
+    )
+    assert refused(found, "vyos").keys() == {
+        "links.1.remark.r.0",
+        "links.1.shape.r",
+        # The second class has packets of the exception that precede the first class's others.
+        f"{place}.b.match",
+        f"{place}.c.match",
+        f"{place}.d.match",
+        f"{place}.e.match",
+        f"{place}.a.priority",
+        f"{place}.a.queue.limit",
+        f"{place}.b.police",
+        f"{place}.b.queue.codel",
+        f"{place}.c.shape",
+        f"{place}.c.queue.drop",
+        f"{place}.d",
+        f"{place}.e",
+    }
