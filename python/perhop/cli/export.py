@@ -78,7 +78,7 @@ def export(
     overrides: tuple[str, ...],
     police: Literal["tc", "nft"],
 ) -> int:
-    """Write the policies of a scenario as the configuration of routers.
+    """Write policies of a scenario as configurations of routers.
 
     SCENARIO is a file, or a name that `perhop list` prints, or the configuration of a router of
     another family, of which one interface's policy is written.
