@@ -238,3 +238,31 @@ def test_damaged_scripts_are_read(seed: int) -> None:
     found = reading(" ".join(words))
     assert len({line.place for line in found.lines}) == len(found.lines)
     assert all(bool(line.note) == (line.treatment != "modelled") for line in found.lines)
+
+
+def test_a_bounded_class_of_cbq_has_a_limit() -> None:
+    text = (
+        "tc qdisc add dev eth0 root handle 1: cbq bandwidth 10Mbit avpkt 1000 cell 8\n"
+        "tc class add dev eth0 parent 1:0 classid 1:1 cbq bandwidth 10Mbit rate 10Mbit prio 8\n"
+        "tc class add dev eth0 parent 1:1 classid 1:2 cbq bandwidth 10Mbit rate 8Mbit allot 1514 "
+        "prio 2 split 1:0 bounded\n"
+        "tc class add dev eth0 parent 1:1 classid 1:3 cbq bandwidth 10Mbit rate 1Mbit prio 3\n"
+        "tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip sport 80 0xffff "
+        "flowid 1:2\n"
+        "tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match u32 0 0 at 0 flowid 1:3\n"
+    )
+    web, rest = classes(text).values()
+    assert (web["bandwidth"], web["borrow"], web["priority"]) == ("8 Mbps", False, 1)
+    assert ("borrow" in rest, rest["priority"], rest["match"]) == (False, 2, "any")
+    assert all("CBQ's estimator" in note for note in notes(text).values())
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["\"$(ip route | awk '{print $5}')\"", "`ip route | cut -f 5`", "$1", '"$(dirname $0)"'],
+)
+def test_an_interface_that_a_command_finds_has_the_name_of_its_variable(value: str) -> None:
+    text = f"IF={value}\ntc qdisc add dev $IF root tbf rate 1mbit burst 10k latency 50ms\n"
+    found = attachment(text)
+    assert (found.interface, found.shape) == ("$IF", {"rate": "1 Mbps", "burst": "10 KiB"})
+    assert notes(text) == {}

@@ -27,7 +27,7 @@ _PACKET: Final = 1500
 _LIMIT_BURST: Final = 4500
 _KNOWN: Final = {
     "htb": "rate ceil burst buffer maxburst cburst cbuffer cmaxburst prio quantum mtu mpu",
-    "cbq": "rate bandwidth prio bounded isolated weight allot avpkt cell maxburst minburst",
+    "cbq": "split rate bandwidth prio bounded isolated weight allot avpkt cell maxburst minburst",
     "hfsc": "sc rt ls ul",
     "drr": "quantum",
     "ets": "quantum",

@@ -47,7 +47,7 @@ VERBS: Final = {
 _AUTOMATIC: Final = 0xC000
 _FLAGS: Final = frozenset(
     (
-        *("ecn", "noecn", "bounded", "isolated", "split", "adaptive", "harddrop", "nodrop"),
+        *("ecn", "noecn", "bounded", "isolated", "adaptive", "harddrop", "nodrop"),
         *("besteffort", "diffserv3", "diffserv4", "diffserv8", "precedence", "flowblind"),
         *("srchost", "dsthost", "hosts", "dual-srchost", "dual-dsthost", "triple-isolate"),
         *("nat", "nonat", "wash", "nowash", "ack-filter", "ack-filter-aggressive"),

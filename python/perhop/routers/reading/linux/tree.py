@@ -234,7 +234,9 @@ class Tree:
                     self.ledger.approximated(part.shape_place or places[loc], note)
                 else:
                     rate, burst = part.shape
-                    written["shape"] = {"rate": format_rate(rate), "burst": format_size(burst)}
+                    written["shape"] = {"rate": format_rate(rate)}
+                    if burst:
+                        written["shape"]["burst"] = format_size(burst)
             classes[name] = written
             places |= {(*loc, *inner): place for inner, place in part.places.items()}
         if len(classes) == 1 and set(next(iter(classes.values()))) <= {"match", "queue"}:

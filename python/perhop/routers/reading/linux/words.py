@@ -55,7 +55,8 @@ class Variables:
         if more:
             value = (self.values.get(name) or "") + value
         whole = unknown(value)
-        lost = len(value) > _MOST or (bool(whole) and whole == value)
+        ran = "$(" in value or "`" in value
+        lost = len(value) > _MOST or ran or (bool(whole) and whole == value)
         self.values[name] = None if lost else value
 
     def expand(self, word: str, *, split: bool = True, depth: int = 0) -> list[str]:
@@ -68,7 +69,12 @@ class Variables:
         now: str | None = None
         for part in _PART.findall(word):
             text, splits = self._part(part, depth)
-            if splits and split and (text[:1].isspace() or text[-1:].isspace() or " " in text):
+            if (
+                splits
+                and split
+                and text != part
+                and (text[:1].isspace() or text[-1:].isspace() or " " in text)
+            ):
                 pieces = text.split()
                 if text[:1].isspace() and now is not None:
                     words.append(now)
