@@ -234,9 +234,8 @@ class Tree:
                     self.ledger.approximated(part.shape_place or places[loc], note)
                 else:
                     rate, burst = part.shape
-                    written["shape"] = {"rate": format_rate(rate)}
-                    if burst:
-                        written["shape"]["burst"] = format_size(burst)
+                    sizes = {"burst": format_size(burst)} if burst else {}
+                    written["shape"] = {"rate": format_rate(rate), **sizes}
             classes[name] = written
             places |= {(*loc, *inner): place for inner, place in part.places.items()}
         if len(classes) == 1 and set(next(iter(classes.values()))) <= {"match", "queue"}:
