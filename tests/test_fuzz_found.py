@@ -93,6 +93,27 @@ duration: 2 s
         linux.refuse(mapped.gaps, found.name)
 
 
+# Simulation
+
+
+def test_a_packet_that_comes_with_the_last_reported_departure_follows_it() -> None:
+    """It was queued behind packets that came later, which could arrive in the past."""
+    found = parse("""
+perhop: 1
+name: found
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 10 Mbps, delay: 25 ms}
+  - {ends: [r, b], rate: 10 Mbps, delay: 25 ms, egress: {r: p}}
+policies: {p: {classes: {all: {match: any, police: {rate: 1 Mbps, burst: 8 kB}}}}}
+flows: {f: {from: a, to: b, tcp: {stack: linux-6}}}
+duration: 5 s
+""")
+    intervals = perhop.run(found).intervals
+    assert intervals["bytes"].sum() > 200_000
+    assert intervals["reordered"].sum() == 0
+
+
 # Files
 
 

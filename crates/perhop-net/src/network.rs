@@ -606,6 +606,9 @@ impl<B: Clone> Network<B> {
             // Room that becomes free at this instant is available to this packet, in whatever order
             // the events were scheduled.
             self.transmit_next(id);
+            if self.ports[id.index()].schedules() {
+                return self.offer(id, packet); // that was the last departure to report
+            }
         }
         let port = &mut self.ports[id.index()];
         if port.is_idle(self.now) {
