@@ -12,7 +12,7 @@ from perhop.errors import UnsupportedError
 from perhop.lab import up
 from perhop.scenario import parse
 from static_agent import static_agent
-from test_docs import ROOT, blocks, save_scenarios
+from test_docs import ROOT, blocks, save_files
 from tools import need, unable
 
 PAGE = ROOT / "docs" / "live.md"
@@ -45,7 +45,7 @@ def environment(folder: Path, host: str) -> dict[str, str]:
 def test_ten_lines_lead_from_two_bare_hosts_to_a_report(lab_folder: Path) -> None:
     assert len(lines()) == 10
     need(os.environ.get("CARGO", "cargo"))
-    save_scenarios(PAGE, lab_folder)
+    save_files(PAGE, lab_folder)
     scenario = parse((lab_folder / "deployed.yaml").read_text(), "deployed.yaml")
     try:
         lab = up(scenario)

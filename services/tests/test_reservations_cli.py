@@ -20,7 +20,7 @@ from perhop_services.common.people import People
 from perhop_services.common.users import Quota
 from reserving import NETWORK, PASSWORD
 from reserving_http import ask, served
-from test_docs import ROOT, save_scenarios
+from test_docs import ROOT, save_files
 
 pytestmark = SLOW
 
@@ -239,7 +239,7 @@ def test_the_first_session_works_as_the_page_has_it(
     page = ROOT / "docs" / "reservations.md"
     block = re.search(r"```sh\n(perhop reserve init .*?)```", page.read_text(), re.DOTALL)
     assert block
-    save_scenarios(page, tmp_path)
+    save_files(page, tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     init, serve, *others = (
         [str(PERHOP), *shlex.split(line, comments=True)[1:]] for line in block[1].splitlines()
