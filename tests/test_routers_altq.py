@@ -421,6 +421,25 @@ def test_macros_tables_and_replies_of_pf() -> None:
     assert lines[:3] == [1, 3, 5]  # the macros of queues, and not the other one
 
 
+def test_the_longest_prefix_of_a_table_decides() -> None:
+    rules = """\
+table <phones> { 10.1.0.9, 10.1.0.0/24, !10.1.0.8/29, 2001:db8::/32 !2001:db8::/33 }
+altq on em0 priq bandwidth 10Mb queue { voice, rest }
+queue voice priority 2
+queue rest priority 1 priq(default)
+pass out on em0 from <phones> to any queue voice
+"""
+    found = policy(rules, "em0").policy["classes"]
+    for sender, expected in (
+        ("10.1.0.1", "voice"),
+        ("10.1.0.8", "rest"),
+        ("10.1.0.9", "voice"),
+        ("10.2.0.1", "rest"),
+    ):
+        assert class_of(found, {**PACKETS[0], "source": ip_address(sender)}) == expected
+    assert "2001:db8:8000::/33" in str(found["voice"]["match"])
+
+
 def test_priorities_decide_the_order_of_priq() -> None:
     found = policy(PF_CONF, "dc0")
     assert found.policy["scheduler"] == "priority"

@@ -13,14 +13,15 @@ from perhop.routers.reading.configuration import Configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from ipaddress import IPv4Network, IPv6Network
 
     from perhop.routers.reading.altq.ledger import Statement
     from perhop.routers.reading.configuration import Source
+    from perhop.routers.reading.matching import Network
 
 _ASSIGN: Final = frozenset(("queue", "prio"))
 
 _MAX_TABLE: Final = 100_000
+_MAX_EXCEPTIONS: Final = 100
 
 
 class _Reader:
@@ -100,16 +101,30 @@ class _Reader:
         """Read a table; its addresses are known unless they are in a file."""
         words, _ = self.macros.expand(statement.words)
         name = words[1].strip("<>") if len(words) > 1 else ""
-        inside: set[IPv4Network | IPv6Network] = set()
+        found: list[tuple[Network, bool]] = []
         self.tables[name] = None
         if "file" in words or "{" not in words:
             return
         texts, _ = syntax.items(words, words.index("{"))
+        excepted = False
         for text in texts[:_MAX_TABLE]:
-            found = network(text)
-            if found is None:  # an exception, a name, an interface
+            if text == "!":
+                excepted = True
+                continue
+            each = network(text)
+            if each is None:  # a name or an interface
                 return
-            inside.add(found)
+            found.append((each, excepted))
+            excepted = False
+        if sum(excepted for _, excepted in found) > _MAX_EXCEPTIONS:
+            return
+        # The entry with the longest prefix decides, so that it changes what shorter ones say.
+        inside: set[Network] = set()
+        for each, excepted in sorted(found, key=lambda entry: entry[0].prefixlen):
+            if excepted:
+                inside = {part for one in inside for part in rules.outside(one, each)}
+            else:
+                inside.add(each)
         self.tables[name] = (
             *collapse_addresses(each for each in inside if each.version == 4),
             *collapse_addresses(each for each in inside if each.version == 6),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from perhop.routers.reading.altq.filters import NO_PROTOCOL
 from perhop.routers.reading.altq.syntax import bare, items
@@ -13,12 +13,13 @@ from perhop.routers.reading.matching import Conditions, Network
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from perhop.routers.reading.altq.ledger import Statement
 
 Networks = tuple[Network, ...]
 Ports = tuple[tuple[int, int], ...]
+_Prefix = TypeVar("_Prefix", IPv4Network, IPv6Network)
 
 _MAX_NETWORKS: Final = 512
 """The most prefixes that a rule compares a packet with."""
@@ -323,19 +324,26 @@ def _networks(reading: _Reading, text: str) -> Networks | None:
 
 def _complement(networks: Networks) -> list[Network]:
     """Return the IPv4 prefixes outside some prefixes."""
-    rest: list[IPv4Network] = [IPv4Network("0.0.0.0/0")]
+    rest: list[Network] = [IPv4Network("0.0.0.0/0")]
     for taken in networks:
         if isinstance(taken, IPv4Network) and len(rest) <= _MAX_NETWORKS:
-            rest = [
-                part
-                for each in rest
-                for part in (
-                    each.address_exclude(taken)
-                    if taken.subnet_of(each)
-                    else () if each.subnet_of(taken) else (each,)
-                )
-            ]  # fmt: skip
-    return list(rest)
+            rest = [part for each in rest for part in outside(each, taken)]
+    return rest
+
+
+def outside(prefix: Network, taken: Network) -> list[Network]:
+    """Return the prefixes of the addresses in `prefix` that are not in `taken`."""
+    if isinstance(prefix, IPv4Network) and isinstance(taken, IPv4Network):
+        return [*_outside(prefix, taken)]
+    if isinstance(prefix, IPv6Network) and isinstance(taken, IPv6Network):
+        return [*_outside(prefix, taken)]
+    return [prefix]
+
+
+def _outside(prefix: _Prefix, taken: _Prefix) -> Iterable[_Prefix]:
+    if taken.subnet_of(prefix):
+        return prefix.address_exclude(taken)
+    return () if prefix.subnet_of(taken) else (prefix,)
 
 
 def _ports(reading: _Reading) -> Ports | None:
