@@ -11,6 +11,7 @@ from perhop.routers.reading.configuration import Attachment, Configuration, Sour
 from perhop.routers.reading.linux import read, units
 from perhop.routers.reading.linux.classify import priority
 from perhop.scenario import parse
+from perhop.scenario.model.dscp import parse_dscp
 
 SCRIPT = """\
 #!/bin/sh
@@ -266,3 +267,51 @@ def test_an_interface_that_a_command_finds_has_the_name_of_its_variable(value: s
     found = attachment(text)
     assert (found.interface, found.shape) == ("$IF", {"rate": "1 Mbps", "burst": "10 KiB"})
     assert notes(text) == {}
+
+
+def test_flags_of_flower_stand_before_its_keys() -> None:
+    flower = """\
+    tc qdisc add dev eth0 root handle 1: htb default 30
+    tc class add dev eth0 parent 1: classid 1:1 htb rate 6mbit
+    tc class add dev eth0 parent 1:1 classid 1:10 htb rate 5mbit
+    tc class add dev eth0 parent 1:1 classid 1:30 htb rate 1mbit
+    tc filter add dev eth0 parent 1: protocol ip flower skip_hw ip_proto udp dst_port 5060 classid 1:10
+    """  # noqa: E501
+    assert classes(flower)["c10"]["match"] == {"protocol": "udp", "destination_port": 5060}
+    assert notes(flower) == {}
+
+
+def test_masks_are_hexadecimal_without_a_prefix() -> None:
+    masks = """\
+    tc qdisc add dev eth0 root handle 1: htb default 30
+    tc class add dev eth0 parent 1: classid 1:1 htb rate 6mbit
+    tc class add dev eth0 parent 1:1 classid 1:10 htb rate 5mbit
+    tc class add dev eth0 parent 1:1 classid 1:30 htb rate 1mbit
+    tc filter add dev eth0 parent 1: protocol ip u32 match ip tos 32 20 flowid 1:10
+    tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 80 ffff flowid 1:10
+    """
+    first, second = classes(masks)["c10"]["match"]
+    points = [*range(8, 16), *range(24, 32), *range(40, 48), *range(56, 64)]
+    assert {parse_dscp(str(point)) for point in second["dscp"]} == set(points)
+    assert first == {"destination_port": 80}
+
+
+def test_curves_without_an_upper_limit_have_none() -> None:
+    curves = """\
+    tc qdisc add dev eth0 root handle 1: hfsc default 2
+    tc class add dev eth0 parent 1: classid 1:1 hfsc sc rate 1mbit ul rate 5mbit
+    tc class add dev eth0 parent 1: classid 1:2 hfsc ls rate 3mbit
+    tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:1
+    """
+    assert [each.get("limit") for each in classes(curves).values()] == ["5 Mbps", None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"kind":"htb","handle":"1:","root":true,"options":{"r2q":10}}]',
+        '{"nftables": [\n  {"chain": {"table": "m"}},\n  {"rule": {"table": "m"}}]}',
+    ],
+)
+def test_json_is_not_modelled(text: str) -> None:
+    assert sorted(notes(text)) == list(range(1, text.count("\n") + 2))

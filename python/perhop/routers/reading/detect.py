@@ -22,7 +22,7 @@ FAMILIES: Final = {
     "ios": "Cisco IOS and IOS-XE",
     "junos": "Junos, in braces or as set commands",
     "altq": "altq.conf, and pf.conf with altq or queues",
-    "linux": "commands and JSON of tc and nft",
+    "linux": "commands of tc and nft",
     "vyos": "VyOS, in braces or as set commands",
 }
 """The families, each a package beside this module, and their configurations."""

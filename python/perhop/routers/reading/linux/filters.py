@@ -268,9 +268,11 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     names = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
     while words:
         key = words.next
-        if key in ("classid", "flowid", "action", "police") or key in _FLAGS:
+        if key in ("classid", "flowid", "action", "police"):
             break
         words.take()
+        if key in _FLAGS:
+            continue
         value = words.take()
         match key:
             case "ip_proto":

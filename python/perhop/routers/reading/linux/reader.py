@@ -37,6 +37,8 @@ _SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "ge
 _RULES: Final = re.compile(r"^\s*(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
 _SCRIPT: Final = re.compile(r"^\s*(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
 _SHORT: Final = {"TC": "tc", "NFT": "nft", "IPTABLES": "iptables", "IPT": "iptables"}
+_JSON: Final = re.compile(r'\s*[\[{][\s\[{]*"')
+_OBJECTS: Final = re.compile(r'"(?:kind|chain|rule|nftables)"\s*:')
 _FIRST: Final = 12
 
 
@@ -45,6 +47,13 @@ def read(texts: Sequence[Source]) -> Configuration:
     ledger = Ledger([text.file for text in texts])
     tc, rules = Tc(ledger), Ruleset(ledger)
     for text in texts:
+        if _JSON.match(text.text):
+            for number, line in enumerate(text.text.split("\n"), 1):
+                if _OBJECTS.search(line):
+                    place = Place(text.file, number)
+                    ledger.about(place, line)
+                    ledger.ignored(place, "the JSON of tc and nft is not modelled, unlike commands")
+            continue
         if _RULES.search(text.text) and not _SCRIPT.search(text.text):
             lines = enumerate(text.text.split("\n"), 1)
             rules.lines((Place(text.file, number), line) for number, line in lines)

@@ -25,6 +25,7 @@ _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
 _STRICT_SHARE: Final = 1000
 _PACKET: Final = 1500
 _LIMIT_BURST: Final = 4500
+_UNLIMITED: Final = 2**60
 _KNOWN: Final = {
     "htb": "rate ceil burst buffer maxburst cburst cbuffer cmaxburst prio quantum mtu mpu",
     "cbq": "split rate bandwidth prio bounded isolated weight allot avpkt cell maxburst minburst",
@@ -164,7 +165,7 @@ class Shares:
                 note = "a class without a parent never borrows: its `ceil` has no effect"
                 self.ledger.approximated(self.places[key], note)
             ceiling = rate
-        if not ceiling or (whole and ceiling >= whole and not top):
+        if not ceiling or ceiling == _UNLIMITED or (whole and ceiling >= whole and not top):
             return
         strict = own.get("priority") == "strict"
         scaled = str(own.get("bandwidth", "")).endswith("%") and not strict
@@ -253,7 +254,7 @@ def _class(each: Class, found: Shares, ledger: Ledger, qdisc: Qdisc) -> None:
         ledger.approximated(each.place, "link sharing by HTB's rules in place of CBQ's estimator")
         found.prios[key] = max(found.prios[key] - 1, 0)
         bounded = "bounded" in options.values
-        found.ceilings[key] = (rate if bounded else 2**60, None)
+        found.ceilings[key] = (rate if bounded else _UNLIMITED, None)
         return
     _htb(each, found, ledger, qdisc.options, rate, burst)
 
@@ -296,7 +297,7 @@ def _curves(each: Class, found: Shares, ledger: Ledger) -> None:
         ledger.ignored(each.place, "the class has no rate that perhop can read")
         return
     found.rates[each.classid] = rate, 0
-    found.ceilings[each.classid] = slopes.get("ul", 2**60), None
+    found.ceilings[each.classid] = slopes.get("ul", _UNLIMITED), None
     if "rt" in slopes and "ls" in slopes and slopes["rt"] != slopes["ls"]:
         ledger.approximated(each.place, "the excess is shared by `rt`, not by `ls`")
 

@@ -49,6 +49,12 @@ def _value(word: str) -> int:
     return units.number(word)
 
 
+def _mask(word: str) -> int:
+    if not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,8}", word, re.ASCII):
+        raise ValueError(f"`{word[:40]}` is not a hexadecimal mask")
+    return int(word, 16)
+
+
 def protocol(word: str) -> int:
     """Return the number of a protocol."""
     named = {**PROTOCOLS, **_OTHERS}
@@ -64,8 +70,8 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
     kind, rest = words[0].lower(), words[1:]
     start = _HEADER[version]
     if kind in _RAW:
-        # Values of u32 are hexadecimal only with 0x, but tc also takes bare digits.
-        value, mask, at = _value(rest[0]), _value(rest[1]), 0
+        # Masks are hexadecimal even without 0x, values are not (tc-u32(8), `u32_hex_mask`).
+        value, mask, at = _value(rest[0]), _mask(rest[1]), 0
         rest = rest[2:]
         if rest[:1] == ["at"]:
             place = rest[1]
@@ -89,7 +95,7 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
         after = rest[1:]
         masked = bool(after) and re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,8}", after[0]) is not None
         full = 0xFFFF if field in ("sport", "dport") else 0xFF
-        mask = _value(after[0]) if masked else full
+        mask = _mask(after[0]) if masked else full
         rest = after[1:] if masked else after
         if field in ("tos", "dsfield", "precedence", "priority", "ds"):
             if version == 4:
@@ -105,7 +111,7 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
         field, rest = rest[0].lower(), rest[1:]
         if field not in ("src", "dst"):
             raise UnsupportedMatchError(f"{kind} {field[:20]} is no condition of a scenario")
-        number, mask = _value(rest[0]), _value(rest[1])
+        number, mask = _value(rest[0]), _mask(rest[1])
         return [(start + (2 if field == "dst" else 0), 2, number, mask)], rest[2:], version
     names = {"mark": "mark", "ether": "an Ethernet address", "icmp": "the type of an ICMP packet"}
     raise UnsupportedMatchError(f"{names.get(kind, kind[:20])} is no condition of a scenario")
