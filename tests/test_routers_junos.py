@@ -504,6 +504,24 @@ def test_loss_priorities_become_thresholds_by_code_point() -> None:
     assert (len(low["dscp"]), low["min"], low["max"]) == (63, "99 packets", "100 packets")
 
 
+def test_lines_of_drop_profiles_go_on_above_their_last_point() -> None:
+    text = one(
+        "transmit-rate 12m; drop-profile-map loss-priority high protocol any drop-profile p;",
+        "transmit-rate percent 5;",
+        interface="unit 0 { classifiers { dscp c; } rewrite-rules { dscp w; } }",
+        more="""
+    drop-profiles { p { interpolate { fill-level [ 20 60 ]; drop-probability [ 0 80 ]; } } }
+    rewrite-rules { dscp w {
+        forwarding-class best-effort { loss-priority low code-point cs2; } } }
+    classifiers { dscp c {
+        forwarding-class best-effort { loss-priority high code-points cs1; }
+    } }""",
+    )
+    _, high = policy(text)["best-effort"]["queue"]["wred"]["profiles"]
+    assert (high["min"], high["max"], high["probability"]) == ("20 packets", "70 packets", "100%")
+    assert any("drop profiles see the new code point" in note for _, note in notes(text).values())
+
+
 # Classification and marks
 
 
@@ -944,6 +962,14 @@ def test_lines_between_statements_hide_none() -> None:
         "not modelled",
         "its comment is not closed",
     )
+
+
+def test_a_wildcard_begins_no_comment() -> None:
+    text = one("").replace("ge-0/0/0 {", "ge-0/*/* {").replace("ge-0/0/0", "ge-0/*/*")
+    assert "ge-0/*/*" in text
+    text = text.replace("schedulers {", "schedulers { /* comment */ # another")
+    assert "comment is not closed" not in str(notes(text))
+    assert policy(text)
 
 
 def test_faults_of_braces_are_named() -> None:

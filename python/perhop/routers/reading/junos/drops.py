@@ -93,5 +93,5 @@ def _values(settings: Node, key: str) -> list[str]:
 
 
 def _note(points: list[tuple[Fraction, Fraction]], probability: Fraction) -> str:
-    above = "" if probability == 100 else ", and rises to 100% at twice its fill level"
+    above = "" if probability == 100 else ", and rises to 100% above it"
     return f"one line from the last point without drops to the last one of {len(points)}{above}"

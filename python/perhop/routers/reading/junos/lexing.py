@@ -20,6 +20,8 @@ _TOKEN: Final = re.compile(
     """,
     re.X,
 )
+_COMMENT: Final = re.compile(r"(?<![^\s;{}\[\]])/\*")
+"""Where a comment begins: a name such as ``ge-1/*/*`` has none."""
 _SPECIAL: Final = re.compile(r"[#;{}\[\]\"<]|/\*")
 
 
@@ -60,13 +62,11 @@ def without_comments(line: str) -> tuple[bool, str]:
     kept: list[str] = []
     while True:
         # In a string, `/*` begins no comment.
-        before, begins, rest = line.partition("/*")
-        if not begins:
+        begins = _COMMENT.search(line)
+        before = line[: begins.start()] if begins else line
+        if begins is None or before.count('"') % 2:
             return False, "".join((*kept, line))
-        if before.count('"') % 2:
-            return False, "".join((*kept, line))
-        inside, ends, line = rest.partition("*/")
-        del inside
+        _, ends, line = line[begins.end() :].partition("*/")
         kept += [before, " "]
         if not ends:
             return True, "".join(kept)

@@ -323,6 +323,11 @@ class Outputs:
             if not wanted:
                 continue
             found[each.name] = wanted[0]
+            if node is not None and "wred" in each.settings.get("queue", {}):
+                node.approximated(
+                    "classes are marked before their queue, so that their drop profiles see the "
+                    "new code point only"
+                )
             if node is not None and len(set(changes.values()) | {wanted[0]}) > 1:
                 node.approximated(
                     "the packets of a class get one code point: that of low loss priority"

@@ -278,8 +278,9 @@ def _thresholds(points: Sequence[int], profile: DropProfile | None, packets: int
         )
     low = min(max(low, 1), packets - 1)
     if chance < 1 and high > low:
-        # WRED drops all packets above its maximum, so the line goes on to the full queue.
-        chance, high = min(chance * (packets - low) / (high - low), Fraction(1)), packets
+        # WRED drops all packets above its maximum: the line goes on to 100% or the full queue.
+        last = min(low + int((high - low) / chance), packets)
+        chance, high = min(chance * (last - low) / (high - low), Fraction(1)), last
     return {
         "dscp": list(points),
         "min": _packets(low),
