@@ -49,3 +49,61 @@ def test_faults_of_linux() -> None:
     ]
     repaired = LINUX.replace("rate 3mbit", "rate 1mbit").replace("burst 10k", "burst 250k")
     assert named("qos.sh", repaired) == [("long-queue", 3)]
+
+
+def test_terms_and_classes_that_discard_are_no_faults() -> None:
+    junos = """\
+set interfaces ge-0/0/0 unit 0 family inet filter input EDGE
+set firewall family inet filter EDGE term block from source-address 10.66.0.0/16
+set firewall family inet filter EDGE term block then discard
+set firewall family inet filter EDGE term rest then accept
+"""
+    assert named("edge.conf", junos) == []
+    ios = """\
+class-map match-any P2P
+ match dscp cs1
+policy-map OUT
+ class P2P
+  drop
+ class class-default
+  bandwidth percent 50
+interface Serial0/0
+ bandwidth 2048
+ service-policy output OUT
+"""
+    assert named("edge.cfg", ios) == []
+
+
+def test_drop_profiles_of_a_low_loss_priority_are_no_fault() -> None:
+    profiles = """\
+set class-of-service interfaces ge-0/0/0 scheduler-map MAP
+set class-of-service interfaces ge-0/0/0 unit 0 classifiers dscp MARKS
+set class-of-service classifiers dscp MARKS forwarding-class assured-forwarding loss-priority low code-points af11
+set class-of-service classifiers dscp MARKS forwarding-class assured-forwarding loss-priority high code-points af12
+set class-of-service scheduler-maps MAP forwarding-class assured-forwarding scheduler DATA
+set class-of-service scheduler-maps MAP forwarding-class best-effort scheduler REST
+set class-of-service schedulers DATA transmit-rate percent 50
+set class-of-service schedulers DATA drop-profile-map loss-priority high protocol any drop-profile EARLY
+set class-of-service schedulers REST transmit-rate percent 50
+set class-of-service drop-profiles EARLY interpolate fill-level [ 30 60 ] drop-probability [ 0 100 ]
+"""  # noqa: E501
+    assert named("core.conf", profiles) == []
+
+
+def test_default_thresholds_of_a_platform_are_no_fault() -> None:
+    defaults = """\
+version 17.3
+class-map match-any DATA
+ match dscp af31 af32
+policy-map OUT
+ class DATA
+  bandwidth percent 50
+  random-detect dscp-based
+ class class-default
+  bandwidth percent 50
+interface GigabitEthernet0/0/0
+ service-policy output OUT
+"""
+    assert named("xe.cfg", defaults) == []
+    stated = defaults.replace("dscp-based\n", "dscp-based\n  random-detect dscp af11 100 200\n")
+    assert named("xe.cfg", stated) == [("wred-code-point", 8)]

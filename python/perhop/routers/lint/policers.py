@@ -99,7 +99,7 @@ def findings(
     yield from _shapers(policy)
     for judged in policy.classes:
         police = judged.class_.police
-        if police is None:
+        if police is None or judged.discards:
             continue
         yield from _buckets(judged)
         actions = police.actions if police.three_colours else police.actions[:2]

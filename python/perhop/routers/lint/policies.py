@@ -98,6 +98,12 @@ class JudgedClass:
         return any(action.drops for action in actions)
 
     @property
+    def discards(self) -> bool:
+        """True if it drops every packet on purpose, as readers write `drop` and `discard`."""
+        police = self.class_.police
+        return police is not None and (police.conform.drops or police.rate.rate == 1)
+
+    @property
     def guaranteed_or_rest(self) -> int | None:
         """Its guarantee, or its equal part of what the others leave, in bit/s; None if unknown."""
         if self.strict or self.class_.bandwidth is not None:

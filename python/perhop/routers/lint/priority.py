@@ -174,7 +174,9 @@ def _voice(judged: JudgedClass) -> Iterator[Finding]:
         size = min(size, max(judged.class_.police.burst, judged.class_.police.peak_burst or 0))
     delay = size * 8 * 1000 * MILLISECOND // rate
     if delay > DEEPEST:
-        served = "the rate of the link" if judged.strict else "its guarantee"
+        limited = judged.attached.capacity is None or rate < judged.attached.capacity
+        served = "its limit" if limited else "the rate of the link"
+        served = served if judged.strict else "its guarantee"
         yield Finding(
             VOICE_QUEUE,
             judged.place("queue", "limit"),

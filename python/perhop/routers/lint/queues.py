@@ -73,7 +73,7 @@ def findings(policy: AttachedPolicy, settings: Settings) -> Iterator[Finding]:
         return
     by_default: dict[Rule, list[tuple[Finding, JudgedClass]]] = {}
     for judged in policy.classes:
-        if judged.is_leaf:
+        if judged.is_leaf and not judged.discards:
             for finding in _limit(judged, settings):
                 if judged.has_default_queue:
                     by_default.setdefault(finding.rule, []).append((finding, judged))
@@ -171,10 +171,14 @@ def _wred(judged: JudgedClass) -> Iterator[Finding]:
     for index, profile in enumerate(wred.profiles):
         # Thresholds for the other code points of a precedence are common in templates.
         others = [point for point in profile.dscp if point >> 3 not in levels]
-        if others:
+        at: Loc = ("queue", "wred", "profiles", index)
+        # Thresholds without a line of their own are defaults of the platform, or those of a loss
+        # priority of Junos, which has all other code points.
+        stated = (*judged.loc, *at) in judged.attached.attachment.places
+        if others and stated:
             yield Finding(
                 PROFILE,
-                judged.place("queue", "wred", "profiles", index),
+                judged.place(*at),
                 f"{judged} has WRED thresholds for {listed(others)}, which it does not match",
                 "match the code point, or remove its thresholds",
             )

@@ -240,6 +240,10 @@ class Builder:
                 account,
                 priority=bool(settings.level),
             )
+            if settings.queue.wred is not None:
+                profiles = each["queue"]["wred"].get("profiles", ())
+                for index, place in settings.queue.wred.places(profiles).items():
+                    places[*at, "queue", "wred", "profiles", index] = place
         if not settings.queues and member.name != DEFAULT_CLASS and settings.drop is None:
             account.approximated(
                 settings.header,

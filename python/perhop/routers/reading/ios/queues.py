@@ -12,8 +12,9 @@ from perhop.scenario.model.queues import wred_defaults
 from perhop.units import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.ios.account import Account
     from perhop.routers.reading.ios.defaults import Platform
     from perhop.routers.reading.ios.tree import Statement
@@ -50,13 +51,32 @@ class Thresholds:
 
 @dataclass(slots=True)
 class Wred:
-    """What `random-detect` statements say."""
+    """What `random-detect` statements say.
+
+    Attributes:
+        by: `dscp` or `precedence`.
+        weight: The weight of the average, in parts per billion; None by default.
+        ecn: True if packets are marked instead of dropped.
+        profiles: The thresholds of code points.
+        stated: The statement with the thresholds of a code point.
+        statements: All statements.
+    """
 
     by: str = "precedence"
     weight: int | None = None
     ecn: bool = False
     profiles: dict[tuple[int, ...], Thresholds] = field(default_factory=dict)
+    stated: dict[int, Statement] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
+
+    def places(self, profiles: Sequence[Mapping[str, Any]]) -> dict[int, Place]:
+        """Return the lines of those of a scenario's profiles that statements give, by index."""
+        first = [dscp(str(each["dscp"][0])) for each in profiles]
+        return {
+            index: self.stated[point].place
+            for index, point in enumerate(first)
+            if point is not None and point in self.stated
+        }
 
 
 @dataclass(slots=True)
@@ -131,6 +151,7 @@ def read_wred(statement: Statement, settings: QueueSettings, account: Account) -
                 return
             wred.profiles.pop(points, None)
             wred.profiles[points] = thresholds
+            wred.stated |= dict.fromkeys(points, statement)
         case _:
             account.not_modelled(statement, f"`random-detect {words[0]}` is not modelled")
             return
