@@ -13,7 +13,7 @@ import polars as pl
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
 from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed
-from perhop.dataset import Dataset
+from perhop.dataset import ROUTER, Dataset
 from perhop.errors import UsageError
 
 _WORDS: Final[dict[str, Any]] = {
@@ -154,9 +154,12 @@ def compared(side_by_side: RunComparison) -> dict[str, Any]:
 
 
 def _differences(datasets: Sequence[Dataset]) -> Iterator[Difference]:
-    runs = []
+    runs: list[dict[str, Any]] = []
     for dataset in datasets:
         manifest = dataset.manifest
+        if manifest.engine == ROUTER:
+            runs.append({"engine": manifest.engine})
+            continue
         settings = {"engine": manifest.engine, "seed": manifest.seed}
         if not manifest.complete:
             settings["cut off at"] = f"{dataset.covered_s:g} s"
@@ -165,7 +168,13 @@ def _differences(datasets: Sequence[Dataset]) -> Iterator[Difference]:
         runs.append(settings | dict(_leaves(scenario)))
     for path in dict.fromkeys(path for run in runs for path in run):
         values = tuple(run.get(path) for run in runs)
-        if any(value != values[0] for value in values):
+        # The settings of a real router are unknown.
+        known = [
+            value
+            for value, dataset in zip(values, datasets, strict=True)
+            if path == "engine" or dataset.manifest.engine != ROUTER
+        ]
+        if any(value != known[0] for value in known):
             yield Difference(path, values)
 
 
@@ -242,7 +251,7 @@ def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[ComparedPhase]:
         rates: dict[str, list[float | None]] = {flow: [] for flow in flows}
         for dataset, delivered in zip(datasets, (run[number] for run in runs), strict=True):
             counts = {**dict.fromkeys(dataset.scenario.flows, 0.0), **delivered}
-            counts[TOTAL] = added(delivered.values())
+            counts[TOTAL] = added(delivered.values()) if dataset.scenario.flows else None
             for flow in flows:
                 octets = counts.get(flow)
                 rates[flow].append(None if octets is None else 8 * octets / length)
@@ -334,7 +343,8 @@ def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Compa
         # Packets of a class inside a class count in both.
         outer = ~pl.col("class").str.contains("/", literal=True)
         total = pl.col("sent").filter(outer).sum().over("link")
-        share = pl.when(total > 0).then(pl.col("sent") / total)
+        all_known = (pl.col("sent").filter(outer).null_count() == 0).over("link")
+        share = pl.when(all_known & (total > 0)).then(pl.col("sent") / total)
         several = sums.filter(pl.len().over("link") > 1)
         parts = several.select("link", "class", share.alias("share"), "dropped_packets")
         tables.append({(link, name): rest for link, name, *rest in parts.iter_rows()})

@@ -6,7 +6,7 @@ import polars as pl
 
 from perhop.analysis.cache import cached, of_flow
 from perhop.analysis.distributions import count
-from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.analysis.windows import Window, clip, cut, known_sum, weighed
 from perhop.dataset import Dataset
 
 _DROPS: Final = {
@@ -55,7 +55,7 @@ def class_losses(dataset: Dataset) -> pl.DataFrame:
         packets that arrived at the class, or were sent on the link. Most packets first.
     """
     queues = dataset.queues.group_by("link", "class", maintain_order=True).agg(
-        pl.sum("sent_packets", "dropped_packets", *_DROPS.values())
+        *map(known_sum, ("sent_packets", "dropped_packets", *_DROPS.values()))
     )
     came = pl.col("sent_packets") + pl.col("dropped_packets")
     links = dataset.links.group_by("link", maintain_order=True).agg(

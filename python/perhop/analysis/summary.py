@@ -27,6 +27,7 @@ from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import against_published, verdicts
 from perhop.analysis.losses import losses
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
+from perhop.analysis.windows import known_sum
 from perhop.dataset import TABLES, Dataset
 
 _CLASS_COUNTERS = [
@@ -72,10 +73,11 @@ def class_counters(dataset: Dataset) -> pl.DataFrame:
     """Return the counters of each class of each directed link over the run.
 
     Returns:
-        Columns `link`, `class` and the counters of `queues` summed over time, in the table's order.
+        Columns `link`, `class` and the counters of `queues` summed over time, in the table's order;
+        null if unknown.
     """
     return dataset.queues.group_by("link", "class", maintain_order=True).agg(
-        pl.sum(*_CLASS_COUNTERS)
+        *map(known_sum, _CLASS_COUNTERS)
     )
 
 
@@ -90,7 +92,7 @@ def counter_readings(dataset: Dataset) -> pl.DataFrame:
         "link", _clears_before(dataset).alias("number"), "class", maintain_order=True
     )
     stretch = (pl.min("start_s"), pl.max("end_s"))
-    readings = counted.agg(*stretch, pl.sum(*_CLASS_COUNTERS))
+    readings = counted.agg(*stretch, *map(known_sum, _CLASS_COUNTERS))
     edges = (part.over("link", "number") for part in stretch)
     return readings.select("link", *edges, "class", *_CLASS_COUNTERS)
 

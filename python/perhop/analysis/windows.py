@@ -65,6 +65,11 @@ def weighed(column: str) -> pl.Expr:
     return pl.when(known).then((pl.col(column) * pl.col("weight")).sum())
 
 
+def known_sum(column: str) -> pl.Expr:
+    """Return the sum of a counting column; null if no row knows the count."""
+    return pl.when(pl.col(column).count() > 0).then(pl.sum(column)).alias(column)
+
+
 _COUNTS: Final = [name for name, dtype in TABLES["intervals"].items() if dtype == pl.Int64]
 
 

@@ -13,13 +13,14 @@ start of the run, sizes are bytes; every column is always present.
 
 from perhop.dataset.dataset import Dataset
 from perhop.dataset.manifest import AgentRecord, Host, Live, Manifest, Warned
-from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, NULLABLE, TABLES
+from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, NULLABLE, ROUTER, TABLES
 
 __all__ = [
     "ANSWERS",
     "CAUSES",
     "FORMAT",
     "NULLABLE",
+    "ROUTER",
     "TABLES",
     "AgentRecord",
     "Dataset",

@@ -5,11 +5,15 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["ANSWERS", "CAUSES", "FORMAT", "NULLABLE", "TABLES"]
+__all__ = ["ANSWERS", "CAUSES", "FORMAT", "NULLABLE", "ROUTER", "TABLES"]
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
+
+ROUTER: Final = "router"
+"""The engine of datasets of what real routers counted: they have the table `queues` only, and a
+scenario with links only, whose rates and traffic are unknown."""
 
 _COUNTS: Final = dict.fromkeys(
     (
@@ -190,6 +194,7 @@ NULLABLE: Final = {
         "ecn_arrived",
         "ecn_echoed",
     },
+    "queues": {*_COUNTS},
 }
 """The columns of each table that may be null."""
 
