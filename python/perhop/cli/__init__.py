@@ -19,6 +19,7 @@ from perhop import interruption
 from perhop.cli.agent import agent
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
+from perhop.cli.counters import counters
 from perhop.cli.crosscheck import crosscheck
 from perhop.cli.diff import diff
 from perhop.cli.doctor import doctor
@@ -71,6 +72,7 @@ for command in (
     sweep,
     import_,
     diff,
+    counters,
     export,
     lab,
     path,

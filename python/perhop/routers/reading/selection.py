@@ -118,17 +118,22 @@ def described(attachment: Attachment) -> str:
 def _at(found: Sequence[Attachment], interface: str, file: str) -> list[Attachment]:
     """Return the policies at an interface."""
     names = list(dict.fromkeys(each.interface for each in found if each.interface))
-    meant = [name for name in names if name == interface]
-    meant = meant or [name for name in names if _kind(name) == _kind(interface)]
-    meant = meant or [name for name in names if _abbreviates(interface, name)]
-    if not meant:
+    those = meant(interface, names)
+    if not those:
         hint = did_you_mean(interface, names) or f"there is {_listed(found)}"
         raise UsageError(f"{file}: {quote(interface)} is not an interface with a policy; {hint}")
-    if len(meant) > 1:
+    if len(those) > 1:
         raise UsageError(
-            f"{file}: {quote(interface)} could be {' or '.join(meant)}; expected the whole name"
+            f"{file}: {quote(interface)} could be {' or '.join(those)}; expected the whole name"
         )
-    return [each for each in found if each.interface == meant[0]]
+    return [each for each in found if each.interface == those[0]]
+
+
+def meant(interface: str, names: Sequence[str]) -> list[str]:
+    """Return the interfaces that a name stands for: itself, or those that it abbreviates."""
+    exact = [name for name in names if name == interface]
+    exact = exact or [name for name in names if _kind(name) == _kind(interface)]
+    return exact or [name for name in names if _abbreviates(interface, name)]
 
 
 def _abbreviates(short: str, name: str) -> bool:

@@ -1,0 +1,124 @@
+"""`show interfaces queue` and `show firewall` of Junos."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.counters.reading import LONGEST, Counts, Reading, begin, number, put, total
+from perhop.routers.reading import Place, scenario_name
+
+if TYPE_CHECKING:
+    from perhop.routers.reading import Direction, Source
+
+_INTERFACE: Final = re.compile(r"(?:Physical|Logical) interface:? ([^\s,]+)")
+_QUEUE: Final = re.compile(r"Queue: [0-9]+, Forwarding classes: ([^\s,]+)", re.ASCII)
+_COUNTER: Final = re.compile(r"([A-Z][A-Za-z -]*?) *: *(\S+)(?: +([0-9]{1,18}) (pps|bps))?$")
+_FILTER: Final = re.compile(r"Filter: (\S+)")
+_AT: Final = re.compile(r"(.+)-([a-z][a-z0-9]*-[0-9/:]+\.[0-9]+|[a-z]+[0-9]*\.[0-9]+)-([io])")
+_ROW: Final = re.compile(r"(\S+)((?: +[0-9]{1,18}){1,2})", re.ASCII)
+
+_COLUMNS: Final = {
+    ("Queued", "Packets"): ("offered_packets", ""),
+    ("Queued", "Bytes"): ("offered_bytes", "offered_bps"),
+    ("Transmitted", "Packets"): ("sent_packets", ""),
+    ("Transmitted", "Bytes"): ("sent_bytes", "sent_bps"),
+    ("Transmitted", "Tail-dropped packets"): ("dropped_limit", ""),
+    ("Transmitted", "RL-dropped packets"): ("dropped_policer", ""),
+    ("Transmitted", "RED-dropped packets"): ("dropped_early", ""),
+    ("Transmitted", "Total-dropped packets"): ("dropped_packets", ""),
+    ("Queue-depth bytes", "Current"): ("backlog_bytes", ""),
+}
+
+
+def applies(text: str) -> bool:
+    """Return whether a text is the output of one of these commands."""
+    return bool(_QUEUE.search(text)) or bool(
+        _FILTER.search(text) and re.search(r"^ *(Counters|Policers):", text, re.MULTILINE)
+    )
+
+
+def read(source: Source) -> list[Reading]:
+    """Return the readings in a file, in their order."""
+    readings: list[Reading] = []
+    interface, part = "", ""
+    direction: Direction = "out"
+    reading: Reading | None = None
+    queue: Counts | None = None
+    for line, text in enumerate(source.text.split("\n"), 1):
+        said = text[:LONGEST].strip()
+        place = Place(source.file, line)
+        if named := _INTERFACE.match(said):
+            interface, direction = named[1], "out"
+            reading = queue = None
+        elif said.startswith(("Egress queues:", "Ingress queues:")):
+            direction = "in" if said.startswith("Ingress") else "out"
+            reading = queue = None
+        elif filtered := _FILTER.match(said):
+            at = _AT.fullmatch(filtered[1])
+            reading = Reading(
+                place,
+                "junos",
+                "show firewall",
+                at[2] if at else filtered[1],
+                "in" if at and at[3] == "i" else "out",
+            )
+            begin(readings, reading)
+            queue, part = None, ""
+        elif named := _QUEUE.match(said):
+            name = scenario_name(named[1])
+            if reading is None or reading.command != _QUEUES or name in reading.classes:
+                reading = Reading(place, "junos", _QUEUES, interface, direction)
+                begin(readings, reading)
+            queue, part = reading.add(name), ""
+        elif reading is not None and reading.command == "show firewall":
+            if said in ("Counters:", "Policers:"):
+                part = said
+            elif row := _ROW.fullmatch(said):
+                _filtered(reading, part, row[1], row[2].split())
+        elif queue is not None:
+            if said.rstrip(" :") in ("Queued", "Transmitted", "Queue-depth bytes"):
+                part = said.rstrip(" :")
+            elif counter := _COUNTER.match(said):
+                name, rate = _COLUMNS.get((part, counter[1]), ("", ""))
+                if name:
+                    put(queue, {name: number(counter[2])})
+                if rate and counter[4] == "bps":
+                    put(queue, {rate: number(counter[3])})
+    for each in readings:
+        if each.command == _QUEUES:
+            for counts in each.classes.values():
+                _add_drops(counts)
+    return [each for each in readings if each.classes]
+
+
+_QUEUES: Final = "show interfaces queue"
+
+
+def _add_drops(counts: Counts) -> None:
+    """Add up the drops of a queue, if it tells those of a full queue."""
+    if "dropped_packets" not in counts and "dropped_limit" in counts:
+        kinds = ("dropped_limit", "dropped_policer", "dropped_early")
+        put(counts, {"dropped_packets": total([counts.get(kind) for kind in kinds])})
+
+
+def _filtered(reading: Reading, part: str, name: str, values: list[str]) -> None:
+    """Add a row of a filter: a counter, or what exceeded a policer.
+
+    The name of a policer ends with that of its term. It belongs to the counter of that name.
+    """
+    size, packets = values if len(values) == 2 else (None, values[0])
+    if part == "Counters:":
+        put(
+            reading.add(scenario_name(name)),
+            {"offered_packets": number(packets), "offered_bytes": number(size)},
+        )
+    elif part == "Policers:":
+        key = scenario_name(name)
+        parts = key.split("-")[:16]
+        ends = ("-".join(parts[start:]) for start in range(1, len(parts)))
+        term = next((end for end in ends if end in reading.classes), key)
+        put(
+            reading.add(term),
+            {"exceeded_packets": number(packets), "exceeded_bytes": number(size)},
+        )
