@@ -254,3 +254,21 @@ def test_ios_has_largest_bursts_and_limits() -> None:
         "policies.p.classes.a.queue.limit",
         "policies.p.classes.b.queue.limit",
     }
+
+
+def test_ios_fair_queueing() -> None:
+    found = scenario(
+        "a: match: {dscp: ef}, bandwidth: 30%",
+        "b: match: any, queue: {fq-codel: {target: 1 h, interval: 2 h, flows: 256, ecn: false}}",
+    )
+    assert "  fair-queue 256" in written(found, "ios")
+    odd = scenario(
+        "a: match: {dscp: ef}, bandwidth: 30%",
+        "b: match: any, queue: {fq-codel: {target: 1 h, interval: 2 h, flows: 99, quantum: 300 B}}",
+    )
+    assert refused(odd, "ios") == {
+        "policies.p.classes.b.queue.fq-codel.flows": "IOS has powers of two from 16 to 4096, not "
+        "99; --approximate writes 128",
+        "policies.p.classes.b.queue.fq-codel.quantum": "IOS does not configure the bytes of a "
+        "round; --approximate writes 1514 B",
+    }

@@ -1,4 +1,4 @@
-"""Queues of classes of Cisco IOS: `queue-limit` and `random-detect`."""
+"""Queues of classes of Cisco IOS: `queue-limit`, `random-detect` and `fair-queue`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perhop.scenario.model.queues import (
     Wred,
     wred_defaults,
 )
-from perhop.units import MILLISECOND, WHOLE, format_duration
+from perhop.units import MILLISECOND, SECOND, WHOLE, format_duration, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,11 @@ _MOST: Final = 8_192_000
 _MOST_MS: Final = 3_400
 _DENOMINATOR: Final = 10
 _TENTH: Final = WHOLE // _DENOMINATOR
+
+_NEVER: Final = 3600 * SECOND
+"""A target that no delay exceeds, so that FQ-CoDel is fair queueing only."""
+_FLOWS: Final = tuple(2**power for power in range(4, 13))
+"""The numbers of queues of `fair-queue`."""
 
 Row = tuple[int, int, int]
 """Thresholds in packets, and the denominator of the probability."""
@@ -57,6 +62,8 @@ def queue(part: Part, draft: Draft) -> list[str]:
         case Red():
             reason = "IOS has no RED without code points; expected `wred`"
             draft.gap(f"{place}.red", reason)
+        case FqCodel() as fair if fair.target >= _NEVER:
+            lines.append(_fair_queue(fair, f"{place}.fq-codel", draft))
         case Codel() | FqCodel() | Pie() | DualPi2():
             key = next(iter(queue.disciplines))
             draft.gap(f"{place}.{key}", f"IOS has WRED only, not {key}")
@@ -81,6 +88,18 @@ def _limit(limit: Limit, place: str, draft: Draft) -> str:
                 given = format_duration(limit.amount)
                 draft.near(place, f"IOS has whole milliseconds, not {given}", f"{ms} ms")
             return f"queue-limit {ms} ms"
+
+
+def _fair_queue(fair: FqCodel, place: str, draft: Draft) -> str:
+    """Return the command `fair-queue`."""
+    flows = min(_FLOWS, key=lambda count: abs(count - fair.flows))
+    if fair.flows != flows:
+        reason = f"IOS has powers of two from {_FLOWS[0]} to {_FLOWS[-1]}, not {fair.flows}"
+        draft.near(f"{place}.flows", reason, str(flows))
+    if fair.quantum != FqCodel().quantum:
+        usual = format_size(FqCodel().quantum)
+        draft.near(f"{place}.quantum", "IOS does not configure the bytes of a round", usual)
+    return f"fair-queue {flows}"
 
 
 def _wred(wred: Wred, place: str, draft: Draft, *, in_class: bool) -> list[str]:
