@@ -468,6 +468,21 @@ policy-map P
     assert found["police flow mask src-only"][1] == "replaced in line 6"
 
 
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        ("bc", "no burst after bc"),
+        ("bc 1500 be", "no burst after be"),
+        ("bc conform-action transmit", "no burst after bc"),
+        ("bc 1500 pir", "no peak rate"),
+    ],
+)
+def test_policers_that_end_too_early_are_not_modelled(words: str, note: str) -> None:
+    line = f"police 5000000 {words}"
+    found = treatments(f"policy-map P\n class class-default\n  {line}\n")
+    assert found[line] == ("not modelled", note)
+
+
 def test_defaults_are_those_of_the_platform() -> None:
     wan = """\
 class-map A

@@ -24,6 +24,8 @@ RATES: Final = {"bps": 1, "kbps": 10**3, "mbps": 10**6, "gbps": 10**9}
 
 _SIZES: Final = {"bytes": 1, "kbytes": 10**3, "mbytes": 10**6, "gbytes": 10**9}
 _TIMES: Final = {"ms": 10**3, "us": 10**6}
+_BURSTS: Final = ("bc", "burst", "conform-burst")
+_EXCESS_BURSTS: Final = ("be", "peak-burst", "excess-burst")
 _MAX_BURST: Final = 2**40
 MAX_RATE: Final = 2**48
 """The highest rate, in bit/s; higher ones are the same to any router."""
@@ -123,12 +125,17 @@ def _rates(words: _Words, found: Policer) -> str | None:
     if words.word in ("pps", "cps"):
         return f"rates in {words.word} are not modelled"
     while words.word and not _is_colour(words.word):
-        if words.take("bc", "burst", "conform-burst"):
+        keyword = words.take(*_BURSTS, *_EXCESS_BURSTS)
+        if keyword and number(words.word, _MAX_BURST) is None:
+            return f"no burst after {keyword}"
+        if keyword in _BURSTS:
             found.burst = _burst(words, found.rate)
-        elif words.take("be", "peak-burst", "excess-burst"):
+        elif keyword:
             found.excess = _burst(words, found.rate)
         elif words.take("pir", "peak-rate"):
             found.peak = _rate(words)
+            if found.peak is None:
+                return "no peak rate"
         elif words.word[:1].isdigit():
             # Without keywords: first the normal burst, then the maximum.
             if number(words.word, _MAX_BURST) is None:
