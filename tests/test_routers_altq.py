@@ -455,6 +455,29 @@ def test_service_curves_are_shares() -> None:
     assert any("second slope only" in note for note in notes(PF_CONF).values())
 
 
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [("", ["50%", "50%"]), ("bandwidth 30%", ["30%", "70%"]), ("bandwidth 300Kb", None)],
+)
+def test_queues_without_a_bandwidth_divide_what_the_others_leave(
+    first: str, expected: list[str] | None
+) -> None:
+    text = (
+        "altq on em0 cbq bandwidth 10Mb queue { ssh, std }\n"
+        "queue std bandwidth 90% cbq(default)\n"
+        "queue ssh bandwidth 10% cbq(borrow) { a, b }\n"
+        f"queue a {first} cbq(borrow)\nqueue b cbq(borrow)\n"
+        "pass out on em0 proto tcp to any port 22 queue a\n"
+        "pass out on em0 proto tcp to any port 23 queue b\n"
+    )
+    inner = policy(text, "em0").policy["classes"]["ssh"]["classes"]
+    assert [each["bandwidth"] for each in inner.values()] == (expected or ["300 kbps", "70%"])
+    assert "an equal part of the rest" in notes(text)[5]
+    assert ("an equal part of the rest" in notes(text).get(4, "")) == (not first)
+    alone = policy(text.replace("{ a, b }", "{ b }"), "em0").policy["classes"]["ssh"]["classes"]
+    assert alone["b"]["bandwidth"] == "100%"
+
+
 def test_queues_of_openbsd() -> None:
     found = policy(OPENBSD, "em0")
     assert found.rate == 90_000_000

@@ -238,7 +238,7 @@ class _Builder:
                 rate = device.rate * share // WHOLE
             node.ceiling = rate
         if given == (None, None):
-            given = (WHOLE, None)
+            given, node.defaulted = (WHOLE, None), True
             self.ledger.default(statement.place, "bandwidth", "100% of the parent's", _MAN)
         node.share, node.rate = given
 

@@ -29,6 +29,8 @@ def bandwidths(
     """
     if scheduler == "priority":
         return {id(node): (None, rate) for node in nodes}
+    if scheduler != "wfq":
+        _divide(nodes, rate, ledger)
     if rate is None and any(node.rate is not None for node in nodes):
         return {
             id(node): (
@@ -70,6 +72,26 @@ def bandwidths(
         else:
             found[id(node)] = (format_rate(node.rate), node.rate)
     return found
+
+
+def _divide(nodes: Sequence[Node], rate: int | None, ledger: Ledger) -> None:
+    """Divide what other classes leave among those whose bandwidth is all of their parent's.
+
+    Their guarantees would add up to more than there is. In ALTQ each of them may use everything
+    while the others send nothing.
+    """
+    those = [node for node in nodes if node.defaulted]
+    given = sum(_share(node, rate) for node in nodes if not node.defaulted)
+    if not those or len(nodes) == 1:
+        return
+    for node in those:
+        node.share = max(WHOLE - given, 0) // len(those)
+        if node.share:
+            ledger.approximated(
+                node.statement,
+                "the default, 100% of the parent's bandwidth, is more than other classes leave; "
+                f"perhop guarantees {format_share(node.share)}, an equal part of the rest",
+            )
 
 
 def _share(node: Node, rate: int | None) -> int:
