@@ -74,6 +74,9 @@ def again(classes: dict[str, Any]) -> Scenario:
         "burst: 30 kB}}, y: {match: any, priority: 3, queue: {fq-codel: {}}}",
         "x: {match: {protocol: udp}, bandwidth: 50%, police: {rate: 1 Mbps, burst: 9000 B}}, "
         "z: {match: any, queue: {limit: 20 packets, drop: head}}",
+        "x: {match: {dscp: ef}, police: {rate: 5 Mbps, burst: 1 MB, exceed: {remark: le}}}, "
+        "y: {match: {dscp: cs1}, mark: cs2, police: {rate: 1 Mbps, burst: 200 kB, "
+        "exceed: {remark: af11}}}, z: {match: any}",
         "x: {match: {protocol: udp}, bandwidth: 50%, classes: {u: {match: {dscp: cs1}, "
         "bandwidth: 10%}, v: {match: any}}}, z: {match: any}",
     ],
@@ -124,6 +127,22 @@ def test_marks_of_nft_lead_to_classes() -> None:
     web = {"protocol": "tcp", "source": "10.0.0.0/8", "destination_port": [80, 443]}
     assert first["match"] == [{"except": {"dscp": "cs1", **web}}, web]
     assert [line.place.line for line in found.lines if line.place.file == "rules.nft"] == [4, 5, 6]
+
+
+def test_packets_that_exceed_a_limit_are_marked_and_sent() -> None:
+    rules = (
+        "table inet t {\n  chain c {\n    type filter hook postrouting priority 0;\n"
+        "    ip dscp ef meta mark set 0x10 limit rate over 10 kbytes/second ip dscp set le\n"
+        "    ip dscp cs1 limit rate over 10 kbytes/second meta mark set 0x8\n"
+        "    meta mark 0x8 meta priority set 1:10\n  }\n}\n"
+    )
+    found = read([Source("tc.sh", HTB), Source("rules.nft", rules)])
+    lines = {line.place.line: line.note for line in found.lines if line.place.file == "rules.nft"}
+    assert lines[6] == "packets that exceed the limit are sent like others"
+    first = policy(found, "eth0")["c10"]
+    assert first["match"] == {"dscp": "ef"}
+    assert first["police"]["exceed"] == {"remark": "le"}
+    assert "mark" not in first
 
 
 def test_later_rules_replace_marks() -> None:

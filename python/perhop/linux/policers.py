@@ -212,13 +212,13 @@ def by_limit(
     if exceed.drops:
         yield f"{over} {counted} drop"
         yield f"counter name {done}"
-    elif exceed.remark is not None:
-        # Packets that are marked here are told from others by the mark of the rule that did it.
-        yield f"{over} {counted} ip dscp set {exceed.remark} meta mark set 0xffff"
-        yield f"meta mark != 0xffff counter name {done}"
-        yield "meta mark 0xffff meta mark set 0"
     else:
+        # The packet's mark tells the rules after the limit that it exceeds. A rule that sets a code
+        # point ends at packets of the other IP version.
         yield f"{over} {counted} meta mark set 0xffff"
+        if exceed.remark is not None:
+            for version in ("ip", "ip6"):
+                yield f"meta mark 0xffff {version} dscp set {exceed.remark}"
         yield f"meta mark != 0xffff counter name {done}"
         yield "meta mark 0xffff meta mark set 0"
     if conform.drops:

@@ -13,7 +13,7 @@ from perhop.routers.reading.linux.filters import ports_of
 from perhop.routers.reading.linux.model import Test
 from perhop.routers.reading.linux.u32 import PROTOCOLS
 from perhop.routers.reading.matching import Conditions, TooManyRulesError
-from perhop.scenario.model.dscp import parse_dscp
+from perhop.scenario.model.dscp import format_dscp, parse_dscp
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -30,18 +30,26 @@ _FAMILIES: Final = frozenset({"ip", "ip6", "inet", "arp", "bridge", "netdev"})
 _SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
 _UNITS: Final = {"bytes": 8, "kbytes": 8 * 1024, "mbytes": 8 * 1024 * 1024}
 _NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
+_ALL: Final = 0xFFFFFFFF
+"""A mask of all bits of a mark."""
+
+_LIKE_OTHERS: Final = "packets that exceed the limit are sent like others"
 _MOST_STEPS = 150_000
 _DEEPEST: Final = 100
 
 
 @dataclass(slots=True)
 class _Rule:
+    """A rule; `earlier` has the changes before its limit, `exceeding` the mark after it."""
+
     place: Place
     tests: list[Test] = field(default_factory=lambda: [Test()])
     device: str | None = None
     changes: dict[str, Any] = field(default_factory=dict)
     verdict: str = ""
     to: str = ""
+    earlier: dict[str, Any] = field(default_factory=dict)
+    exceeding: int | None = None
 
 
 @dataclass(slots=True)
@@ -75,6 +83,15 @@ class Ruleset:
                 self._hook(chain, names[2:])
             else:
                 self._rule(chain, names[:1], names[2:], place, text, first=rest[0] == "insert")
+
+    def chain(self, table: str, name: str, hook: str) -> None:
+        """Add a chain; `hook` is "" for one that only rules call."""
+        self._chains.setdefault(f"{table}/{name}", _Chain()).hook = hook
+
+    def rule(self, table: str, chain: str, words: list[str], place: Place, text: str) -> None:
+        """Add a rule, in the words of nft, at the end of a chain."""
+        added = self._chains.setdefault(f"{table}/{chain}", _Chain())
+        self._rule(added, [table], words, place, text)
 
     def lines(self, lines: Iterable[tuple[Place, str]]) -> None:
         """Read a file of rules."""
@@ -139,7 +156,31 @@ class Ruleset:
                 reason = str(error)[:120] or "it ends too early"
                 self.ledger.ignored(place, f"the rule is not modelled: {reason}")
             return
+        if "police" in rule.changes and rule.verdict != "drop":
+            # Only packets that exceed get to what follows the limit.
+            before = rule.earlier
+            after = {key: each for key, each in rule.changes.items() if each != before.get(key)}
+            rule.changes = {**before, "police": after.pop("police")}
+            rule.exceeding = after.pop("mark", None)
+            _exceed(rule, after.pop("dscp", None))
+            if after:
+                self.ledger.approximated(place, _LIKE_OTHERS)
+        elif not first and self._of_policer(chain, rule):
+            return
         chain.rules.insert(0 if first else len(chain.rules), rule)
+
+    def _of_policer(self, chain: _Chain, rule: _Rule) -> bool:
+        """Add a rule for the packets that exceed a policer's limit to the policer before it."""
+        for before in chain.rules[-2:]:
+            mark = before.exceeding
+            if mark is None or any(test.marks != ((mark, _ALL),) for test in rule.tests):
+                continue
+            if rule.changes.keys() <= {"dscp", "mark"} and not rule.verdict:
+                if "dscp" in rule.changes:
+                    _exceed(before, rule.changes["dscp"])
+                return True
+            self.ledger.approximated(rule.place, _LIKE_OTHERS)
+        return False
 
     def _read(self, rule: _Rule, words: list[str], table: str) -> None:
         """Read conditions and statements, left to right."""
@@ -183,6 +224,7 @@ class Ruleset:
             del words[:3]
         # The bucket holds a second of the rate, too (nft_limit_init in Linux).
         police: dict[str, Any] = {"rate": format_rate(rate), "burst": f"{rate // 8 + burst} B"}
+        rule.earlier = dict(rule.changes)
         rule.changes["police"] = tuple(police.items())
 
     def _field(self, rule: _Rule, word: str, words: list[str]) -> None:
@@ -210,7 +252,7 @@ class Ruleset:
             values = [each for each in words[:end] if each != ","]
             del words[: end + 1]
         if key == "mark":
-            pairs = tuple((units.number(each), 0xFFFFFFFF) for each in values)
+            pairs = tuple((units.number(each), _ALL) for each in values)
             rule.tests = [
                 replace(test, negated=(*test.negated, *pairs))
                 if negated
@@ -288,6 +330,12 @@ class Ruleset:
                     found += self._walk(chain, index + 1, each, device, depth + 1)
             return found
         return self._walk(chain, index + 1, changed, device, depth + 1)
+
+
+def _exceed(rule: _Rule, dscp: int | None) -> None:
+    """Set what a policer does to packets that exceed: it sends them, with a code point or not."""
+    action = "send" if dscp is None else (("remark", format_dscp(dscp)),)
+    rule.changes["police"] = (*rule.changes["police"][:2], ("exceed", action))
 
 
 def _narrow(tests: list[Test], conditions: Conditions) -> list[Test]:

@@ -74,5 +74,5 @@ def policer(options: Options, verdict: str) -> dict[str, Any] | None:
 
 
 def of_text(police: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """Return a policer from its settings."""
-    return dict(police)
+    """Return a policer from its settings; what is a mapping in it is pairs, too."""
+    return {key: dict(value) if isinstance(value, tuple) else value for key, value in police}
