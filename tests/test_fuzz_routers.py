@@ -21,6 +21,7 @@ from test_routers_ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
 from test_routers_junos import AS_COMMANDS, EDGE, OSCARS, SWITCH
 from test_routers_junos import GROUPS as GROUPS_OF_JUNOS
 from test_routers_linux import SCRIPT
+from test_routers_linux_output import CLASSES, FILTERS, QDISCS
 from test_routers_vyos import BRACES
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ TEXTS: dict[str, Sequence[str]] = {
     "altq": [ALTQ_CONF, PF_CONF, OPENBSD],
     "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
     "junos": [EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH],
-    "linux": [SCRIPT],
+    "linux": [SCRIPT, QDISCS + CLASSES + FILTERS],
     "vyos": [BRACES],
 }
 """Texts of each family."""
@@ -51,12 +52,12 @@ def test_damaged_configurations(family: str, data: st.DataObject) -> None:
 def sound(found: Configuration, text: str) -> None:
     """Check what holds for every configuration."""
     told = text.split("\n")
-    numbers = [line.place.line for line in found.lines]
-    assert numbers == sorted(set(numbers))
+    places = [line.place for line in found.lines]
+    assert places == sorted(set(places))
     for line in found.lines:
         whole = told[line.place.line - 1]
         if whole.isprintable() and "More" not in whole:  # not from a terminal
-            assert line.text in whole
+            assert line.text in whole or line.text.startswith("{")  # JSON of several lines
         assert bool(line.note) == (line.treatment is not Treatment.MODELLED)
     assert all(each.setting and each.value and each.source for each in found.defaults)
     for attachment in found.attachments:

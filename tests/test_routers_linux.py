@@ -304,14 +304,3 @@ def test_curves_without_an_upper_limit_have_none() -> None:
     tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:1
     """
     assert [each.get("limit") for each in classes(curves).values()] == ["5 Mbps", None]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[{"kind":"htb","handle":"1:","root":true,"options":{"r2q":10}}]',
-        '{"nftables": [\n  {"chain": {"table": "m"}},\n  {"rule": {"table": "m"}}]}',
-    ],
-)
-def test_json_is_not_modelled(text: str) -> None:
-    assert sorted(notes(text)) == list(range(1, text.count("\n") + 2))

@@ -39,10 +39,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A line of a file, from 1; line 0 is the whole file."""
+    """A line of a file.
+
+    Attributes:
+        file: The name of the file.
+        line: The number of the line, from 1; 0 is the whole file.
+        part: The number of an object of JSON among those that begin on the line, from 0.
+    """
 
     file: str
     line: int
+    part: int = 0
 
     def __str__(self) -> str:
         """Return ``FILE:LINE``."""

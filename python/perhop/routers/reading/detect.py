@@ -22,7 +22,7 @@ FAMILIES: Final = {
     "ios": "Cisco IOS and IOS-XE",
     "junos": "Junos, in braces or as set commands",
     "altq": "altq.conf, and pf.conf with altq or queues",
-    "linux": "commands of tc and nft",
+    "linux": "commands and JSON of tc and nft",
     "vyos": "VyOS, in braces or as set commands",
 }
 """The families, each a package beside this module, and their configurations."""
@@ -73,7 +73,7 @@ _SIGNS: Final = {
     ),
     "altq": _Signs(
         r"interface \S+ (?:bandwidth|tbrsize|cbq|priq|hfsc|wfq|rio|red|blue)\b"
-        r"|class (?:cbq|priq|hfsc) \S+ |filter \S+ \S+ |altq on |conditioner \S+ "
+        r"|class (?:cbq|priq|hfsc) (?![0-9a-f]*:)\S+ |filter \S+ \S+ |altq on |conditioner \S+ "
         r"|queue (?:\w+|<[^>]+>) (?:on |bandwidth |priority |parent |qlimit |cbq|priq|hfsc|flows )"
         r"|(?:match|pass|block) .*(?:\bqueue\b|set queue|set prio)",
         r"(?:pass|block|match) (?:in|out|on|all|quick|log|return|drop|proto|from|inet6?)\b"
@@ -85,7 +85,8 @@ _SIGNS: Final = {
         r"|(?:qdisc|class|filter) (?:add|replace|change|del) |add (?:table|chain|rule) "
         r"|(?:sudo )?(?:[\w./-]*/)?nft (?:-\S+ )*(?:add|create|insert|-f|flush|'|\")"
         r"|table (?:ip6?|inet|netdev|bridge|arp) \S+ ?\{|type (?:filter|nat|route) hook "
-        r"|(?:[\[{,][\[{, ]*+)?\"(?:nftables|kind|qdisc|parent)\" ?:",
+        r"|(?:[\[{,][\[{, ]*+)?\"(?:nftables|kind|qdisc|parent|protocol)\" ?:"
+        r"|(?:qdisc|class) \w+ [0-9a-f]*:[0-9a-f]* (?:root|dev|parent)\b",
         r"#! ?/.*sh\b|(?:sudo )?(?:[\w./-]*/)?(?:ip6?tables|ip) (?:-\S+ )*"
         r"(?:link|addr|route|rule|-A)\b|modprobe |ethtool |flush ruleset|chain \S+ \{"
         r"|(?:meta|ct|ip6?|tcp|udp) .*(?:accept|drop)|ifconfig ",

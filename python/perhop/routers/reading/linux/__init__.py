@@ -1,4 +1,4 @@
-"""Reading scripts of tc and nft on Linux.
+"""Reading scripts of tc and nft on Linux, and the state of a running machine.
 
 ==============  ================================================================================
 `reader`        the policies of interfaces; start here
@@ -15,6 +15,10 @@
 `queues`        qdiscs without classes as queues
 `policers`      policers
 `units`         rates, sizes, times and handles of tc
+`state`         the outputs of `tc show` and `nft list`: …
+`output`        … their objects and lines, with places
+`tc_json`       … objects of tc as commands
+`nft_json`      … objects of nft as rules
 `ledger`        the fate of every line
 ==============  ================================================================================
 """

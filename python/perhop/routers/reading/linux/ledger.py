@@ -63,7 +63,7 @@ class Ledger:
         return tuple(
             Line(place, text, treatment, "; ".join(notes))
             for place, (text, treatment, notes) in sorted(
-                self._lines.items(), key=lambda item: (self._order[item[0].file], item[0].line)
+                self._lines.items(), key=lambda item: (self._order[item[0].file], item[0])
             )
         )
 

@@ -1,4 +1,4 @@
-"""Reading scripts of Linux hosts: commands of tc, nft and iptables."""
+"""Reading scripts of Linux hosts: commands of tc, nft and iptables; and their output."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from perhop.routers.reading.linux.model import (
     Device,
 )
 from perhop.routers.reading.linux.nft import Ruleset
+from perhop.routers.reading.linux.output import is_output
 from perhop.routers.reading.linux.policers import of_actions
 from perhop.routers.reading.linux.shell import Command, commands
+from perhop.routers.reading.linux.state import State
 from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
 from perhop.routers.reading.linux.tree import Tree
 from perhop.routers.reading.linux.words import unknown
@@ -37,22 +39,17 @@ _SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "ge
 _RULES: Final = re.compile(r"^\s*(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
 _SCRIPT: Final = re.compile(r"^\s*(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
 _SHORT: Final = {"TC": "tc", "NFT": "nft", "IPTABLES": "iptables", "IPT": "iptables"}
-_JSON: Final = re.compile(r'\s*[\[{][\s\[{]*"')
-_OBJECTS: Final = re.compile(r'"(?:kind|chain|rule|nftables)"\s*:')
 _FIRST: Final = 12
 
 
 def read(texts: Sequence[Source]) -> Configuration:
-    """Return the policies of a host from its scripts."""
+    """Return the policies of a host from its scripts, or from the state that its tools print."""
     ledger = Ledger([text.file for text in texts])
     tc, rules = Tc(ledger), Ruleset(ledger)
+    state = State(tc, rules, ledger)
     for text in texts:
-        if _JSON.match(text.text):
-            for number, line in enumerate(text.text.split("\n"), 1):
-                if _OBJECTS.search(line):
-                    place = Place(text.file, number)
-                    ledger.about(place, line)
-                    ledger.ignored(place, "the JSON of tc and nft is not modelled, unlike commands")
+        if is_output(text.text):
+            state.read(text)
             continue
         if _RULES.search(text.text) and not _SCRIPT.search(text.text):
             lines = enumerate(text.text.split("\n"), 1)
@@ -60,6 +57,7 @@ def read(texts: Sequence[Source]) -> Configuration:
             continue
         for command in commands(text):
             _command(command, tc, rules, ledger)
+    state.apply()
     found = []
     for device in tc.host.devices.values():
         arriving = None
