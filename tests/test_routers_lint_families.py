@@ -107,3 +107,13 @@ interface GigabitEthernet0/0/0
     assert named("xe.cfg", defaults) == []
     stated = defaults.replace("dscp-based\n", "dscp-based\n  random-detect dscp af11 100 200\n")
     assert named("xe.cfg", stated) == [("wred-code-point", 8)]
+
+
+def test_policers_without_a_queue_are_not_judged_by_that_of_perhop() -> None:
+    policed = """\
+set interfaces ge-0/0/1 unit 0 family inet policer output P1
+set firewall policer P1 if-exceeding bandwidth-limit 10m
+set firewall policer P1 if-exceeding burst-size-limit 625k
+set firewall policer P1 then discard
+"""
+    assert named("edge.conf", policed) == []

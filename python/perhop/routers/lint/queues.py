@@ -92,6 +92,8 @@ def findings(policy: AttachedPolicy, settings: Settings) -> Iterator[Finding]:
 
 def _limit(judged: JudgedClass, settings: Settings) -> Iterator[Finding]:
     """Find a queue that is too short or too long for TCP."""
+    if judged.class_.queue is None and judged.attached.family != "scenario":
+        return  # the limit would be perhop's default, not that of the router
     queue = judged.class_.effective_queue
     limit = queue.effective_limit(in_class=True)
     guaranteed = judged.guaranteed_or_rest
