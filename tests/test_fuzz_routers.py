@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from fuzzing.mutation import damaged
 from fuzzing.running import fuzzed
+from ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
+from junos import AS_COMMANDS, EDGE, OSCARS, SWITCH
+from junos import GROUPS as GROUPS_OF_JUNOS
 from perhop.errors import UsageError
 from perhop.routers.reading import Configuration, Treatment, source
 from test_routers_altq import ALTQ_CONF, OPENBSD, PF_CONF
-from test_routers_ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
-from test_routers_junos import AS_COMMANDS, EDGE, OSCARS, SWITCH
-from test_routers_junos import GROUPS as GROUPS_OF_JUNOS
 from test_routers_linux import SCRIPT
 from test_routers_linux_output import CLASSES, FILTERS, QDISCS
 from test_routers_vyos import BRACES

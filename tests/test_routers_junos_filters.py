@@ -1,0 +1,325 @@
+"""Classifiers, marks, filters and policers of Junos."""
+
+from typing import Any
+
+import pytest
+
+from junos import OSCARS, attachment, notes, one, policy, reading
+from perhop import gallery
+from perhop.routers.writing import write
+
+# Classification and marks
+
+
+def test_packets_are_classified_as_at_the_other_interfaces() -> None:
+    text = one(
+        "",
+        interface="unit 0 { classifiers { dscp own; } }",
+        more="""
+    interfaces { ge-0/0/1 { unit 0 { classifiers { inet-precedence theirs; } } } }
+    classifiers {
+        dscp own { forwarding-class network-control { loss-priority low code-points ef; } }
+        inet-precedence theirs {
+            forwarding-class network-control { loss-priority low code-points 101; } }
+    }""",
+    )
+    assert policy(text, "ge-0/0/0")["network-control"]["match"] == {
+        "dscp": ["cs5", 41, 42, 43, "voice-admit", 45, "ef", 47]
+    }
+    assert policy(text, "ge-0/0/1")["network-control"]["match"] == {"dscp": "ef"}
+
+
+def test_inputs_that_differ_are_approximated() -> None:
+    text = "class-of-service { interfaces {\n"
+    for number, name in enumerate(("a", "b", "b", "b")):
+        text += f"ge-0/0/{number} {{ unit 0 {{ classifiers {{ dscp {name}; }} }} }}\n"
+    text += "} classifiers {\n"
+    for name in ("a", "b"):
+        text += f"dscp {name} {{ forwarding-class network-control {{ loss-priority low"
+        text += f" code-points {'ef' if name == 'a' else 'cs6'}; }} }}\n"
+    text += "} }\n"
+    for number in range(4):
+        assert policy(text, f"ge-0/0/{number}")["network-control"]["match"] == {"dscp": "cs6"}
+    assert notes(text) == {
+        2: ("approximated", "outputs go by the most common classification at inputs")
+    }
+    assert ("classification at inputs", "classifier b") in {
+        (each.setting, each.value) for each in reading(text).defaults
+    }
+
+
+def test_filters_at_inputs_classify_before_classifiers() -> None:
+    text = (
+        one(
+            "",
+            more="classifiers { dscp c { forwarding-class network-control {"
+            " loss-priority low code-points ef; } } }"
+            " interfaces { ge-0/0/1 { unit 0 { classifiers { dscp c; } } } }",
+        )
+        + """
+firewall { family inet { filter sort {
+    term web { from { protocol tcp; destination-port [ http https ]; }
+        then { forwarding-class network-control; accept; } }
+    term bulk { from { source-address { 10.0.0.0/8; 10.1.0.0/16 except; } }
+        then { forwarding-class best-effort; accept; } }
+    term rest { then accept; }
+} } }
+interfaces { ge-0/0/1 { unit 0 { family inet { filter { input sort; } } } } }
+"""
+    )
+    assert policy(text, "ge-0/0/0")["network-control"]["match"] == [
+        {"protocol": "tcp", "destination_port": [80, 443]},
+        {"dscp": "ef", "source": "10.1.0.0/16"},
+        {"except": {"source": "10.0.0.0/8"}},
+        {"dscp": "ef"},
+    ]
+    assert not any(each.direction == "in" for each in reading(text).attachments)
+
+
+def test_rewrite_rules_mark() -> None:
+    rules = """rewrite-rules { dscp w {
+        forwarding-class best-effort { loss-priority low code-point cs1; }
+        forwarding-class network-control { loss-priority low code-point 111000; }
+    } }"""
+    found = policy(one("", interface="unit 0 { rewrite-rules { dscp w; } }", more=rules))
+    assert {name: each["mark"] for name, each in found.items()} == {
+        "network-control": "cs7",
+        "best-effort": "cs1",
+    }
+
+
+# Filters and policers
+
+
+POLICED = """\
+firewall {{
+    policer p {{ if-exceeding {{ bandwidth-limit 1m; burst-size-limit 15k; }} then {then}; }}
+    three-color-policer two {{
+        action {{ loss-priority high then discard; }}
+        two-rate {{
+            color-blind; committed-information-rate 1m; committed-burst-size 10k;
+            peak-information-rate 2m; peak-burst-size 20k;
+        }}
+    }}
+    three-color-policer single {{ single-rate {{
+        committed-information-rate 1m; committed-burst-size 10k; excess-burst-size 20k; }} }}
+    hierarchical-policer h {{
+        aggregate {{ if-exceeding {{ bandwidth-limit 7m; burst-size-limit 9k; }} then discard; }}
+        premium {{ if-exceeding {{ bandwidth-limit 5m; burst-size-limit 9k; }} then discard; }}
+    }}
+    family inet {{
+        filter f {{
+            {terms}
+        }}
+    }}
+}}
+interfaces {{ ge-0/0/0 {{ unit 0 {{ family inet {{ filter {{ input f; }} }} }} }} }}
+"""
+
+
+def policed(terms: str, then: str = "discard") -> dict[str, Any]:
+    return policy(POLICED.format(terms=terms, then=then), "ge-0/0/0.0", "in")
+
+
+ALL = "term a { then policer p; }"
+P = {"rate": "1 Mbps", "burst": "15 kB"}
+DISCARD = {"rate": "1 bps", "burst": "1 B"}
+
+
+@pytest.mark.parametrize(
+    ("terms", "classes"),
+    [
+        ("term a { then policer p; }", {"a": {"match": "any", "police": P}}),
+        (
+            "term a { from { dscp ef; } then { policer p; dscp cs1; accept; } }",
+            {
+                "a": {"match": {"dscp": "ef"}, "police": P, "mark": "cs1"},
+                "discarded": {"match": "any", "police": DISCARD},
+            },
+        ),
+        (
+            "term a { from { prefix-list x; port bgp; } then policer p; } term b { then accept; }",
+            {"b": {"match": "any"}},
+        ),
+        (
+            "term a { from { protocol udp; } then { dscp cs1; next term; } }"
+            " term b { from { destination-port 53; } then policer p; } term c { then accept; }",
+            {
+                "a_b": {
+                    "match": {"protocol": "udp", "destination_port": 53},
+                    "police": P,
+                    "mark": "cs1",
+                },
+                "a": {"match": {"protocol": "udp"}, "mark": "cs1"},
+                "b": {"match": {"destination_port": 53}, "police": P},
+                "c": {"match": "any"},
+            },
+        ),
+        (
+            "term a { then { three-color-policer { two-rate two; } } }",
+            {
+                "a": {
+                    "match": "any",
+                    "police": {
+                        "rate": "1 Mbps",
+                        "burst": "10 kB",
+                        "peak_rate": "2 Mbps",
+                        "peak_burst": "20 kB",
+                        "exceed": "send",
+                    },
+                }
+            },
+        ),
+        (
+            "term a { then { three-color-policer { single-rate single; } } }",
+            {
+                "a": {
+                    "match": "any",
+                    "police": {
+                        "rate": "1 Mbps",
+                        "burst": "10 kB",
+                        "excess_burst": "20 kB",
+                        "exceed": "send",
+                        "violate": "send",
+                    },
+                }
+            },
+        ),
+        (
+            "term a { then hierarchical-policer h; }",
+            {"a": {"match": "any", "police": {"rate": "7 Mbps", "burst": "9 kB"}}},
+        ),
+    ],
+)
+def test_filters_at_inputs_are_policies(terms: str, classes: dict[str, Any]) -> None:
+    if "prefix-list" in terms:
+        with pytest.raises(StopIteration):
+            policed(terms)
+    else:
+        assert policed(terms) == classes
+
+
+def test_the_implicit_term_is_listed() -> None:
+    for terms, discards in (("term a { from { dscp ef; } then policer p; }", True), (ALL, False)):
+        said = {
+            each.setting for each in reading(POLICED.format(terms=terms, then="discard")).defaults
+        }
+        assert ("packets that no term matches" in said) == discards
+
+
+def test_conditions_that_perhop_lacks_are_named() -> None:
+    terms = "term a { from { protocol tcp; tcp-established; } then policer p; }\n"
+    terms += "term b { from { is-fragment; } then discard; }\n"
+    terms += "term c { from { protocol ospf; } then accept; }"
+    text = POLICED.format(terms=terms, then="discard")
+    assert list(policed(terms)) == ["a", "discarded"]
+    found = notes(text)
+    assert "the term applies whatever the packet has there" in found[18][1]
+    assert "the term is left out" in found[19][1]
+    assert found[20][0] == "approximated"
+
+
+def test_a_policed_reservation_is_that_of_the_gallery() -> None:
+    classes = gallery.load("oscars-10M").policies["oscars"].classes
+    expected = [
+        each.model_dump(mode="json", exclude_unset=True, exclude={"queue"})
+        for each in classes.values()
+    ]
+    found = [
+        {key: value for key, value in each.items() if key != "queue"}
+        for each in policy(OSCARS, "so-0/0/0").values()
+    ]
+    assert found == expected
+    assert not notes(OSCARS)
+
+
+@pytest.mark.parametrize("name", ["qbss-1-70", "qbss-30-1", "oscars-10M", "oscars-ping"])
+def test_written_configurations_are_read(name: str) -> None:
+    scenario = gallery.load(name)
+    text, gaps = write(scenario, "junos", approximate=True)
+    assert gaps == ()
+    # Buffers are in whole microseconds, and a guarantee that is left out is written.
+    left_out = {"queue", "unused"}
+    (name,) = scenario.policies
+    for key, each in scenario.policies[name].classes.items():
+        expected = each.model_dump(mode="json", exclude_unset=True, exclude=left_out)
+        found = policy(text)[key]
+        assert {word: found[word] for word in expected} == expected
+        assert found.keys() - expected.keys() <= {"queue", "bandwidth"}
+    assert not notes(text)
+
+
+def test_loss_priority_above_the_rate_becomes_the_mark_of_the_rewrite_rule() -> None:
+    text = OSCARS.replace("then discard;", "then loss-priority high;")
+    text = text.replace(
+        "scheduler-map oscars;", "scheduler-map oscars; unit 0 { rewrite-rules { dscp w; } }"
+    )
+    text = text.replace(
+        "    schedulers {",
+        """    rewrite-rules { dscp w { forwarding-class expedited-forwarding {
+        loss-priority low code-point ef; loss-priority high code-point le; } } }
+    code-point-aliases { dscp { le 000001; } }
+    schedulers {""",
+    )
+    found = policy(text, "so-0/0/0")["expedited-forwarding"]
+    assert found["police"] == {"rate": "10 Mbps", "burst": "1 MB", "exceed": {"remark": "le"}}
+    assert found["mark"] == "ef"
+
+
+def test_policers_of_units_limit_all_packets() -> None:
+    text = POLICED.format(terms="term a { then policer p; }", then="discard")
+    text += "interfaces { ge-0/0/1 { unit 5 { family inet { policer { output p; input p; } } } } }"
+    for direction in ("in", "out"):
+        assert policy(text, "ge-0/0/1.5", direction) == {"p": {"match": "any", "police": P}}
+
+
+def test_filters_of_both_families_are_one_policy() -> None:
+    text = POLICED.format(terms="term a { then policer p; }", then="discard").split("interfaces")[0]
+    text += """firewall { family inet6 { filter g {
+    term b { from { next-header udp; } then { dscp cs1; accept; } } } } }
+interfaces { ge-0/0/1 { unit 0 {
+    family inet { filter { input-list [ none f ]; } }
+    family inet6 { filter { input g; } }
+} } }
+"""
+    assert policy(text, "ge-0/0/1.0", "in") == {
+        "a": {"match": {"source": "0.0.0.0/0"}, "police": P},
+        "b": {"match": {"protocol": "udp", "source": "::/0"}, "mark": "cs1"},
+        "discarded": {"match": "any", "police": DISCARD},
+    }
+
+
+def test_filters_in_a_list_apply_one_after_another() -> None:
+    text = POLICED.format(
+        terms="term a { from { dscp ef; } then policer p; } } filter g {"
+        " term b { from { dscp ef; } then accept; } term c { then { dscp be; accept; } }",
+        then="discard",
+    ).replace("input f", "input-list [ f g ]")
+    assert policy(text, "ge-0/0/0.0", "in") == {
+        "a": {"match": {"dscp": "ef"}, "police": P},
+        "b": {"match": {"dscp": "ef"}},
+        "c": {"match": "any", "mark": "be"},
+    }
+
+
+def test_each_use_of_a_policy_is_accounted_for() -> None:
+    text = OSCARS.replace(
+        "so-0/0/0 { scheduler-map oscars; }",
+        """
+        so-0/0/0 { scheduler-map oscars; }
+        so-0/0/1 { scheduler-map oscars; }""",
+    )
+    text += (
+        "interfaces { so-0/0/1 { unit 0 { family inet { filter { output reservation; } } } } }\n"
+    )
+    found = reading(text)
+    first, second = found.attachments
+    assert first.policy == second.policy
+    assert second.place(()).line == first.place(()).line + 1
+    assert [line.place.line for line in found.lines][-2:] == [29, 30]
+
+
+def test_filters_that_no_interface_uses_are_policies() -> None:
+    text = POLICED.format(terms="term a { then policer p; }", then="discard").split("interfaces")[0]
+    found = attachment(text, "", "in")
+    assert (found.name, found.policy) == ("f", {"classes": {"a": {"match": "any", "police": P}}})
