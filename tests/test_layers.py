@@ -21,6 +21,7 @@ PACKAGE = ROOT / "python" / "perhop"
 LAYERS = [
     "errors",
     "units",
+    "ranges",
     "hints",
     "files",
     "rights",

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.ranges import common, difference, joined
 from perhop.scenario import EPHEMERAL_PORTS, parse_dscp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from perhop.scenario.resolve.packets import Ranges
+    from perhop.ranges import Ranges
 
 MAX_STEPS: Final = 100_000
 """The most boxes that the search for all headers of a policy compares."""
@@ -188,16 +189,16 @@ def _boxes(conditions: Any) -> Iterator[Box]:
         values = value if isinstance(value, list) else [value]
         match key:
             case "dscp":
-                box[DSCP] = _joined((code, code) for code in map(_dscp, values))
+                box[DSCP] = joined((code, code) for code in map(_dscp, values))
             case "protocol":
                 codes = [PROTOCOLS.index(each) for each in values]
-                box[PROTOCOL] = _common(box[PROTOCOL], _joined((code, code) for code in codes))
+                box[PROTOCOL] = common(box[PROTOCOL], joined((code, code) for code in codes))
             case "source" | "destination":
                 index = SOURCE if key == "source" else DESTINATION
-                box[index] = _joined(_addresses(values))
+                box[index] = joined(_addresses(values))
             case "port" | "source_port" | "destination_port":
-                box[PROTOCOL] = _common(box[PROTOCOL], ((0, 1),))
-                ports = _joined(map(_ports, values))
+                box[PROTOCOL] = common(box[PROTOCOL], ((0, 1),))
+                ports = joined(map(_ports, values))
                 if key == "port":
                     either = ports
                 else:
@@ -205,7 +206,7 @@ def _boxes(conditions: Any) -> Iterator[Box]:
     for index in (PORT,) if either is None else (PORT, SOURCE_PORT):
         whole = [*box]
         if either is not None:
-            whole[index] = _common(box[index], either)
+            whole[index] = common(box[index], either)
         if all(whole):
             yield tuple(whole)
 
@@ -276,18 +277,18 @@ def _intersection(box: Box, other: Box) -> Box | None:
     """Return the packets of both boxes; None if there are none, or if source ports decide."""
     if not _contains(other[SOURCE_PORT], EPHEMERAL_PORTS):
         return None
-    both = tuple(map(_common, box, other))
+    both = tuple(map(common, box, other))
     return both if all(both) else None
 
 
 def _meet(box: Box, other: Box) -> bool:
-    return all(map(_common, box, other))
+    return all(map(common, box, other))
 
 
 def _without(box: Box, other: Box) -> Iterator[Box]:
     """Yield boxes without the packets of `other`: without its values of one property each."""
     for index in (DSCP, PORT, DESTINATION, SOURCE, PROTOCOL):
-        left = _difference(box[index], other[index])
+        left = difference(box[index], other[index])
         if left:
             yield (*box[:index], left, *box[index + 1 :])
 
@@ -295,43 +296,6 @@ def _without(box: Box, other: Box) -> Iterator[Box]:
 def _within(box: Box, others: Iterable[Box]) -> Iterator[Box]:
     found = (_intersection(box, other) for other in others)
     return (inner for inner in found if inner is not None)
-
-
-# Sets of numbers as sorted ranges
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], high)
-        else:
-            found.append((low, high))
-    return tuple(found)
-
-
-def _common(own: Ranges, other: Ranges) -> Ranges:
-    found: list[tuple[int, int]] = []
-    here = there = 0
-    while here < len(own) and there < len(other):
-        low, high = max(own[here][0], other[there][0]), min(own[here][1], other[there][1])
-        if low <= high:
-            found.append((low, high))
-        if own[here][1] < other[there][1]:
-            here += 1
-        else:
-            there += 1
-    return tuple(found)
-
-
-def _difference(own: Ranges, other: Ranges) -> Ranges:
-    """Return the numbers of `own` that are not in `other`: those in the gaps of `other`."""
-    if not own or not other:
-        return own
-    ends = [own[0][0] - 1, *(high for _, high in other)]
-    starts = [*(low for low, _ in other), own[-1][1] + 1]
-    gaps = zip(ends, starts, strict=True)
-    return _common(own, tuple((end + 1, start - 1) for end, start in gaps if end + 1 < start))
 
 
 def _contains(ranges: Ranges, part: tuple[int, int]) -> bool:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.ranges import Ranges, difference, joined
+from perhop.ranges import common as common_numbers
 from perhop.scenario import Match
 from perhop.scenario.resolve.packets import addresses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-Ranges = tuple[tuple[int, int], ...]
-"""Disjoint ranges of numbers in ascending order, both ends included."""
 
 Box = tuple[Ranges, Ranges, Ranges, Ranges, Ranges, Ranges]
 """Code points, protocols, source and destination ports, source and destination addresses."""
@@ -114,7 +113,7 @@ def common(box: Box, other: Box) -> Box | None:
             continue
         if mine[-1][1] < theirs[0][0] or theirs[-1][1] < mine[0][0]:
             return None
-        both = _common(mine, theirs)
+        both = common_numbers(mine, theirs)
         if not both:
             return None
         shared.append(both)
@@ -178,8 +177,8 @@ def _boxes(conditions: Any, addresses: Mapping[str, IPv4Address]) -> Iterator[Bo
         yield dscps, numbers, sources, destinations, origins, goals
         return
     either = joined(match.port)
-    yield dscps, numbers, _common(sources, either), destinations, origins, goals
-    yield dscps, numbers, sources, _common(destinations, either), origins, goals
+    yield dscps, numbers, common_numbers(sources, either), destinations, origins, goals
+    yield dscps, numbers, sources, common_numbers(destinations, either), origins, goals
 
 
 def _difference(box: Box, other: Box) -> Iterator[Box]:
@@ -190,51 +189,7 @@ def _difference(box: Box, other: Box) -> Iterator[Box]:
         return
     left = list(box)
     for index, shared in enumerate(both):
-        rest = _less(left[index], shared)
+        rest = difference(left[index], shared)
         if rest:
             yield (*left[:index], rest, *left[index + 1 :])  # type: ignore[misc]
         left[index] = shared
-
-
-def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Return ranges in any order as disjoint ones in ascending order."""
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], high)
-        else:
-            found.append((low, high))
-    return tuple(found)
-
-
-def _common(some: Ranges, others: Ranges) -> Ranges:
-    """Return the numbers that are in both."""
-    if some == others:
-        return some
-    found: list[tuple[int, int]] = []
-    mine = theirs = 0
-    while mine < len(some) and theirs < len(others):
-        low = max(some[mine][0], others[theirs][0])
-        high = min(some[mine][1], others[theirs][1])
-        if low <= high:
-            found.append((low, high))
-        if some[mine][1] < others[theirs][1]:
-            mine += 1
-        else:
-            theirs += 1
-    return tuple(found)
-
-
-def _less(some: Ranges, taken: Ranges) -> Ranges:
-    """Return the numbers of `some` that are not in `taken`, a part of it."""
-    found: list[tuple[int, int]] = []
-    index = 0
-    for low, high in some:
-        while index < len(taken) and taken[index][0] <= high:
-            if low < taken[index][0]:
-                found.append((low, taken[index][0] - 1))
-            low = taken[index][1] + 1
-            index += 1
-        if low <= high:
-            found.append((low, high))
-    return tuple(found)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, collapse_addresses
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from perhop.ranges import common, joined, overlap
 from perhop.scenario.model.dscp import format_dscp
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ class Conditions:
             _both(self.protocols, other.protocols, frozenset.__and__),
             _both(self.source, other.source, _common_networks),
             _both(self.destination, other.destination, _common_networks),
-            _both(self.source_ports, other.source_ports, _common_ports),
-            _both(self.destination_ports, other.destination_ports, _common_ports),
+            _both(self.source_ports, other.source_ports, common),
+            _both(self.destination_ports, other.destination_ports, common),
         )
 
     def contains(self, other: Conditions) -> bool:
@@ -146,7 +147,7 @@ class Conditions:
         for index, (own, values) in enumerate(zip(self.key, other.key, strict=True)):
             if own is None or values is None:
                 continue
-            if own.isdisjoint(values) if index < _SETS else not _overlap(own, values):
+            if own.isdisjoint(values) if index < _SETS else not overlap(own, values):
                 return True
         return False
 
@@ -223,28 +224,12 @@ def _within(inner: Ports, outer: Ports) -> bool:
     return all(any(low <= first and last <= high for low, high in outer) for first, last in inner)
 
 
-def _overlap(some: Ports, others: Ports) -> bool:
-    """Return whether a range meets one of the others."""
-    return any(first <= high and low <= last for first, last in some for low, high in others)
-
-
 def _joined_ports(ports: Ports | None) -> Ports | None:
     """Return ranges as few as possible, sorted; None for all ports. Port 0 is no port."""
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(ports) if ports is not None else ():
-        first, last = max(low, _ALL_PORTS[0]), min(high, _ALL_PORTS[1])
-        if first > last:
-            continue
-        if found and first <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], last)
-        else:
-            found.append((first, last))
-    return None if ports is None or found == [_ALL_PORTS] else tuple(found)
-
-
-def _common_ports(own: Ports, other: Ports) -> Ports:
-    pairs = ((max(a, c), min(b, d)) for a, b in own for c, d in other)
-    return tuple((low, high) for low, high in pairs if low <= high)
+    if ports is None:
+        return None
+    found = common(joined(ports), (_ALL_PORTS,))
+    return None if found == (_ALL_PORTS,) else found
 
 
 def _in_ports(port: int, ports: Ports | None) -> bool:

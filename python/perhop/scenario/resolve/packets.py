@@ -14,6 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from perhop.ranges import Ranges, joined, overlap
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
 from perhop.scenario.resolve.elements import markings
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.matching import Match, Matching
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
-Ranges = tuple[tuple[int, int], ...]
-"""Ranges of ports or addresses: first and last number. IPv6 addresses follow those of IPv4."""
+_joined = lru_cache(maxsize=64)(joined)
 
 ALL_DSCPS = frozenset(range(64))
 ROUTER_ERRORS = 48
@@ -354,7 +354,7 @@ _PortPair = tuple[Ranges | None, Ranges | None]
 
 
 def addresses_of(network: IPv4Network | IPv6Network) -> tuple[int, int]:
-    """Return the first and last number of a prefix."""
+    """Return the first and last number of a prefix; IPv6 addresses follow those of IPv4."""
     base = 0 if network.version == 4 else 2**32
     return base + int(network.network_address), base + int(network.broadcast_address)
 
@@ -368,18 +368,6 @@ def _within(inner: Ranges | None, outer: Ranges) -> bool:
     return all(place >= 0 and last <= whole[place][1] for place, last in places)
 
 
-@lru_cache(maxsize=64)
-def _joined(ranges: Ranges) -> Ranges:
-    """Return the same numbers in as few ranges as possible, sorted."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], last)
-        else:
-            found.append((first, last))
-    return tuple(found)
-
-
 def _overlap(some: Ranges | None, others: Ranges | None) -> bool:
     """Return whether packets with ports `others` may meet a condition on ports, None for none.
 
@@ -387,6 +375,4 @@ def _overlap(some: Ranges | None, others: Ranges | None) -> bool:
     """
     if some is None:
         return True
-    return others is not None and any(
-        first <= high and low <= last for first, last in some for low, high in others
-    )
+    return others is not None and overlap(some, others)
