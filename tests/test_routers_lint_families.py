@@ -1,5 +1,7 @@
 """`perhop lint` on configurations of Junos and of Linux."""
 
+import pytest
+
 from perhop.routers.lint import lint
 from perhop.routers.reading import Source
 
@@ -117,3 +119,33 @@ set firewall policer P1 if-exceeding burst-size-limit 625k
 set firewall policer P1 then discard
 """
     assert named("edge.conf", policed) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        ("srx.conf", JUNOS.replace("map MAP\n", "map MAPS\n"), 2),
+        ("srx.conf", JUNOS.replace("dscp MARKS\n", "dscp MARK\n"), 3),
+        ("srx.conf", JUNOS.replace("then policer SLOW", "then policer SLOWER"), 12),
+        ("pf.conf", "altq on em0 cbq bandwidth 10Mb queue { a, b }\nqueue a cbq(default)\n", 1),
+        (
+            "pf.conf",
+            "altq on em0 priq bandwidth 10Mb queue a\nqueue a priq(default)\npass out queue c\n",
+            3,
+        ),
+        (
+            "altq.conf",
+            "interface le0 bandwidth 10M priq\nclass priq le0 a NULL priority 0 default\n"
+            "filter le0 b 0 80 0 0 6\n",
+            3,
+        ),
+        ("config.boot", "set qos interface eth0 egress WAN\nset qos policy shaper LAN\n", 1),
+    ],
+)
+def test_names_that_are_not_defined(file: str, text: str, line: int) -> None:
+    assert ("undefined-name", line) in named(file, text)
+
+
+def test_a_policer_without_a_meaning_is_defined() -> None:
+    text = JUNOS.replace("bandwidth-limit 5m", "bandwidth-limit many")
+    assert "undefined-name" not in dict(named("srx.conf", text))

@@ -69,6 +69,19 @@ class Treatment(StrEnum):
     """The policy ignores the line; the note says why."""
 
 
+class Fault(StrEnum):
+    """A fault of the configuration, because of which a policy does not do what a line says."""
+
+    UNDEFINED = "undefined"
+    """The line names something that no file defines, such as an access list."""
+
+    EMPTY = "empty"
+    """No packet meets the conditions of the class, which is left out."""
+
+    ABOVE_PARENT = "above parent"
+    """The guarantees of a class and of those beside it exceed that of the class around them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line about quality of service, and what became of it.
@@ -78,12 +91,14 @@ class Line:
         text: Its text, without indentation.
         treatment: What became of it.
         note: How it was approximated, or why it is not modelled; "" for a modelled line.
+        fault: The fault of the configuration that the note is about, if there is one.
     """
 
     place: Place
     text: str
     treatment: Treatment
     note: str = ""
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from perhop.routers.reading.altq.nodes import (
 )
 from perhop.routers.reading.altq.queues import SCHEDULERS, Definition
 from perhop.routers.reading.altq.values import tos_dscps
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.matching import Conditions
 from perhop.units import WHOLE, format_rate, quote
 
@@ -166,7 +167,8 @@ class _Builder:
         elif parent is not None and parent.depth + 2 >= MAX_DEPTH:
             note = f"perhop reads {MAX_DEPTH} levels of classes"
         if note or definition is None:
-            self.ledger.approximated(above, note)
+            fault = Fault.UNDEFINED if definition is None else None
+            self.ledger.approximated(above, note, fault)
             return None
         self.used.add(id(definition))
         node = self._settings(Node(name, definition.statement, parent), definition, device)
@@ -279,7 +281,8 @@ def assign(ledger: Ledger, devices: Sequence[Device], rules: Sequence[Rule]) -> 
     for rule in rules:
         for name in {rule.queue, rule.urgent} - {""}:
             if name not in known:
-                ledger.ignored(rule.statement, f"{quote(name)} is not a queue of an interface")
+                note = f"{quote(name)} is not a queue of an interface"
+                ledger.ignored(rule.statement, note, Fault.UNDEFINED)
         if rule.queue and rule.direction != "out" and rule.stateful and not replies:
             ledger.approximated(
                 rule.statement,

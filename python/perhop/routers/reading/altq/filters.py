@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.interface import Filter, Interface
 from perhop.routers.reading.altq.values import PROTOCOLS, count, network, port, tos_dscps
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.matching import Conditions, Network
 from perhop.units import quote
 
@@ -28,7 +29,8 @@ def read(ledger: Ledger, interface: Interface, statement: Statement, words: Sequ
     target = words[0] if words else ""
     node = interface.nodes.get(target)
     if node is None and target not in interface.conditioners:
-        ledger.ignored(statement, f"{quote(target)} is not a class of the interface")
+        note = f"{quote(target)} is not a class of the interface"
+        ledger.ignored(statement, note, Fault.UNDEFINED)
         return
     try:
         number, conditions = _parse(words[1:], version=6 if statement.words[0] == "filter6" else 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Default, Line, Place, Treatment
+from perhop.routers.reading.configuration import Default, Fault, Line, Place, Treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +37,7 @@ class _Entry:
     text: str
     treatment: Treatment = Treatment.MODELLED
     notes: dict[str, None] = field(default_factory=dict)
+    fault: Fault | None = None
 
 
 class Ledger:
@@ -52,24 +53,27 @@ class Ledger:
         for place, text in statement.lines:
             self._entries.setdefault(place, _Entry(text))
 
-    def approximated(self, statement: Statement, note: str) -> None:
+    def approximated(self, statement: Statement, note: str, fault: Fault | None = None) -> None:
         """Enter a statement as approximated, and say how."""
-        self._note(statement, Treatment.APPROXIMATED, note)
+        self._note(statement, Treatment.APPROXIMATED, note, fault)
 
-    def ignored(self, statement: Statement, note: str) -> None:
+    def ignored(self, statement: Statement, note: str, fault: Fault | None = None) -> None:
         """Enter a statement as not modelled, and say why."""
-        self._note(statement, Treatment.NOT_MODELLED, note)
+        self._note(statement, Treatment.NOT_MODELLED, note, fault)
 
     def default(self, place: Place, setting: str, value: str, source: str) -> None:
         """Enter a value that the platform sets."""
         self._defaults[Default(place, setting, value, source)] = None
 
-    def _note(self, statement: Statement, treatment: Treatment, note: str) -> None:
+    def _note(
+        self, statement: Statement, treatment: Treatment, note: str, fault: Fault | None
+    ) -> None:
         self.modelled(statement)
         for place, _ in statement.lines:
             entry = self._entries[place]
             if entry.treatment != Treatment.NOT_MODELLED:
                 entry.treatment = treatment
+            entry.fault = entry.fault or fault
             if len(entry.notes) < _MOST_NOTES:
                 entry.notes[note] = None
 
@@ -77,7 +81,7 @@ class Ledger:
         """Return the lines in the order of the files."""
         order = {file: number for number, file in enumerate(files)}
         return tuple(
-            Line(place, entry.text, entry.treatment, "; ".join(entry.notes))
+            Line(place, entry.text, entry.treatment, "; ".join(entry.notes), entry.fault)
             for place, entry in sorted(
                 self._entries.items(), key=lambda item: (order[item[0].file], item[0].line)
             )

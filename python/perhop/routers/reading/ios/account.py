@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Default, Line, Treatment
+from perhop.routers.reading.configuration import Default, Fault, Line, Treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,9 +37,15 @@ class Account:
         """Note how the policy differs from a line."""
         self._note(statement, Treatment.APPROXIMATED, note)
 
-    def not_modelled(self, statement: Statement, note: str = UNKNOWN) -> None:
+    def not_modelled(
+        self, statement: Statement, note: str = UNKNOWN, fault: Fault | None = None
+    ) -> None:
         """Note why the policy ignores a line."""
-        self._note(statement, Treatment.NOT_MODELLED, note)
+        self._note(statement, Treatment.NOT_MODELLED, note, fault)
+
+    def undefined(self, statement: Statement, what: str) -> None:
+        """Note that a line names something that the configuration does not define."""
+        self.not_modelled(statement, f"no {what}", Fault.UNDEFINED)
 
     def ignored(self, statements: Iterable[Statement], note: str) -> None:
         """Note why the policy ignores lines that have no treatment yet, and what they contain."""
@@ -54,12 +60,14 @@ class Account:
         """Note a value that the platform gives a setting."""
         self._defaults.setdefault((place, setting), Default(place, setting, value, source))
 
-    def _note(self, statement: Statement, treatment: Treatment, note: str) -> None:
+    def _note(
+        self, statement: Statement, treatment: Treatment, note: str, fault: Fault | None = None
+    ) -> None:
         known = self._lines.get(statement.place)
         worse = known is None or _SEVERITY[known.treatment] < _SEVERITY[treatment]
         # A note may continue the one that there is.
         if worse or (known is not None and known.note and note.startswith(known.note)):
-            line = Line(statement.place, statement.text, treatment, note)
+            line = Line(statement.place, statement.text, treatment, note, fault)
             self._lines[statement.place] = line
 
     @property

@@ -123,7 +123,7 @@ class Builder:
         """Return whether the policy inside a class can be read, and note why not."""
         statement = settings.statements["child"]
         if str(settings.child) not in self._maps:
-            self._account.not_modelled(statement, f"no policy map {settings.child}")
+            self._account.undefined(statement, f"policy map {settings.child}")
         elif settings.child in self._open:
             self._account.not_modelled(statement, "contains itself")
         elif len(self._open) >= MAX_DEPTH or self._count >= MAX_BUILT:

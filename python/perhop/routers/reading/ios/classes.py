@@ -193,7 +193,7 @@ class ClassMaps:
             return None
         rules = self._lists.rules(names[0])
         if rules is None:
-            self._account.not_modelled(statement, f"no access list {names[0]}")
+            self._account.undefined(statement, f"access list {names[0]}")
         return rules
 
     def _nested(self, statement: Statement, name: str) -> Rules | None:
@@ -204,7 +204,7 @@ class ClassMaps:
             return None
         rules = self.rules(name)
         if rules is None:
-            self._account.not_modelled(statement, f"no class map {name}")
+            self._account.undefined(statement, f"class map {name}")
         return rules
 
     def _protocol(self, statement: Statement, values: list[str]) -> Rules | None:

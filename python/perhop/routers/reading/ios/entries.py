@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.ios.addresses import wildcard
 from perhop.routers.reading.ios.numbers import dscp, precedence, whole
 from perhop.routers.reading.ios.ports import port, ranges
@@ -47,6 +48,14 @@ _BITS: Final = frozenset({"ack", "fin", "psh", "rst", "syn", "urg", "established
 class _UnreadableError(Exception):
     """The entry cannot be stated as conditions; the message says why."""
 
+    fault: Fault | None = None
+
+
+class _UndefinedError(_UnreadableError):
+    """The entry names a group that the configuration does not define."""
+
+    fault = Fault.UNDEFINED
+
 
 class Entry:
     """One entry, which is read word by word."""
@@ -77,7 +86,7 @@ class Entry:
         try:
             rules = self._rules()
         except _UnreadableError as error:
-            self._account.not_modelled(self._statement, str(error))
+            self._account.not_modelled(self._statement, str(error), error.fault)
             return []
         if self._notes:
             self._account.approximated(self._statement, "; ".join(self._notes))
@@ -109,7 +118,7 @@ class Entry:
             self._next()
             services = self._groups.services(name)
             if services is None:
-                raise _UnreadableError(f"no object group {name} of services")
+                raise _UndefinedError(f"no object group {name} of services")
         else:
             protocols = self._protocol(self._next())
         values: dict[str, Any] = {}
@@ -151,7 +160,7 @@ class Entry:
             self._next()
             networks = self._groups.networks(name)
             if networks is None:
-                raise _UnreadableError(f"no object group {name} of addresses")
+                raise _UndefinedError(f"no object group {name} of addresses")
             return networks
         if word == "host":
             word = self._next()

@@ -104,7 +104,7 @@ class Groups:
                         seen.add(inner)
                         todo.append(inner)
                     elif inner not in self._headers:
-                        self._account.not_modelled(member, f"no object group {inner}")
+                        self._account.undefined(member, f"object group {inner}")
                 elif not member.starts("description"):
                     found.append(member)
         for member in found[MAX_MEMBERS:]:

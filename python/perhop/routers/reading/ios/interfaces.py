@@ -196,7 +196,7 @@ class Interfaces:
                 mapped = self._map_classes.get(statement.words[-1])
                 account.modelled(statement)
                 if mapped is None:
-                    account.not_modelled(statement, f"no map class {statement.words[-1]}")
+                    account.undefined(statement, f"map class {statement.words[-1]}")
             elif words[:1] in (("bandwidth",), ("speed",)):
                 told.append(statement)
             elif legacy.takes(statement, words):
@@ -258,7 +258,7 @@ class Interfaces:
             return
         direction = _DIRECTIONS[words[1]]
         if spelt[2] not in self._policies:
-            account.not_modelled(statement, f"no policy map {spelt[2]}")
+            account.undefined(statement, f"policy map {spelt[2]}")
             return
         if direction in wanted:
             account.not_modelled(wanted[direction][1], f"replaced in line {statement.place.line}")

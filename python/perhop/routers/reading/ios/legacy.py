@@ -135,7 +135,7 @@ class Legacy:
             self.account.not_modelled(statement, str(error))
             return None
         if rules is None:
-            self.account.not_modelled(statement, f"no access list {name}")
+            self.account.undefined(statement, f"access list {name}")
         return rules
 
     def _rate_limit(self, statement: Statement, words: tuple[str, ...]) -> None:

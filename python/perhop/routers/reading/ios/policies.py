@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.ios.actions import Settings, read_settings
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
 from perhop.routers.reading.matching import Rules, TooManyRulesError
@@ -185,9 +186,10 @@ class PolicyMaps:
             self._account.not_modelled(header, str(error))
             return None
         if rules is None:
-            self._account.not_modelled(header, f"no class map {name}")
+            self._account.undefined(header, f"class map {name}")
         elif rules.is_never:
-            self._account.not_modelled(header, "matches no packet that a scenario can state")
+            note = "matches no packet that a scenario can state"
+            self._account.not_modelled(header, note, Fault.EMPTY)
             return None
         return rules
 

@@ -8,7 +8,7 @@ from perhop.routers.reading.configuration import Line, Treatment
 from perhop.routers.reading.junos.filters import about_qos
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from perhop.routers.reading.configuration import Place, Source
     from perhop.routers.reading.junos.tree import Node, Tree
@@ -59,7 +59,7 @@ def _is_about(path: Sequence[str]) -> bool:
     return path[0] in _TOPS or any(word in _IN_INTERFACES or word == "filter" for word in path)
 
 
-def _line(place: Place, nodes: Iterable[Node], contents: dict[str, list[str]]) -> Line:
+def _line(place: Place, nodes: Sequence[Node], contents: dict[str, list[str]]) -> Line:
     """Return a line with the treatment of the statement on it that is modelled least."""
     found = [_result(node) for node in nodes]
     worst = max((treatment for treatment, _ in found), key=_ORDER.index)
@@ -68,7 +68,8 @@ def _line(place: Place, nodes: Iterable[Node], contents: dict[str, list[str]]) -
     )
     if len(notes) > 1:
         notes.pop(NOTHING, None)
-    return Line(place, _text(place, contents), worst, "; ".join(notes))
+    fault = next((node.fault for node in nodes if node.fault is not None), None)
+    return Line(place, _text(place, contents), worst, "; ".join(notes), fault)
 
 
 def _result(node: Node) -> tuple[Treatment, tuple[str, ...]]:

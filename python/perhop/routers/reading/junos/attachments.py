@@ -119,7 +119,7 @@ class Router:
         entries = self.schedulers.map(chosen_map.word) if chosen_map is not None else None
         if chosen_map is not None:
             if entries is None:
-                chosen_map.ignored("the configuration has no such scheduler map")
+                chosen_map.undefined("the configuration has no such scheduler map")
             else:
                 chosen_map.modelled()
         place = self._place(chosen_map, placed, interface)
@@ -213,7 +213,7 @@ class Router:
     def _policer(self, node: Node) -> Policer | None:
         found = self.filters.policer("policer", node.word)
         if found is None:
-            node.ignored("no usable policer has this name")
+            self.filters.refuse("policer", node)
         else:
             node.modelled()
         return found

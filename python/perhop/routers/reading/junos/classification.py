@@ -197,7 +197,7 @@ class CodePoints:
             else:
                 other = self.classifier(kind, imported.word)
             if other is None:
-                imported.ignored("there is no such classifier")
+                imported.undefined("there is no such classifier")
             else:
                 table |= other.table
                 imported.modelled()

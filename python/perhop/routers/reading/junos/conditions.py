@@ -107,7 +107,7 @@ class Matcher:
     def _prefix_list(self, name: Node) -> list[Network]:
         found = self.prefixes.get(name.word) if self.prefixes is not None else None
         if found is None:
-            name.ignored("the configuration has no such prefix list")
+            name.undefined("the configuration has no such prefix list")
             return []
         name.modelled()
         found.modelled(whole=False)

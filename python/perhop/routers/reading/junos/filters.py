@@ -173,6 +173,13 @@ class Filters:
             self._policers[key] = read(node) if node is not None else None
         return self._policers[key]
 
+    def refuse(self, kind: str, name: Node) -> None:
+        """Note that a statement names a policer that is not defined, or that has no meaning."""
+        if self.firewall is not None and self.firewall.get(kind, name.word) is not None:
+            name.ignored("no usable policer has this name")
+        else:
+            name.undefined("the configuration has no such policer")
+
     def filter(
         self, family: str, name: str, classes: Mapping[str, Rules] | None = None
     ) -> Filter | None:
@@ -323,7 +330,7 @@ class Filters:
         for name in names:
             found = self.policer(node.word, name.word)
             if found is None:
-                name.ignored("no usable policer has this name")
+                self.refuse(node.word, name)
             elif actions.policer is not None:
                 name.ignored("perhop polices packets once: by the first policer")
             else:

@@ -85,7 +85,7 @@ class _Expansion:
                 seen.add(name.word)
                 group = self.groups.get(name.word) if self.groups is not None else None
                 if group is None:
-                    name.ignored("the configuration has no such group")
+                    name.undefined("the configuration has no such group")
                     continue
                 name.modelled()
                 found = [(name.word, group)]

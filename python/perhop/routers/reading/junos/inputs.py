@@ -80,7 +80,7 @@ class Inputs:
             if value is None:
                 continue
             if self.codes.classifier(kind_word, value.word) is None:
-                value.ignored("the configuration has no such classifier")
+                value.undefined("the configuration has no such classifier")
             elif found is None:
                 found = (kind_word, value.word)
                 value.modelled()

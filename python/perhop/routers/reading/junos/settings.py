@@ -34,7 +34,7 @@ def profile(cos: Node, placed: Placed) -> Node | None:
         return None
     found = cos.get("traffic-control-profiles", name.word)
     if found is None:
-        name.ignored("the configuration has no such traffic control profile")
+        name.undefined("the configuration has no such traffic control profile")
         return None
     name.modelled()
     found.mark_name()
@@ -101,7 +101,7 @@ def rewrite(codes: CodePoints, first: Placed, second: Placed) -> tuple[RewriteTa
             continue
         table = codes.rewrite(kind, node.word)
         if table is None:
-            node.ignored("the configuration has no such rewrite rule")
+            node.undefined("the configuration has no such rewrite rule")
         elif found[1] is None:
             found = (table, node)
             node.modelled()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Treatment
+from perhop.routers.reading.configuration import Fault, Treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,11 +45,13 @@ class Node:
         inactive: True if the statement is deactivated.
         treatment: What became of the statement that ends here; None if nothing has looked at it.
         notes: How it was approximated, or why it is not modelled.
+        fault: The fault of the configuration that a note is about.
         values: The words after it in the order of their statements, with repetitions.
     """
 
     __slots__ = (
         "children",
+        "fault",
         "inactive",
         "inherited",
         "notes",
@@ -71,6 +73,7 @@ class Node:
         self.inactive = False
         self.treatment: Treatment | None = None
         self.notes: tuple[str, ...] = ()
+        self.fault: Fault | None = None
         self.values: list[str] | None = None
 
     def __iter__(self) -> Iterator[Node]:
@@ -137,6 +140,14 @@ class Node:
     def ignored(self, note: str, *, whole: bool = True) -> None:
         """Record that the policy ignores the statement."""
         self.mark(Treatment.NOT_MODELLED, note, whole=whole)
+
+    def undefined(self, note: str) -> None:
+        """Record that the policy ignores the statement: it names what nothing defines."""
+        self.ignored(note)
+        node: Node | None = self
+        while node is not None:
+            node.fault = Fault.UNDEFINED
+            node = node.origin
 
 
 def chosen(nodes: Sequence[Node]) -> Node | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Default, Line, Treatment
+from perhop.routers.reading.configuration import Default, Fault, Line, Treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,7 @@ class Ledger:
     def __init__(self, files: Iterable[str]) -> None:
         self._order = {file: index for index, file in enumerate(files)}
         self._lines: dict[Place, tuple[str, Treatment, tuple[str, ...]]] = {}
+        self._faults: dict[Place, Fault] = {}
         self._defaults: dict[Default, None] = {}
 
     def about(self, place: Place, text: str) -> None:
@@ -35,13 +36,13 @@ class Ledger:
         if place not in self._lines:
             self._lines[place] = (text.strip()[:_MOST_TEXT], Treatment.MODELLED, ())
 
-    def approximated(self, place: Place, note: str) -> None:
+    def approximated(self, place: Place, note: str, fault: Fault | None = None) -> None:
         """Note how the policy differs from a line."""
-        self._note(place, Treatment.APPROXIMATED, note)
+        self._note(place, Treatment.APPROXIMATED, note, fault)
 
-    def ignored(self, place: Place, note: str) -> None:
+    def ignored(self, place: Place, note: str, fault: Fault | None = None) -> None:
         """Note why the policy ignores a line."""
-        self._note(place, Treatment.NOT_MODELLED, note)
+        self._note(place, Treatment.NOT_MODELLED, note, fault)
 
     def default(self, place: Place, setting: str, value: str, source: str) -> None:
         """Note a default that the platform applies."""
@@ -51,7 +52,9 @@ class Ledger:
         """Return what became of a line so far."""
         return self._lines[place][1]
 
-    def _note(self, place: Place, treatment: Treatment, note: str) -> None:
+    def _note(self, place: Place, treatment: Treatment, note: str, fault: Fault | None) -> None:
+        if fault is not None:
+            self._faults.setdefault(place, fault)
         text, before, notes = self._lines.get(place, ("", Treatment.MODELLED, ()))
         worse = max(before, treatment, key=_WEIGHT.__getitem__)
         if note not in notes and len(notes) < _MOST_NOTES:
@@ -61,7 +64,7 @@ class Ledger:
     def lines(self) -> tuple[Line, ...]:
         """Return the lines in the order of the files."""
         return tuple(
-            Line(place, text, treatment, "; ".join(notes))
+            Line(place, text, treatment, "; ".join(notes), self._faults.get(place))
             for place, (text, treatment, notes) in sorted(
                 self._lines.items(), key=lambda item: (self._order[item[0].file], item[0])
             )

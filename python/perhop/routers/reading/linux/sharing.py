@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.linux import units
 from perhop.units import WHOLE, format_rate, format_share, format_size
 
@@ -148,7 +149,7 @@ class Shares:
                 note = f"{said} {format_rate(whole)} of the class above in proportion"
                 for key, share in _parts(given).items():
                     found[key]["bandwidth"] = share
-                    self.ledger.approximated(self.places[key], note)
+                    self.ledger.approximated(self.places[key], note, Fault.ABOVE_PARENT)
             else:
                 for key, rate in given.items():
                     found[key]["bandwidth"] = format_rate(rate)

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.configuration import Attachment, Configuration, Place
+from perhop.routers.reading.configuration import Attachment, Configuration, Fault, Place
 from perhop.routers.reading.linux.classify import EVERY, classify, matches
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.linux.model import ROOT, Class, Device, Filter, Options, Qdisc, Test
@@ -91,7 +91,8 @@ class _Reader:
             attachment = made.get(name.word)
             used.add(name.word)
             if name.word not in made:
-                self.ledger.ignored(name.place, f"there is no policy {name.word[:40]}")
+                note = f"there is no policy {name.word[:40]}"
+                self.ledger.ignored(name.place, note, Fault.UNDEFINED)
             elif attachment is not None:
                 way = "out" if direction in ("egress", "out") else "in"
                 if way != attachment.direction:
