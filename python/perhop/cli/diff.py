@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from perhop.cli import options
-from perhop.cli.import_ import rate_of
 
 if TYPE_CHECKING:
     from perhop.routers.difference import Side
@@ -27,16 +26,8 @@ __all__ = ["diff"]
     metavar="NAME",
     help="The interface with the policy, such as Gi0/1. Twice: that of OLD, then that of NEW.",
 )
-@click.option(
-    "--direction",
-    type=click.Choice(["in", "out"]),
-    help="The direction of the policy; by default out, if the interface has a policy there.",
-)
-@click.option(
-    "--rate",
-    metavar="RATE",
-    help="The rate of the interface, such as '100 Mbps'; by default that in the configuration.",
-)
+@options.direction
+@options.rate
 @click.option(
     "--family",
     "families",
@@ -75,7 +66,7 @@ def diff(
     from perhop.cli.progress import watching
     from perhop.routers import difference
 
-    speed = None if rate is None else rate_of(rate)
+    speed = options.rate_of(rate)
 
     def side(file: str, number: int) -> Side:
         family, interface = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from perhop.cli import options
 from perhop.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading import Configuration
     from perhop.routers.scenario import Imported
 
-__all__ = ["import_", "rate_of"]
+__all__ = ["import_"]
 
 
 @click.command("import")
@@ -31,16 +32,8 @@ __all__ = ["import_", "rate_of"]
     metavar="NAME",
     help="The interface, such as Gi0/1; by default the first with a policy.",
 )
-@click.option(
-    "--direction",
-    type=click.Choice(["in", "out"]),
-    help="The direction of the policy; by default out, if the interface has a policy there.",
-)
-@click.option(
-    "--rate",
-    metavar="RATE",
-    help="The rate of the interface, such as '100 Mbps'; by default that in the configuration.",
-)
+@options.direction
+@options.rate
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -71,7 +64,7 @@ def import_(
     from perhop.routers import scenario
     from perhop.routers.reading import detect
 
-    speed = None if rate is None else rate_of(rate)
+    speed = options.rate_of(rate)
     configuration = detect.read(files, family)
     wanted = (interface, direction, rate, out, runs) != (None, None, None, None, False)
     imported = None
@@ -103,19 +96,6 @@ def import_(
     if as_json:
         click.echo(json.dumps(found, indent=2, allow_nan=False))
     return exit_code(dataset) if loaded is not None and runs else 0
-
-
-def rate_of(text: str) -> int:
-    """Return the value of `--rate` in bit/s."""
-    from perhop.units import parse_rate
-
-    try:
-        rate = parse_rate(text)
-    except ValueError as error:
-        raise UsageError(f"--rate: {error}") from None
-    if not rate:
-        raise UsageError("--rate: is zero; expected a rate such as '100 Mbps'")
-    return rate
 
 
 def _write(out: Path, text: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["agents", "captures", "seed"]
+from perhop.errors import UsageError
+
+__all__ = ["agents", "captures", "direction", "rate", "rate_of", "seed"]
 
 seed = click.option(
     "--seed",
@@ -28,3 +30,34 @@ captures = click.option(
     metavar="LINK=FILE",
     help="Capture the packets at r1's end of a link, 'r1>r2', to a pcapng file. Repeatable.",
 )
+
+direction = click.option(
+    "--direction",
+    type=click.Choice(["in", "out"]),
+    help="The direction of the policy; by default out, if the interface has a policy there.",
+)
+
+rate = click.option(
+    "--rate",
+    metavar="RATE",
+    help="The rate of the interface, such as '100 Mbps'; by default that in the configuration.",
+)
+
+
+def rate_of(text: str | None) -> int | None:
+    """Return the value of `rate` in bit/s; None if the option is not given.
+
+    Raises:
+        UsageError: The text is not a rate above zero.
+    """
+    from perhop.units import parse_rate
+
+    if text is None:
+        return None
+    try:
+        found = parse_rate(text)
+    except ValueError as error:
+        raise UsageError(f"--rate: {error}") from None
+    if not found:
+        raise UsageError("--rate: is zero; expected a rate such as '100 Mbps'")
+    return found
