@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.lint.findings import RTTS, Finding, Rule, Severity
 from perhop.routers.lint.packets import protocols
 from perhop.routers.lint.wording import listed, rate_text, time_text
-from perhop.scenario.model.network import Limit
+from perhop.scenario.model.network import Limit, format_limit
 from perhop.scenario.model.quantities import format_packets
 from perhop.scenario.model.queues import Red, Wred, wred_defaults
-from perhop.units import SECOND, format_duration, format_size, quote
+from perhop.units import SECOND, format_duration, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def _limit(judged: JudgedClass, settings: Settings) -> Iterator[Finding]:
         return
     most = judged.reach or guaranteed
     size = limit.size(guaranteed)
-    told = f"{_shown(limit)}, {time_text(size * 8 / guaranteed)} at {rate_text(guaranteed)}"
+    told = f"{format_limit(limit)}, {time_text(size * 8 / guaranteed)} at {rate_text(guaranteed)}"
     place = judged.place("queue", "limit")
     if size * 8 * SECOND * 10 < guaranteed * settings.rtts[0]:
         yield Finding(
@@ -141,16 +141,6 @@ def _highest(judged: JudgedClass, rate: int) -> int | None:
         found = _thresholds(judged, discipline)
         return max((high.size(rate) for _, high in found.values()), default=None)
     return None
-
-
-def _shown(limit: Limit) -> str:
-    match limit.unit:
-        case "packets":
-            return format_packets(limit.amount)
-        case "bytes":
-            return format_size(limit.amount)
-        case "time":
-            return format_duration(limit.amount)
 
 
 def _amount(size: int) -> str:
@@ -198,8 +188,7 @@ def _wred(judged: JudgedClass) -> Iterator[Finding]:
         yield Finding(
             THRESHOLDS,
             judged.place(*loc),
-            f"WRED of {judged} drops {listed(points)} from {_shown(low)} to {_shown(high)}: "
-            f"{what}{more}",
+            f"WRED of {judged} drops {listed(points)} {_between(low, high)}: {what}{more}",
             _remedy(what),
         )
 
@@ -215,8 +204,7 @@ def _red(judged: JudgedClass) -> Iterator[Finding]:
             yield Finding(
                 THRESHOLDS,
                 judged.place("queue", "red"),
-                f"RED of {judged} drops from {_shown(red.min)} to {_shown(red.effective_max)}: "
-                f"{what}",
+                f"RED of {judged} drops {_between(red.min, red.effective_max)}: {what}",
                 _remedy(what),
             )
 
@@ -233,10 +221,14 @@ def _unreachable(low: Limit, high: Limit, limit: Limit, judged: JudgedClass) -> 
     if last <= first:
         return "the maximum is not above the minimum"
     if first >= most:
-        return f"the queue is full before, at {_shown(limit)}"
+        return f"the queue is full before, at {format_limit(limit)}"
     if last > most:
-        return f"the queue is full before the maximum, at {_shown(limit)}"
+        return f"the queue is full before the maximum, at {format_limit(limit)}"
     return ""
+
+
+def _between(low: Limit, high: Limit) -> str:
+    return f"from {format_limit(low)} to {format_limit(high)}"
 
 
 def _remedy(what: str) -> str:

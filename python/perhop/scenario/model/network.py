@@ -168,7 +168,8 @@ def _parse_limit(text: str) -> Limit:
     return limit
 
 
-def _format_limit(limit: Limit) -> str:
+def format_limit(limit: Limit) -> str:
+    """Return the limit of a queue as a scenario states it, such as ``64 packets``."""
     match limit.unit:
         case "packets":
             return format_packets(limit.amount)
@@ -184,7 +185,7 @@ QueueLimit = Annotated[
     Limit,
     Text(
         _parse_limit,
-        _format_limit,
+        format_limit,
         "a queue limit such as `64 packets`, `100 kB` or `50 ms`",
         {
             "type": "string",
