@@ -14,28 +14,9 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading import Direction, Place
 
-COUNTERS: Final = (
-    "offered_packets",
-    "offered_bytes",
-    "sent_packets",
-    "sent_bytes",
-    "dropped_packets",
-    "dropped_limit",
-    "dropped_policer",
-    "dropped_early",
-    "marked_packets",
-    "remarked_packets",
-    "conformed_packets",
-    "conformed_bytes",
-    "exceeded_packets",
-    "exceeded_bytes",
-    "violated_packets",
-    "violated_bytes",
-)
-"""What only grows, until it is cleared."""
-
 GAUGES: Final = ("backlog_packets", "backlog_bytes", "offered_bps", "sent_bps", "dropped_bps")
-"""What rises and falls: a reading has its current value."""
+"""What rises and falls: a reading has its current value. All other counts only grow, until they are
+cleared."""
 
 MAX_CLASSES: Final = 10_000
 """The most classes in the files of one command."""
