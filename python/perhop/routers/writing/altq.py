@@ -15,20 +15,14 @@ if TYPE_CHECKING:
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import End
 
-__all__ = ["COMMENT", "interface", "write"]
+__all__ = ["write"]
 
-COMMENT: Final = "#"
 _ROOT: Final = "root_class"
 _CBQ_LIMIT: Final = 30
 _LEAST_LIMIT: Final = 4
 _DELAYED: Final = 8 * 1500 * 1000
 _MOST_PORTS: Final = 256
 _PROTOCOLS: Final = {"tcp": 6, "udp": 17, "icmp": 1}
-
-
-def interface(number: int) -> str:
-    """Return the default name of a router's interface."""
-    return f"em{number}"
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:

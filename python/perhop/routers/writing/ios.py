@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from perhop.routers.writing.plan import Ceiling, Division, End, Part
     from perhop.scenario.model.classes import Action, Police
 
-__all__ = ["COMMENT", "interface", "write"]
+__all__ = ["write"]
 
-COMMENT: Final = "!"
 DEFAULT: Final = "class-default"
 _LONGEST_NAME: Final = 40
 _LEVELS: Final = 2
@@ -33,11 +32,6 @@ _LEAST_BURST: Final = 1_000
 _MOST_BURST: Final = 512_000_000
 _MOST_SHAPED_BITS: Final = 154_400_000
 _PACKET: Final = 1_500
-
-
-def interface(number: int) -> str:
-    """Return the default name of a router's interface."""
-    return f"GigabitEthernet0/{number}"
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:

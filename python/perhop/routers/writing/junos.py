@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from perhop.routers.writing.plan import Division, End, Part
     from perhop.scenario.model.network import Limit
 
-__all__ = ["COMMENT", "interface", "write"]
+__all__ = ["write"]
 
-COMMENT: Final = "#"
 _LONGEST_NAME: Final = 64
 _QUEUES: Final = 8
 _PRIORITIES: Final = ("high", "medium-high", "medium-low", "low")
@@ -40,11 +39,6 @@ _LEAST_RATE: Final = 3_200
 _MOST_BUFFER_US: Final = 200_000
 _PACKET: Final = 1_500
 _MICROSECONDS_PER_BYTE: Final = 8 * 10**6
-
-
-def interface(number: int) -> str:
-    """Return the default name of a router's interface."""
-    return f"ge-0/0/{number}"
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:

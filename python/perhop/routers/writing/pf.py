@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import End
 
-__all__ = ["COMMENT", "interface", "write"]
+__all__ = ["write"]
 
-COMMENT: Final = "#"
 _ECN: Final = 4
 """The values of the ECN field, which is part of the type of service that pf compares."""
-
-
-def interface(number: int) -> str:
-    """Return the default name of a router's interface."""
-    return f"em{number}"
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:

@@ -24,20 +24,14 @@ if TYPE_CHECKING:
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Division, End, Part
 
-__all__ = ["COMMENT", "interface", "write"]
+__all__ = ["write"]
 
-COMMENT: Final = "#"
 _LONGEST_NAME: Final = 31
 _FIRST: Final = 10
 _STEP: Final = 10
 _MOST_CLASSES: Final = 400
 _MOST_PORTS: Final = 64
 _MOST_QUANTUM: Final = 1_048_576
-
-
-def interface(number: int) -> str:
-    """Return the default name of a router's interface."""
-    return f"eth{number}"
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:

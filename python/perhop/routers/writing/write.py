@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
 
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
@@ -16,7 +16,7 @@ from perhop.routers.writing.plan import ends
 from perhop.units import format_duration, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from perhop.linux import Gap
     from perhop.routers.writing.plan import End
@@ -40,24 +40,27 @@ FAMILIES: Final[dict[Family, str]] = {
 _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,63}")
 
 
-class _Writer(Protocol):
-    """The module of a family."""
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """A family with interfaces whose names perhop can choose.
 
-    COMMENT: str
+    Attributes:
+        comment: The character that begins a comment.
+        interface: The default name of an interface, with ``{}`` for its number.
+        write: Returns the configuration of a router from the ends of its links.
+    """
 
-    def interface(self, number: int) -> str:
-        """Return the default name of a router's interface."""
-
-    def write(self, ends: Sequence[End], draft: Draft) -> list[str]:
-        """Return the configuration of a router."""
+    comment: str
+    interface: str
+    write: Callable[[Sequence[End], Draft], list[str]]
 
 
-_WRITERS: Final[dict[str, _Writer]] = {
-    "ios": ios,
-    "junos": junos,
-    "vyos": vyos,
-    "altq": altq,
-    "pf": pf,
+_WRITERS: Final = {
+    "ios": _Writer("!", "GigabitEthernet0/{}", ios.write),
+    "junos": _Writer("#", "ge-0/0/{}", junos.write),
+    "vyos": _Writer("#", "eth{}", vyos.write),
+    "altq": _Writer("#", "em{}", altq.write),
+    "pf": _Writer("#", "em{}", pf.write),
 }
 
 
@@ -101,15 +104,15 @@ def write(
         return tc.write(scenario, links, named, police)
     writer, draft = _WRITERS[family], Draft(approximate)
     lines = [scenario.title or scenario.name, *_changes(scenario, links)]
-    head = [f"{writer.COMMENT} {one_line(line)}" for line in lines]
+    head = [f"{writer.comment} {one_line(line)}" for line in lines]
     found = [
-        replace(end, interface=end.interface or writer.interface(end.number))
+        replace(end, interface=end.interface or writer.interface.format(end.number))
         for end in ends(scenario, links, named)
     ]
     text = list(head)
     if not found:
         reason = f"{scenario.name} has no policy, shaper, queue or marking for a router"
-        text.append(f"{writer.COMMENT} {reason}")
+        text.append(f"{writer.comment} {reason}")
     for node in dict.fromkeys(end.node for end in found):
         own = [end for end in found if end.node == node]
         draft.notes.clear()
@@ -122,9 +125,9 @@ def write(
         except TooManyRulesError as error:
             draft.gap(f"nodes.{node}", f"a match {error}")
             continue
-        text += [writer.COMMENT, f"{writer.COMMENT} {'=' * 8} {node} {'=' * 8}"]
-        text += [f"{writer.COMMENT} {end.interface}: {end.direction}" for end in own]
-        text += [f"{writer.COMMENT} {one_line(note)}" for note in draft.notes]
+        text += [writer.comment, f"{writer.comment} {'=' * 8} {node} {'=' * 8}"]
+        text += [f"{writer.comment} {end.interface}: {end.direction}" for end in own]
+        text += [f"{writer.comment} {one_line(note)}" for note in draft.notes]
         text += body
     return "\n".join(text) + "\n", tuple(dict.fromkeys(draft.gaps))
 
