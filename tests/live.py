@@ -1,17 +1,18 @@
 """Agents in the hosts of labs, for tests of the engine `live`."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from conftest import PERHOP, Outcome
-from perhop.dataset import Dataset
+from perhop.dataset import TABLES, Dataset
 from perhop.errors import UnsupportedError
 from perhop.lab import Lab, up
-from perhop.scenario import Scenario
+from perhop.scenario import Scenario, parse
 from tools import unable
 
 
@@ -69,8 +70,12 @@ class Site:
         assert "serves at" in agent.stdout.readline()
         key = agent.stdout.readline().removeprefix("key: ").strip()
         self.agents[node] = agent
+        self.note(node, f'address: "{at}", key: {key}, {keys}')
+
+    def note(self, node: str, keys: str) -> None:
+        """Add what stands for a node to `agents.yaml`."""
         with (self.folder / "agents.yaml").open("a") as file:
-            file.write(f'{node}: {{address: "{at}", key: {key}, {keys}}}\n')
+            file.write(f"{node}: {{{keys}}}\n")
 
     def address(self, host: str) -> str:
         """The address of a host."""
@@ -112,6 +117,17 @@ class Site:
         """What a run has left."""
         return Dataset.read(self.folder / out)
 
+    def reported(self, host: str, file: str) -> tuple[dict[str, Any], Dataset]:
+        """Run a scenario between the agents, and report it: the JSON and the dataset."""
+        done = self.run(host, file, "--json")
+        assert done.code == 0, done
+        live = self.dataset()
+        for name, table in TABLES.items():
+            assert getattr(live, name).schema == table
+        report = self.perhop(host, "report", "run")
+        assert report.communicate(timeout=120)[1] == "" and report.returncode == 0
+        return json.loads(done.out), live
+
 
 @contextmanager
 def site(scenario: Scenario, folder: Path, hosts: Sequence[str]) -> Iterator[Site]:
@@ -130,3 +146,12 @@ def site(scenario: Scenario, folder: Path, hosts: Sequence[str]) -> Iterator[Sit
             agent.kill()
             agent.communicate()
         lab.down()
+
+
+@contextmanager
+def site_with_agent(text: str, folder: Path, file: str, *options: str) -> Iterator[Site]:
+    """A lab of the network of a scenario, which is put into `file`, with an agent in host a."""
+    (folder / file).write_text(text)
+    with site(parse(text), folder, []) as found:
+        found.serve("a", *options)
+        yield found
