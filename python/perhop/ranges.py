@@ -1,7 +1,7 @@
 """Sets of whole numbers as ranges: ports, addresses, code points.
 
-Such a set is a tuple of ranges, each a first and a last number. The functions return disjoint ranges
-in ascending order, and all but `joined` and `overlap` expect them.
+Such a set is a tuple of ranges, each a first and a last number. The functions return disjoint
+ranges in ascending order, and all but `joined` and `overlap` expect them.
 """
 
 from __future__ import annotations
