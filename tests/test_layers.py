@@ -69,7 +69,8 @@ JUDGES = {
     "engines/lateness.py": {"rules"},
     "lab/present.py": {"rules", "reading"},
     "routers/scenario.py": {"reading"},
-    "routers/difference.py": {"reading"},
+    "routers/difference/configurations.py": {"reading"},
+    "routers/difference/scenarios.py": {"reading"},
     "routers/lint/scenarios.py": {"reading"},
     "gallery/__init__.py": {"reading"},
 }

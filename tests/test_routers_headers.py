@@ -16,6 +16,7 @@ from perhop.routers.headers import (
     Headers,
     headers,
     shared,
+    unreachable,
 )
 from perhop.scenario import EPHEMERAL_PORTS, parse_dscp
 
@@ -115,7 +116,9 @@ POLICIES = st.builds(
 @given(POLICIES)
 def test_a_packet_with_the_header_of_a_class_belongs_to_it(policy: dict[str, Any]) -> None:
     for path, found in headers(policy).items():
-        if found is not None:
+        if found is None:
+            assert unreachable(policy, path)
+        else:
             assert {leaf(policy, packet) for packet in packets(found)} == {path}
 
 
@@ -152,6 +155,28 @@ def test_a_class_without_packets_has_no_header() -> None:
     assert tcp is None
     assert rest is not None
     assert rest.protocols == ["icmp"]
+
+
+def test_the_reason_why_a_class_has_no_header() -> None:
+    replies = {"protocol": "tcp", "source_port": 443}
+    matches = {
+        "six": {"destination": ["2001:db8::/32", "fe80::/10"]},
+        "replies": replies,
+        "web": {"protocol": "tcp"},
+        "same": replies | {"dscp": "ef"},
+        "shadowed": {"protocol": "tcp", "dscp": "ef"},
+        "never": {"protocol": "icmp", "destination_port": 80},
+        "rest": "any",
+    }
+    policy = {"classes": {name: {"match": match} for name, match in matches.items()}}
+    without = [path for path, found in headers(policy).items() if found is None]
+    assert {path[0]: unreachable(policy, path).split(",")[0] for path in without} == {
+        "six": "it matches IPv6 addresses only",
+        "replies": "it matches certain source ports only",
+        "same": "earlier classes take all packets that it matches",
+        "shadowed": "earlier classes take all packets that it matches",
+        "never": "its conditions exclude each other",
+    }
 
 
 def test_an_exception_leaves_packets_to_later_classes() -> None:

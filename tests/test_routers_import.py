@@ -311,8 +311,8 @@ def test_a_rate_is_needed(perhop: Callable[..., Outcome], reader: Reader) -> Non
         found = perhop(*command)
         assert found.code == 2
         assert found.err == (
-            "perhop: edge.cfg: does not tell the rate of Gi0/1; "
-            "give it, such as --rate '100 Mbps'\n"
+            "perhop: edge.cfg: does not tell the rate of Gi0/1; give it to `perhop import` "
+            "or `perhop diff`, such as --rate '100 Mbps'\n"
         )
     found = perhop("import", "edge.cfg", "--rate", "2 Mbps", "--json")
     assert json.loads(found.out)["scenario"]["links"][1]["rate"] == "2 Mbps"

@@ -169,7 +169,8 @@ def _summary(
         yield f"{head}: no line is about quality of service"
         return
     counts = ", ".join(f"{configuration.counts[each]} {each.value}" for each in Treatment)
-    yield f"{head}: {len(configuration.lines)} lines about quality of service: {counts}"
+    number = len(configuration.lines)
+    yield f"{head}: {number} line{'s'[: number != 1]} about quality of service: {counts}"
     parts = {
         treatment.value: [
             f"{line.place}: {line.text}: {line.note}"

@@ -140,6 +140,63 @@ def shared(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Shared]:
             yield Shared(a, b, found)
 
 
+def unreachable(policy: Mapping[str, Any], path: ClassPath) -> str:
+    """Return why `headers` has no packet for a class, in words.
+
+    Args:
+        policy: A policy as scenarios state it.
+        path: A class without classes inside.
+    """
+    wanted, taken = next(found for leaf, *found in _leaves(policy, (), [], []) if leaf == path)
+    if not all(any(rule.permit for rule in match) for match in wanted):
+        if any(ipv6_prefixes(class_) for class_ in _along(policy, path)):
+            return "it matches IPv6 addresses only, and hosts of scenarios have IPv4 addresses"
+        return "its conditions exclude each other"
+    budget = _Budget(MAX_STEPS)
+    loose = [[_Rule(rule.permit, _any_source_port(rule.box)) for rule in each] for each in wanted]
+    others = [[rule for rule in each if not rule.permit or _any_port(rule)] for each in taken]
+    if _search(wanted, taken, budget) is None and _search(loose, others, budget) is not None:
+        return (
+            "it matches certain source ports only, and flows have source ports from "
+            f"{EPHEMERAL_PORTS[0]} on"
+        )
+    if not budget.spend() or _search(wanted, taken, budget) is not None:
+        return "the search for its packets takes too long"
+    return "earlier classes take all packets that it matches"
+
+
+def ipv6_prefixes(class_: Mapping[str, Any]) -> list[str]:
+    """Return the IPv6 prefixes that the match of a class permits."""
+    match = class_.get("match", "any")
+    return [
+        str(prefix)
+        for element in _listed(match)
+        if isinstance(element, dict)
+        for key in ("source", "destination")
+        for prefix in _listed(element.get(key, []))
+        if ":" in str(prefix)
+    ]
+
+
+def _along(policy: Mapping[str, Any], path: ClassPath) -> Iterator[Mapping[str, Any]]:
+    """Yield a class and the classes around it, from the outside in."""
+    for name in path:
+        policy = policy["classes"][name]
+        yield policy
+
+
+def _any_source_port(box: Box) -> Box:
+    return (*box[:SOURCE_PORT], _ALL[SOURCE_PORT])
+
+
+def _any_port(rule: _Rule) -> bool:
+    return _contains(rule.box[SOURCE_PORT], EPHEMERAL_PORTS)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 class _Budget:
     """The number of steps that a search may still take."""
 
@@ -172,7 +229,7 @@ def _leaves(
 
 def _rules(match: Any) -> Iterator[_Rule]:
     """Yield the rules of a match."""
-    for element in match if isinstance(match, list) else [match]:
+    for element in _listed(match):
         excludes = isinstance(element, dict) and "except" in element
         conditions = element["except"] if excludes else element
         yield from (_Rule(not excludes, box) for box in _boxes(conditions))
@@ -186,7 +243,7 @@ def _boxes(conditions: Any) -> Iterator[Box]:
     box = list(_ALL)
     either: Ranges | None = None
     for key, value in conditions.items():
-        values = value if isinstance(value, list) else [value]
+        values = _listed(value)
         match key:
             case "dscp":
                 box[DSCP] = joined((code, code) for code in map(_dscp, values))

@@ -1,0 +1,138 @@
+"""Two configurations under traffic that reaches every class of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.difference.flows import flows
+from perhop.routers.difference.results import Difference
+from perhop.routers.network import FAST, network, rates
+from perhop.routers.reading import scenario_name
+from perhop.routers.reading.selection import policy as policy_of
+from perhop.routers.scenario import marks
+from perhop.routers.traffic import Traffic, is_strict, phase_ps
+from perhop.scenario.reading.document import Document
+from perhop.scenario.reading.loader import validated
+from perhop.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perhop.routers.difference.sides import Runs, Side
+    from perhop.routers.reading import Attachment, Configuration
+    from perhop.scenario import Scenario
+
+ALONE: Final = "each class alone"
+WITHOUT_STRICT: Final = "all classes that are not strict"
+TOGETHER: Final = "all classes together"
+"""Loads of a comparison of configurations."""
+
+GAP: Final = 10
+"""Between two flows of `ALONE`: this part of a flow's time, so that queues drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A policy of a configuration.
+
+    Attributes:
+        side: The side of the comparison.
+        configuration: All that the configuration says.
+        attachment: The policy.
+        policy: The policy as scenarios have it.
+    """
+
+    side: Side
+    configuration: Configuration
+    attachment: Attachment
+    policy: dict[str, Any]
+
+    @classmethod
+    def of(cls, side: Side) -> _Placed:
+        """Read a configuration."""
+        configuration, attachment = side.read()
+        policy = policy_of(configuration, attachment, unused=True)
+        return cls(side, configuration, attachment, policy)
+
+
+def compare_configurations(one: Side, other: Side, names: tuple[str, str], run: Runs) -> Difference:
+    """Compare two configurations under traffic that reaches every class of both."""
+    old, new = _Placed.of(one), _Placed.of(other)
+    remarks: list[str] = []
+    sides = (old, new)
+    known = [each.side.rate or each.attachment.rate for each in sides]
+    # The interface is the same one: where one side does not tell its rate, the other one may.
+    spare = next((rate for rate in known if rate), None)
+    links = [
+        rates(each.attachment, each.side.file, each.side.rate or (rate or spare), remarks)
+        for each, rate in zip(sides, known, strict=True)
+    ]
+    capacity = max(capacity for _, capacity in links)
+    chosen, moved = flows(old.policy, new.policy, names, remarks)
+    strict = {
+        name
+        for name, each in chosen.items()
+        if is_strict(old.policy, each.old) or is_strict(new.policy, each.new)
+    }
+    traffic = Traffic()
+    for name, each in chosen.items():
+        traffic.add(name, each.headers, strict=name in strict, capacity=capacity)
+    fast = FAST * max(link for link, _ in links)
+
+    def scenarios(
+        load: str, senders: Mapping[str, tuple[int, int]], end: int
+    ) -> Iterator[Scenario]:
+        """Yield the scenarios of both sides, with senders that start and stop at given times."""
+        for each, (link, _) in zip(sides, links, strict=True):
+            yield validated(_document(each, traffic, link, fast, load, senders, end))
+
+    length = phase_ps(capacity)
+    loose = [name for name in chosen if name not in strict]
+    loads: list[tuple[str, dict[str, tuple[int, int]], int]] = []
+    turns = {}
+    turn = max(2 * length // max(len(chosen), 2), min(length, phase_ps(10**10)))
+    for number, name in enumerate(chosen):
+        start = number * (turn + turn // GAP)
+        turns[name] = (start, start + turn)
+    loads.append((ALONE, turns, len(chosen) * (turn + turn // GAP)))
+    if strict and loose:
+        loads.append((WITHOUT_STRICT, dict.fromkeys(loose, (0, length)), length))
+    loads.append((TOGETHER, dict.fromkeys(chosen, (0, length)), length))
+    return Difference(
+        names,
+        tuple(run(load, *scenarios(load, senders, end)) for load, senders, end in loads),
+        {name: ("/".join(each.old), "/".join(each.new)) for name, each in chosen.items()},
+        tuple(moved),
+        tuple(remarks),
+    )
+
+
+def _document(
+    placed: _Placed,
+    traffic: Traffic,
+    link: int,
+    fast: int,
+    load: str,
+    senders: Mapping[str, tuple[int, int]],
+    end: int,
+) -> Document:
+    """Return the scenario of a policy under a load."""
+    sections: dict[str, Any] = {}
+    for kind, found in traffic.sections().items():
+        for name, sender in found.items():
+            if name in senders:
+                start, stop = map(format_duration, senders[name])
+                sections.setdefault(kind, {})[name] = {**sender, "start": start, "stop": stop}
+    mapping = {
+        "perhop": 1,
+        "name": scenario_name(Path(placed.side.file).stem),
+        "title": f"{Path(placed.side.file).name}: {load}",
+        **network(placed.configuration, placed.attachment, traffic, link, fast),
+        "policies": {scenario_name(placed.attachment.name): placed.policy},
+        **sections,
+        "duration": format_duration(end),
+        "report": {"interval": format_duration(end // 20)},
+    }
+    return Document(placed.side.file, mapping, marks(placed.attachment))

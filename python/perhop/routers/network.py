@@ -1,0 +1,104 @@
+"""A minimal network around a policy: hosts, two routers, and the link with the policy between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.errors import UsageError
+from perhop.routers.reading import scenario_name
+from perhop.routers.traffic import FULL_BITS
+from perhop.scenario import Shape
+from perhop.units import format_duration, format_rate
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address
+
+    from perhop.routers.reading import Attachment, Configuration
+    from perhop.routers.traffic import Traffic
+
+__all__ = ["FAST", "network", "rates"]
+
+FAST: Final = 10
+"""The rate of the links around the policy, in parts of the link's."""
+
+LONGEST_DELAY_PS: Final = 10**9
+DELAY_PACKETS: Final = 20
+"""The delay of the link is that in which it sends this many full packets, and at most 1 ms: the
+queues of the policy decide about delays, not the path."""
+
+
+def rates(
+    attachment: Attachment, file: str, rate: int | None, remarks: list[str]
+) -> tuple[int, int]:
+    """Return the rate of the link of a policy, and the rate at which packets can leave, in bit/s.
+
+    Args:
+        attachment: The policy.
+        file: The name of its configuration in messages.
+        rate: The rate of the interface, if given.
+        remarks: Assumptions, to which those about the rate are added.
+
+    Raises:
+        UsageError: The rate is unknown.
+    """
+    shape = None if attachment.shape is None else Shape.model_validate(attachment.shape)
+    link = rate or attachment.rate
+    if link is None and shape is not None and shape.rate.rate is not None:
+        link = shape.rate.rate
+        remarks.append(
+            f"{attachment.place(())}: the configuration does not tell the rate of the interface; "
+            f"the link has that of the shaper, {format_rate(link)}"
+        )
+    if link is None:
+        raise UsageError(
+            f"{file}: does not tell the rate of {attachment.interface or attachment.name}; give it "
+            "to `perhop import` or `perhop diff`, such as --rate '100 Mbps'"
+        )
+    return link, link if shape is None else min(link, shape.rate.of(link))
+
+
+def network(
+    configuration: Configuration,
+    attachment: Attachment,
+    traffic: Traffic,
+    rate: int,
+    fast: int | None = None,
+) -> dict[str, Any]:
+    """Return nodes and links: hosts, two routers, and the link with the policy between them.
+
+    Args:
+        configuration: The configuration.
+        attachment: The policy.
+        traffic: The flows and pings, and the addresses of hosts.
+        rate: The rate of the link in bit/s.
+        fast: The rate of the other links; by default a multiple of that.
+    """
+    first, second = ("edge", "next") if attachment.direction == "out" else ("previous", "edge")
+    router: Any = "router"
+    if configuration.balance not in (None, "per-flow"):
+        router = {"kind": "router", "balance": configuration.balance}
+    nodes = {
+        **{name: _host(address) for name, address in traffic.hosts[0].items()},
+        first: router if first == "edge" else "router",
+        second: router if second == "edge" else "router",
+        **{name: _host(address) for name, address in traffic.hosts[1].items()},
+    }
+    middle: dict[str, Any] = {
+        "ends": [first, second],
+        "rate": format_rate(rate),
+        "delay": format_duration(min(LONGEST_DELAY_PS, DELAY_PACKETS * FULL_BITS * 10**12 // rate)),
+        "egress": {first: scenario_name(attachment.name)},
+    }
+    if attachment.shape is not None:
+        middle["shape"] = {first: attachment.shape}
+    outer = format_rate(fast or FAST * rate)
+    links = [
+        *({"ends": [name, first], "rate": outer} for name in traffic.hosts[0]),
+        middle,
+        *({"ends": [second, name], "rate": outer} for name in traffic.hosts[1]),
+    ]
+    return {"nodes": nodes, "links": links}
+
+
+def _host(address: IPv4Address) -> dict[str, str]:
+    return {"kind": "host", "address": str(address)}

@@ -1,0 +1,154 @@
+"""Traffic for the classes of a policy: flows and pings that offer more than a link carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.headers import DESTINATION, DSCP, PORT, SOURCE
+from perhop.scenario import format_dscp
+from perhop.units import format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from perhop.routers.headers import ClassPath, Headers
+
+__all__ = [
+    "FIRST_PORT",
+    "FULL_BITS",
+    "RECEIVER",
+    "SENDER",
+    "Traffic",
+    "groups",
+    "is_strict",
+    "phase_ps",
+]
+
+FULL_BITS: Final = 12_000
+"""The bits of a full packet of 1500 bytes."""
+
+SENDER: Final = IPv4Address("198.18.0.1")
+RECEIVER: Final = IPv4Address("198.19.0.1")
+"""Addresses of the hosts where a class does not need others: of the networks for measurements (RFC
+2544, appendix C.2.2)."""
+
+FIRST_PORT: Final = 5001
+"""The destination port of the first flow whose class does not need another."""
+
+OFFERED: Final = 1.1
+"""The rate of a flow over UDP, in parts of the link's capacity."""
+
+STREAMS: Final = 4
+"""The connections of a flow over TCP: a single one may leave a short queue empty."""
+
+MOST_PHASES: Final = 5
+"""The most phases; if there are more strict classes, they all start in the second one."""
+
+FEW_PACKETS, MANY_PACKETS, MOST_PACKETS = 50_000, 200_000, 4_200_000
+"""The full packets that a link carries in a phase: so many that classes with a small share settle;
+up to `MANY_PACKETS` for a phase of `LONG_S`, and up to `MOST_PACKETS` for one of `SHORT_S`."""
+
+SHORT_S, LONG_S = 0.5, 2.0
+"""The length of a phase in seconds in which TCP recovers from a timeout, and from several."""
+
+_STEPS_S: Final = tuple(step * 10.0**power for power in range(-12, 8) for step in (1, 2, 5))
+"""The lengths of phases in seconds."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Flows and pings between hosts around a policy.
+
+    Attributes:
+        flows: The flows by name, as scenarios state them.
+        pings: The pings by name.
+        hosts: The addresses of sending hosts by name, and those of receiving hosts.
+    """
+
+    flows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hosts: tuple[dict[str, IPv4Address], dict[str, IPv4Address]] = field(
+        default_factory=lambda: ({}, {})
+    )
+
+    def add(self, name: str, chosen: Headers, *, strict: bool, capacity: int) -> None:
+        """Add a flow or ping of packets with some headers, which offers more than a capacity.
+
+        Args:
+            name: Its name.
+            chosen: The headers.
+            strict: Prefer UDP, as the class is served before others.
+            capacity: The capacity in bit/s.
+        """
+        sender = self._ends(chosen)
+        dscp = chosen.first(DSCP, [0])
+        if dscp:
+            sender["dscp"] = format_dscp(dscp)
+        protocols = chosen.protocols
+        if protocols == ["icmp"]:
+            self.pings[name] = sender | {"every": "10 ms", "size": "1400 B"}
+            return
+        ports = {flow["port"] for flow in self.flows.values()}
+        preferred = range(FIRST_PORT, FIRST_PORT + len(ports) + 1)
+        port = chosen.first(PORT, (each for each in preferred if each not in ports))
+        if port in ports:
+            low, high = chosen.box[PORT][0]
+            port = next((each for each in range(low, high + 1) if each not in ports), port)
+        sender["port"] = port
+        if "udp" in protocols and (strict or "tcp" not in protocols):
+            sender["udp"] = {"rate": format_rate(max(round(OFFERED * capacity), 1))}
+        else:
+            sender["streams"] = STREAMS
+        self.flows[name] = sender
+
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """Return the sections `flows` and `pings` of a scenario."""
+        return {key: found for key in ("flows", "pings") if (found := getattr(self, key))}
+
+    def _ends(self, chosen: Headers) -> dict[str, Any]:
+        """Return the hosts of packets with some headers; new ones where no host has the address."""
+        ends = []
+        for index, kind, usual, known in (
+            (SOURCE, "sender", SENDER, self.hosts[0]),
+            (DESTINATION, "receiver", RECEIVER, self.hosts[1]),
+        ):
+            address = chosen.address(index, [usual, *known.values()])
+            names = {taken: name for name, taken in known.items()}
+            if address not in names:
+                names[address] = kind if not known else f"{kind}-{len(known) + 1}"
+                known[names[address]] = address
+            ends.append(names[address])
+        return {"from": ends[0], "to": ends[1]}
+
+
+def groups(policy: dict[str, Any], paths: Iterable[ClassPath]) -> list[list[ClassPath]]:
+    """Return the classes that start together: strict ones one by one, the first one last."""
+    loose = [path for path in paths if not is_strict(policy, path)]
+    strict = [path for path in paths if path not in loose]
+    groups = [group for group in (loose, *([path] for path in reversed(strict))) if group]
+    if len(groups) > MOST_PHASES:
+        groups = [groups[0], [path for group in groups[1:] for path in group]]
+    return groups
+
+
+def phase_ps(capacity: int) -> int:
+    """Return the length of a phase in picoseconds, at a capacity in bit/s."""
+    packet_s = FULL_BITS / capacity
+    wanted = max(FEW_PACKETS * packet_s, SHORT_S, min(LONG_S, MANY_PACKETS * packet_s))
+    wanted = min(wanted, MOST_PACKETS * packet_s)
+    return round(max(step for step in _STEPS_S if step <= 1.001 * wanted) * 10**12)
+
+
+def is_strict(policy: Mapping[str, Any], path: ClassPath) -> bool:
+    """Return whether a class, or a class that contains it, is served before others."""
+    inside: Mapping[str, Any] = policy
+    by_order = policy.get("scheduler") == "priority"
+    for name in path:
+        class_ = inside["classes"][name]
+        last = name == list(inside["classes"])[-1]
+        if class_.get("priority") == "strict" or (by_order and not last):
+            return True
+        inside = class_
+    return False
