@@ -255,7 +255,7 @@ def _received(filter_: Filter, device: Device, ledger: Ledger) -> dict[str, Any]
         return {"police": police}
     for action in filter_.actions:
         if action.verdict in ("drop", "shot"):
-            return {"police": {"rate": "8 bps", "burst": "0 B", "conform": "drop"}}
+            return {"police": {"rate": "8 bps", "burst": "1 B", "conform": "drop"}}
         if action.kind == "mirred":
             to = action.values.get("dev", "another interface")
             ledger.approximated(filter_.place, f"the policy of {to} is that of packets sent by it")

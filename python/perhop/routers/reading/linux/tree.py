@@ -35,7 +35,7 @@ _DEEPEST: Final = 8
 _MOST_CLASSES: Final = 1024
 _PACKET: Final = 1500
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
-_DROPS: Final = {"rate": "8 bps", "burst": "0 B", "conform": "drop"}
+_DROPS: Final = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
 NAMES: Final = {0: "unclassified", -1: "dropped"}
 
 
