@@ -497,6 +497,26 @@ CASES = [
         ],
     ),
     Case(
+        "outgoing-mark",
+        [
+            [
+                At("  a: {match: {dscp: af21}, mark: af31}\n" + REST),
+                At("  a: {match: {dscp: af21}}\n" + REST, interface="Gi0/2"),
+            ],
+        ],
+        [
+            # The next hop may be the other file: `unknown-mark`.
+            [
+                At("  a: {match: {dscp: af21}, mark: af31}\n" + REST),
+                At("  a: {match: {dscp: af21}}\n" + REST, name="core"),
+            ],
+            [
+                At("  a: {match: {dscp: af21}, mark: af31}\n" + REST),
+                At("  a: {match: {dscp: [af21, af31]}}\n" + REST, interface="Gi0/2"),
+            ],
+        ],
+    ),
+    Case(
         "unset-code-point",
         [
             [

@@ -53,6 +53,30 @@ def test_faults_of_linux() -> None:
     assert named("qos.sh", repaired) == [("long-queue", 3)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "rate", "done"),
+    [
+        ("htb", "rate", "pass the shaper, and are sent before all others"),
+        ("hfsc", "sc rate", "are dropped"),
+    ],
+)
+def test_packets_of_linux_without_a_class(kind: str, rate: str, done: str) -> None:
+    text = f"""\
+tc qdisc add dev eth0 root handle 1: {kind}
+tc class add dev eth0 parent 1: classid 1:1 {kind} {rate} 10mbit
+tc class add dev eth0 parent 1:1 classid 1:10 {kind} {rate} 2mbit
+tc class add dev eth0 parent 1:1 classid 1:20 {kind} {rate} 8mbit
+tc filter add dev eth0 parent 1: prio 1 u32 match ip tos 0x28 0xfc flowid 1:10
+tc filter add dev eth0 parent 1: prio 2 u32 match ip dport 80 0xffff flowid 1:20
+"""
+    [found] = [each for each in lint([Source("qos.sh", text)]) if each.place.line == 1]
+    assert found.rule.name == "unclassified-packets"
+    assert found.message.endswith(f"that no filter leads to a class {done}")
+    whole = f"{text}tc filter add dev eth0 parent 1: prio 3 matchall flowid 1:20\n"
+    for repaired in (whole, text.replace(f"1: {kind}\n", f"1: {kind} default 20\n")):
+        assert "unclassified-packets" not in dict(named("qos.sh", repaired))
+
+
 def test_terms_and_classes_that_discard_are_no_faults() -> None:
     junos = """\
 set interfaces ge-0/0/0 unit 0 family inet filter input EDGE

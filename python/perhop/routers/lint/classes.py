@@ -36,7 +36,18 @@ SHADOWED: Final = Rule(
     "MQC: classes are examined in the order of the policy map",
 )
 
-RULES: Final = (EMPTY, SHADOWED)
+UNCLASSIFIED: Final = Rule(
+    "unclassified-packets",
+    Severity.WARNING,
+    "A classful discipline of Linux without a default class, whose filters do not lead every "
+    "packet to a class.",
+    "HTB sends such packets at once: they pass the shaper, before those of all classes. HFSC and "
+    "DRR drop them. ARP is among them if filters are for IP only.",
+    "Set `default` to the number of a class; for DRR, add a filter that matches all packets.",
+    "Linux, net/sched: `htb_enqueue`, `hfsc_enqueue` and `drr_enqueue`",
+)
+
+RULES: Final = (EMPTY, SHADOWED, UNCLASSIFIED)
 
 
 def findings(policy: AttachedPolicy, budget: Budget) -> Iterator[Finding]:
@@ -58,6 +69,17 @@ def _judge(
 ) -> Iterator[Finding]:
     """Find a class without packets, and keep the packets that reach the class in `reaching`."""
     reaching[judged.loc] = None
+    if judged.is_unclassified:
+        done = (
+            "are dropped" if judged.discards else "pass the shaper, and are sent before all others"
+        )
+        yield Finding(
+            UNCLASSIFIED,
+            judged.place(),
+            f"packets of policy {quote(judged.attached.attachment.name)} that no filter leads to a "
+            f"class {done}",
+            "set `default` to a class, or add a filter that matches all packets",
+        )
     packets = judged.packets
     parent = judged.loc[:-2]
     around = reaching[parent] if parent else None

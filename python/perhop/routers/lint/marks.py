@@ -27,6 +27,14 @@ UNKNOWN: Final = Rule(
     "RFC 2475, section 2.3.3: marking is of use only if later nodes select by it",
 )
 
+OUTGOING: Final = Rule(
+    "outgoing-mark",
+    Severity.NOTE,
+    "A code point that an output policy sets, and that no class of the file matches.",
+    "The mark is for the next hop. perhop cannot tell whether it has a class for the code point.",
+    "Give the configuration of the next hop as a further file, or ignore the rule.",
+)
+
 UNSET: Final = Rule(
     "unset-code-point",
     Severity.NOTE,
@@ -47,7 +55,7 @@ UNTRUSTED: Final = Rule(
     "boundary",
 )
 
-RULES: Final = (UNKNOWN, UNSET, UNTRUSTED)
+RULES: Final = (UNKNOWN, OUTGOING, UNSET, UNTRUSTED)
 
 _BEST_EFFORT: Final = 0
 _CONTROL: Final = frozenset(range(48, 64))
@@ -73,14 +81,32 @@ def _unknown(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:
         known |= matched[policy]
         for judged in policy.classes:
             for keys, point in _marks(judged):
-                if point not in known and point != _BEST_EFFORT:
+                if point in known or point == _BEST_EFFORT:
+                    continue
+                name = format_dscp(point)
+                if _leaves(policy, later):
+                    yield Finding(
+                        OUTGOING,
+                        judged.place(*keys),
+                        f"{judged} marks packets {name} for the next hop, and no class of this "
+                        "file matches that",
+                        f"match {name} at the next hop, or give its configuration, too",
+                    )
+                else:
                     yield Finding(
                         UNKNOWN,
                         judged.place(*keys),
-                        f"{judged} marks packets {format_dscp(point)}, and no class matches that: "
-                        "they are in the default class of each output policy",
-                        f"match {format_dscp(point)} in a class of the output policy",
+                        f"{judged} marks packets {name}, and no class matches that: they are in "
+                        "the default class of each output policy",
+                        f"match {name} in a class of the output policy",
                     )
+
+
+def _leaves(policy: AttachedPolicy, others: Iterable[AttachedPolicy]) -> bool:
+    """Return whether packets that a policy marks have left the routers of the files."""
+    if not policy.is_output or policy.family == "scenario":
+        return False
+    return all(other.place.file == policy.place.file for other in others)
 
 
 def _unset(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:

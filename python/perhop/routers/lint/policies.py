@@ -104,6 +104,11 @@ class JudgedClass:
         return police is not None and (police.conform.drops or police.rate.rate == 1)
 
     @property
+    def is_unclassified(self) -> bool:
+        """True if it has the packets that no filter of Linux leads to a class."""
+        return self.is_default and (self.place(), "default") in self.attached.defaults
+
+    @property
     def guaranteed_or_rest(self) -> int | None:
         """Its guarantee, or its equal part of what the others leave, in bit/s; None if unknown."""
         if self.strict or self.class_.bandwidth is not None:

@@ -84,7 +84,7 @@ def _unlimited(classes: Sequence[JudgedClass]) -> Iterator[Finding]:
     found = [
         judged
         for judged in (classes[:-1] if by_order else classes)
-        if judged.strict and not _limited(judged)
+        if judged.strict and not (_limited(judged) or judged.discards or judged.is_unclassified)
     ]
     if not found:
         return
