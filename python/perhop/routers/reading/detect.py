@@ -113,6 +113,21 @@ _PATTERNS: Final = {
     for family, signs in _SIGNS.items()
 }
 
+_RELATIVES: Final = {
+    "Cisco IOS XR": r"!! IOS XR |RP/\d+/\w+/CPU|end-(?:policy|class)-map\b|ipv4 address \d"
+    r"|interface (?:Bundle-Ether\d|MgmtEth|(?:\w+GigE|GigabitEthernet) ?\d+/\d+/\d+/\d)",
+    "Cisco NX-OS": r"feature [a-z-]+ *$|vdc \S+ id |switchname |system qos *$|vrf context \S+ *$"
+    r"|(?:policy|class)-map type (?:queuing|network-qos) |class type (?:queuing|network-qos) ",
+    "Cisco ASA": r"(?:ASA|PIX) Version |nameif \S|security-level \d"
+    r"|access-list \S+ extended (?:permit|deny) |service-policy \S+ (?:global|interface \S+) *$",
+    "Arista EOS": r"! device: .*\bEOS-|policy-map type (?:quality-of-service|pbr|copp) ",
+}
+"""Beginnings of lines of systems whose statements are those of IOS, and do something else."""
+
+_RELATIVE: Final = re.compile(
+    r"^[ \t]*+(?:" + "|".join(f"({signs})" for signs in _RELATIVES.values()) + ")", re.M
+)
+
 _QOS_WEIGHT: Final = 5
 """The weight of a statement about quality of service, in general ones."""
 
@@ -152,6 +167,8 @@ def detect(texts: Sequence[Source], *, option: str = "--family") -> str:
     ranked = sorted(_evidence(texts).items(), key=lambda item: -item[1])
     (first, most), (second, less) = ranked[:2]
     if most and most >= _LEAD * less:
+        if first == "ios":
+            _refuse_relatives(texts, option)
         return first
     said = (
         f"could be of the family {first} or {second}"
@@ -159,6 +176,25 @@ def detect(texts: Sequence[Source], *, option: str = "--family") -> str:
         else "has no statement by which its family can be recognised"
     )
     raise UsageError(f"{texts[0].file}: {said}; give {option}: {_families()}")
+
+
+def _refuse_relatives(texts: Sequence[Source], option: str) -> None:
+    """Refuse configurations of systems that resemble IOS, as their defaults are others.
+
+    Raises:
+        UsageError: A text has a statement of such a system.
+    """
+    for text in texts:
+        sign = _RELATIVE.search(text.text)
+        if sign is not None:
+            name = [*_RELATIVES][(sign.lastindex or 1) - 1]
+            statement, _, _ = text.text[sign.start() :].partition("\n")
+            line = text.text.count("\n", 0, sign.start()) + 1
+            raise UsageError(
+                f"{text.file}:{line}: {quote(statement.strip())} is a statement of {name}, which "
+                "perhop does not read; its defaults differ from those of IOS and IOS-XE; to read "
+                f"it as one of these, give {option}: ios"
+            )
 
 
 def _evidence(texts: Sequence[Source]) -> dict[str, int]:

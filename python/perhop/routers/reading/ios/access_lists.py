@@ -113,15 +113,22 @@ class AccessLists:
 
 def _ordered(entries: Sequence[Statement]) -> list[Statement]:
     """Return entries by their sequence numbers; those without follow the one before them."""
-    if not any(entry.word(0).isdigit() or entry.starts("sequence") for entry in entries):
+    numbers = [_number(entry) for entry in entries]
+    if not any(number is not None for number in numbers):
         return list(entries)
     keyed: list[tuple[int, Statement]] = []
     last = 0
-    for entry in entries:
-        number = whole(entry.word(1 if entry.starts("sequence") else 0), 0, 2**32)
+    for entry, number in zip(entries, numbers, strict=True):
         last = last if number is None else number
         keyed.append((last, entry))
     return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _number(entry: Statement) -> int | None:
+    """Return the sequence number of an entry, which stands before or after the rest of it."""
+    last = len(entry.words) - 1
+    at = 1 if entry.starts("sequence") else last if entry.word(last - 1) == "sequence" else 0
+    return whole(entry.word(at), 0, 2**32)
 
 
 _STANDARD: Final = (range(1, 100), range(1300, 2000))

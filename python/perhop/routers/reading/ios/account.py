@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Default, Fault, Line, Treatment
+from perhop.routers.reading.ios.tree import CONTINUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,18 +21,31 @@ _SEVERITY: Final = {
 
 UNKNOWN: Final = "unknown statement"
 
+_LONGEST: Final = 300
+"""Characters of notes that another one is added to."""
+
 
 class Account:
-    """Lines and defaults; of several treatments of a line, the worst counts."""
+    """Lines and defaults; of several treatments of a line, the worst counts.
+
+    A line that several interfaces approximate in different ways has all of these notes.
+    """
 
     def __init__(self) -> None:
         """Begin with no line."""
         self._lines: dict[Place, Line] = {}
         self._defaults: dict[tuple[Place, str], Default] = {}
 
+    def has(self, statement: Statement) -> bool:
+        """Return whether a line has a treatment."""
+        return statement.place in self._lines
+
     def modelled(self, statement: Statement) -> None:
-        """Note that the policy does what a line says."""
+        """Note that the policy does what a line says, and the lines that continue it."""
         self._note(statement, Treatment.MODELLED, "")
+        for child in statement.children:
+            if child.kind == CONTINUED:
+                self._note(child, Treatment.MODELLED, "")
 
     def approximated(self, statement: Statement, note: str) -> None:
         """Note how the policy differs from a line."""
@@ -56,6 +70,13 @@ class Account:
                 self.not_modelled(statement, note)
             todo += statement.children
 
+    def removed(self, before: Iterable[Statement], statement: Statement) -> None:
+        """Note a ``no`` statement, the lines that it takes back, and what they contain."""
+        self.modelled(statement)
+        for each in before:
+            self.not_modelled(each, f"removed in line {statement.place.line}")
+            self.ignored(each.children, f"removed in line {statement.place.line}")
+
     def default(self, place: Place, setting: str, value: str, source: str) -> None:
         """Note a value that the platform gives a setting."""
         self._defaults.setdefault((place, setting), Default(place, setting, value, source))
@@ -64,11 +85,17 @@ class Account:
         self, statement: Statement, treatment: Treatment, note: str, fault: Fault | None = None
     ) -> None:
         known = self._lines.get(statement.place)
-        worse = known is None or _SEVERITY[known.treatment] < _SEVERITY[treatment]
-        # A note may continue the one that there is.
-        if worse or (known is not None and known.note and note.startswith(known.note)):
-            line = Line(statement.place, statement.text, treatment, note, fault)
-            self._lines[statement.place] = line
+        if known is not None and known.treatment is treatment:
+            if note in known.note and fault in (None, known.fault):
+                return
+            if not note.startswith(known.note):  # else it continues the one that there is
+                if treatment is Treatment.NOT_MODELLED or len(known.note) > _LONGEST:
+                    return
+                note = f"{known.note}; {note}"
+            fault = fault or known.fault
+        elif known is not None and _SEVERITY[known.treatment] > _SEVERITY[treatment]:
+            return
+        self._lines[statement.place] = Line(statement.place, statement.text, treatment, note, fault)
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -100,8 +100,9 @@ def read_settings(header: Statement, statements: list[Statement], account: Accou
         negated = statement.starts("no") or statement.starts("default")
         before = last.pop(key, None)
         if before is not None:
-            account.not_modelled(before, f"replaced in line {statement.place.line}")
-            account.ignored(before.children, f"replaced in line {statement.place.line}")
+            note = f"{'removed' if negated else 'replaced'} in line {statement.place.line}"
+            account.not_modelled(before, note)
+            account.ignored(before.children, note)
         if negated:
             account.modelled(statement)
             continue
@@ -187,8 +188,17 @@ _OTHERS: Final = {
 }
 
 
+def _without_account(statement: Statement, words: list[str], account: Account) -> list[str]:
+    """Return the words before ``account``, which adds the overhead of layer 2 to packets."""
+    if "account" not in words:
+        return words
+    account.approximated(statement, "the overhead of layer 2 is that of the link")
+    return words[: words.index("account")]
+
+
 def _bandwidth(statement: Statement, words: list[str], found: Settings, account: Account) -> None:
     account.modelled(statement)
+    words = _without_account(statement, words, account)
     match words:
         case ["remaining", "percent", word] if percent(word) is not None:
             found.remaining, found.ratio = percent(word), None
@@ -234,6 +244,7 @@ def _priority(statement: Statement, words: list[str], found: Settings, account: 
 
 def _shape(statement: Statement, words: list[str], found: Settings, account: Account) -> None:
     account.modelled(statement)
+    words = _without_account(statement, words, account)
     kind, rest = words[0] if words else "", words[1:]
     if kind not in ("average", "peak"):
         account.not_modelled(statement, f"`shape {kind}` is not modelled")
@@ -248,9 +259,6 @@ def _shape(statement: Statement, words: list[str], found: Settings, account: Acc
     if rest[:1] and rest[0] in RATES:
         rate = Rate(min(rate.bits * RATES[rest[0]], MAX_RATE))
         rest = rest[1:]
-    if rest[:1] == ["account"]:
-        account.approximated(statement, "the overhead of layer 2 is that of the link")
-        rest = []
     bursts = [Burst(time=value * 1000) if rate.share else Burst(value) for value in _numbers(rest)]
     if not (rate.bits or rate.share) or len(bursts) > 2 or (rest[:1] and not bursts):
         account.not_modelled(statement, "expected a rate above zero, and up to two bursts")
@@ -280,6 +288,9 @@ def _mark(statement: Statement, words: list[str], found: Settings, account: Acco
         case ["dscp" | "precedence", "tunnel", *_]:
             account.not_modelled(statement, "there are no tunnels")
             return
+        case ["dscp" | "precedence", "cos" | "dscp" | "precedence" | "qos-group" | "exp", *_]:
+            account.not_modelled(statement, "tables of marks are not modelled")
+            return
         case [kind, *_] if kind in ("dscp", "precedence"):
             account.not_modelled(statement, "no code point that perhop knows")
             return
@@ -291,6 +302,8 @@ def _mark(statement: Statement, words: list[str], found: Settings, account: Acco
 
 _MARKS: Final = {
     "cos": "layer 2 has no classes of service",
+    "cos-inner": "layer 2 has no classes of service",
+    "wlan": "wireless networks have no priorities of users",
     "mpls": "there are no MPLS labels",
     "qos-group": "there are no QoS groups",
     "discard-class": "there are no discard classes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.ios.numbers import dscp, precedence, whole
@@ -23,6 +24,7 @@ MAX_WORK: Final = 2**20
 
 DEFAULT_CLASS: Final = "class-default"
 
+_EVERY_IPV6: Final = (IPv6Network("::/0"),)
 _PROTOCOLS: Final = frozenset({"tcp", "udp", "icmp"})
 
 
@@ -52,6 +54,9 @@ class ClassMaps:
         for statement in statements:
             if statement.kind == "class-map":
                 self._add(statement)
+            elif statement.starts("no", "class-map"):
+                removed = self._maps.pop(statement.words[-1], None)
+                account.removed(removed.headers if removed is not None else (), statement)
 
     def _add(self, statement: Statement) -> None:
         words = statement.words[1:]
@@ -121,7 +126,7 @@ class ClassMaps:
             account.modelled(header)
         sets: list[Rules] = []
         missing: list[Statement] = []
-        for statement in each.statements:
+        for statement in self._kept(each.statements):
             account.ignored(statement.children, "unknown statement")
             if statement.starts("description"):
                 account.modelled(statement)
@@ -147,6 +152,17 @@ class ClassMaps:
                 )
         return Rules.intersection(sets).simplified() if sets else Rules.never()
 
+    def _kept(self, statements: Sequence[Statement]) -> list[Statement]:
+        """Return the statements that no later one, such as ``no match any``, removes."""
+        kept: dict[str, list[Statement]] = {}
+        for statement in statements:
+            spelt = " ".join(statement.words).lower()
+            if statement.starts("no", "match"):
+                self._account.removed(kept.pop(spelt[3:], ()), statement)
+            else:
+                kept.setdefault(spelt, []).append(statement)
+        return [statement for same in kept.values() for statement in same]
+
     def _match(self, statement: Statement, words: list[str]) -> Rules | None:
         """Return the packets that a statement matches; None if that is not modelled."""
         lower = [word.lower() for word in words]
@@ -169,7 +185,7 @@ class ClassMaps:
                 return self._points(statement, points)
             case ["access-group"] if values:
                 return self._access_group(statement, words[2 if values[0] == "name" else 1 :])
-            case ["class-map"] if len(values) == 1:
+            case ["class-map" | "class"] if len(values) == 1:
                 return self._nested(statement, words[1])
             case ["protocol"] if values:
                 return self._protocol(statement, values)
@@ -212,6 +228,8 @@ class ClassMaps:
             return Rules.of(Conditions(protocols=frozenset(values)))
         if values == ["ip"]:
             return Rules.any()
+        if values == ["ipv6"]:
+            return Rules.of(Conditions(source=_EVERY_IPV6))
         self._account.not_modelled(statement, _reason(statement))
         return None
 
@@ -240,10 +258,11 @@ def _dscps(word: str) -> list[int | None]:
 
 def _reason(statement: Statement) -> str:
     """Return why a `match` is not modelled."""
-    words = [word.lower() for word in statement.words[1:] if word.lower() != "not"]
+    words = [word for word in statement.words[1:] if word.lower() != "not"]
+    words[:1] = [word.lower() for word in words[:1]]
     if words[:1] == ["protocol"] and len(words) > 1:
-        if words[1] in ("ipv6", "arp", "cdp", "clns", "ipx", "appletalk", "decnet"):
-            return f"scenarios have no {words[1]} packets here"
+        if words[1] in ("arp", "cdp", "clns", "ipx", "appletalk", "decnet"):
+            return f"scenarios have no packets of {words[1]}"
         return f"NBAR's recognition of {' '.join(words[1:])} is not modelled"
     known = {
         "cos": "layer 2 has no classes of service",

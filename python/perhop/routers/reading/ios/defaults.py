@@ -29,9 +29,12 @@ class Platform:
 
     Attributes:
         xe: True for IOS-XE, false for classic IOS.
+        hqf: True for releases with the hierarchical queueing framework: IOS-XE, and IOS from 15.0.
+            Release 12.4(20)T has it as well, but a configuration says only `version 12.4`.
     """
 
     xe: bool
+    hqf: bool = False
 
     @property
     def source(self) -> str:
@@ -48,7 +51,7 @@ class Platform:
 
     def shape_bits(self, rate: int) -> int:
         """Return the default committed burst of a shaper in bits."""
-        if self.xe:
+        if self.xe or self.hqf:
             return rate * 4 // 1000
         return 8000 if rate <= 320_000 else rate * 25 // 1000
 
@@ -83,7 +86,7 @@ def platform_of(statements: Sequence[Statement], account: Account) -> Platform:
     if version is None and statements:
         place = Place(statements[0].place.file, 0)
         account.default(place, "version", "classic IOS", "assumption: no line tells the release")
-    return Platform(xe=False)
+    return Platform(xe=False, hqf=major is not None and int(major[0]) >= 15)
 
 
 _XE_PLATFORM: Final = frozenset(

@@ -88,8 +88,8 @@ class Entry:
         except _UnreadableError as error:
             self._account.not_modelled(self._statement, str(error), error.fault)
             return []
-        if self._notes:
-            self._account.approximated(self._statement, "; ".join(self._notes))
+        for note in dict.fromkeys(self._notes):
+            self._account.approximated(self._statement, note)
         return rules
 
     def _rules(self) -> list[Rule]:
@@ -222,10 +222,13 @@ class Entry:
                 if self._at < len(self._words) and not _is_option(self._word()):
                     self._at += 1
                 continue
+            elif word == "sequence" and self._word().isdigit():
+                pass
             elif word == "fragments":
                 raise _UnreadableError("scenarios have no fragments")
             elif word == "time-range":
-                self._notes.append(f"always, and not only in time range {self._word()}")
+                name = "".join(self._spelt[self._at : self._at + 1])
+                self._notes.append(f"always, and not only in time range {name}")
             elif word in _BITS or word in ("match-all", "match-any") or word[:1] in "+-":
                 self._notes.append("all packets of TCP, whatever their flags")
                 continue

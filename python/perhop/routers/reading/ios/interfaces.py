@@ -75,7 +75,9 @@ class Interfaces:
                 self._interfaces.setdefault(same_interface(name), []).append(statement)
                 self._names.setdefault(same_interface(name), name)
             elif statement.kind == "map-class":
-                self._map_classes.setdefault(statement.words[-1], statement)
+                known = self._map_classes.setdefault(statement.words[-1], statement)
+                if known is not statement:
+                    known.children += statement.children
 
     def attachments(self) -> list[Attachment]:
         """Return the policies at interfaces."""
@@ -84,14 +86,14 @@ class Interfaces:
             for point in self._points(name):
                 found += self._at(point)
         for statement in self._map_classes.values():
-            self._account.ignored(
-                [
-                    child
-                    for child in statement.children
-                    if child.starts("frame-relay") or is_qos((child.word(0),))
-                ],
-                "nothing uses it",
-            )
+            inside = [
+                child
+                for child in statement.children
+                if child.starts("frame-relay") or is_qos((child.word(0),))
+            ]
+            if inside and not self._account.has(statement):
+                self._account.not_modelled(statement, "nothing uses it")
+                self._account.ignored(inside, "nothing uses it")
         return found
 
     def _points(self, name: str) -> Iterator[_Point]:
@@ -203,6 +205,7 @@ class Interfaces:
                 continue
             elif (why := reason(words)) is not None:
                 account.not_modelled(statement, why)
+                account.ignored(statement.children, why)
         found: list[Attachment] = []
         if mapped is not None:
             found += self._mapped(point, mapped)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.ios.defaults import COMMANDS, police_bytes
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, share_text, whole
+from perhop.routers.reading.ios.tree import CONTINUED
 from perhop.scenario.model.dscp import format_dscp
 from perhop.units import WHOLE, format_rate, format_size
 
@@ -98,6 +99,8 @@ def read_police(statement: Statement, account: Account) -> Policer | None:
     problem = _rates(words, found)
     problem = problem or _actions(words, found, statement, account)
     for child in statement.children:
+        if child.kind == CONTINUED:
+            continue
         account.modelled(child)
         inner = _Words(child.words)
         problem_of_child = _actions(inner, found, child, account)
@@ -183,6 +186,8 @@ def _actions(words: _Words, found: Policer, statement: Statement, account: Accou
     """Read actions; return what is not modelled."""
     while words.word:
         colour = words.word.removesuffix("-action")
+        if colour.endswith("-color"):
+            return "colour-aware policing is not modelled"
         if colour not in _COLOURS:
             return f"unknown word {words.word}"
         words.at += 1
@@ -211,7 +216,7 @@ def _action(words: list[str]) -> tuple[Action | None, str]:
             return "send", ""
         case ["drop"]:
             return "drop", ""
-        case ["set-dscp-transmit" | "set-dscp-tunnel-transmit", word]:
+        case ["set-dscp-transmit", word]:
             point = dscp(word)
             if point is not None:
                 return {"remark": format_dscp(point)}, ""

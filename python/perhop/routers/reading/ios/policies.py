@@ -59,6 +59,9 @@ class PolicyMaps:
         for statement in statements:
             if statement.kind == "policy-map":
                 self._add(statement)
+            elif statement.starts("no", "policy-map"):
+                removed = self._maps.pop(statement.words[-1], PolicyMap())
+                account.removed(removed.headers, statement)
 
     def _add(self, statement: Statement) -> None:
         words = statement.words[1:]
@@ -86,6 +89,10 @@ class PolicyMaps:
                 }
                 known = found.classes.get(name)
                 found.classes[name] = (child, [*(known[1] if known else ()), *child.children])
+            elif child.starts("no", "class") and len(child.words) == 3:
+                before = found.classes.pop(child.words[2], None)
+                inside = () if before is None else (before[0], *before[1])
+                self._account.removed(inside, child)
             elif child.starts("description"):
                 self._account.modelled(child)
             else:

@@ -102,8 +102,10 @@ def read_limit(statement: Statement, settings: QueueSettings, account: Account) 
     words = [word.lower() for word in statement.words[1:]]
     unit = words[1] if len(words) == 2 else "packets"
     amount = number(words[0], 2**40) if len(words) in (1, 2) else None
-    if words[:1] and words[0] in ("dscp", "precedence", "cos", "qos-group", "percent", "discard"):
+    if words[:1] and words[0] in ("dscp", "precedence", "cos", "qos-group", "discard"):
         account.not_modelled(statement, "thresholds of tail drop by mark are not modelled")
+    elif words[:1] == ["percent"]:
+        account.not_modelled(statement, "shares of the buffers of switches are not modelled")
     elif not amount or unit not in ("packets", "packet", "bytes", "byte", "ms", "us"):
         account.not_modelled(statement, "expected a limit above zero in packets, bytes, ms or us")
     else:
@@ -141,6 +143,9 @@ def read_wred(statement: Statement, settings: QueueSettings, account: Account) -
                 account.not_modelled(statement, "expected a constant from 1 to 16")
                 return
             wred.weight = WHOLE >> exponent
+        case ["dscp" | "precedence", *rest] if "percent" in rest:
+            account.not_modelled(statement, "shares of the buffers of switches are not modelled")
+            return
         case ["dscp" | "precedence" as kind, *rest]:
             points, rest = _points(kind, rest)
             thresholds = _thresholds(statement, rest, account) if points else None
@@ -161,15 +166,18 @@ def read_wred(statement: Statement, settings: QueueSettings, account: Account) -
 
 def _points(kind: str, words: Sequence[str]) -> tuple[tuple[int, ...], list[str]]:
     """Return the code points of a profile, and the words after them."""
-    if not words:
-        return (), []
-    if kind == "precedence":
-        level = precedence(words[0])
-        points = () if level is None else tuple(range(8 * level, 8 * level + 8))
-        return points, list(words[1:])
-    values = [dscp(word) for word in words[0].split(",")]
-    known = tuple(value for value in values if value is not None)
-    return (known if len(known) == len(values) else ()), list(words[1:])
+    if words[:1] == ["values"]:  # until `minimum-thresh`
+        end = words.index("minimum-thresh") if "minimum-thresh" in words else len(words)
+        marks, rest = words[1:end], words[end:]
+    else:
+        marks, rest = words[0].split(",") if words else [], words[1:]
+    points: list[int] = []
+    for word in marks:
+        value = precedence(word) if kind == "precedence" else dscp(word)
+        if value is None:
+            return (), []
+        points += range(8 * value, 8 * value + 8) if kind == "precedence" else (value,)
+    return tuple(points), list(rest)
 
 
 def _thresholds(statement: Statement, words: list[str], account: Account) -> Thresholds | None:
@@ -180,7 +188,7 @@ def _thresholds(statement: Statement, words: list[str], account: Account) -> Thr
         value = number(word, 2**40)
         if value is not None:
             values.append(value)
-        elif word == "mark-prob":
+        elif word in ("mark-prob", "minimum-thresh", "maximum-thresh"):
             continue
         elif word in ("packets", "packet", "bytes", "byte", "ms", "us") and len(values) <= 2:
             units.add(word.removesuffix("s") if word.startswith(("p", "b")) else word)
@@ -190,15 +198,17 @@ def _thresholds(statement: Statement, words: list[str], account: Account) -> Thr
     if len(values) not in (2, 3) or units:
         return None
     factor = _TIMES.get(unit, 1)
+    if values[0] > values[1]:
+        return None
     low, high = ((v // PACKET if unit == "byte" else v * factor) for v in values[:2])
     if unit != "packet":
         account.approximated(statement, f"thresholds in packets of {PACKET} bytes")
     low = max(low, 1)
-    if high == low:
+    if high <= low:
         high = low + 1
         account.approximated(statement, "the maximum is one packet above the minimum")
     denominator = values[2] if len(values) == 3 else 10
-    if low > high or not 0 < denominator <= 65536:
+    if not 0 < denominator <= 65536:
         return None
     return Thresholds(low, high, denominator, time=unit in _TIMES)
 

@@ -12,7 +12,7 @@ from perhop.routers.reading.ios.building import Builder
 from perhop.routers.reading.ios.classes import ClassMaps
 from perhop.routers.reading.ios.defaults import ASSUMED_RATE, platform_of
 from perhop.routers.reading.ios.groups import Groups
-from perhop.routers.reading.ios.ignored import global_reason
+from perhop.routers.reading.ios.ignored import global_reason, reason_anywhere
 from perhop.routers.reading.ios.interfaces import Interfaces
 from perhop.routers.reading.ios.policies import PolicyMaps
 from perhop.routers.reading.ios.tree import CLASS_STATEMENTS, read_tree, walk
@@ -51,10 +51,8 @@ def _read(texts: Sequence[Source]) -> Configuration:
     policies.finish()
     classes.finish()
     for statement in walk(statements):
-        words = [word.lower() for word in statement.words]
-        if "service-policy" in words and words[0] not in ("description", "remark"):
-            note = "policies in such blocks" if words[0] == "service-policy" else "such policies"
-            account.ignored([statement], f"{note} are not modelled")
+        if not account.has(statement) and (why := reason_anywhere(statement)) is not None:
+            account.not_modelled(statement, why)
     order = {source.file: index for index, source in enumerate(texts)}
     lines = sorted(account.lines, key=lambda line: (order[line.place.file], line.place.line))
     balance: Literal["per-packet", "per-destination"] | None = None
@@ -94,10 +92,13 @@ def _others(statements: Sequence[Statement], account: Account) -> None:
         if statement.kind == "control-plane":
             _control_plane(statement, account)
         elif not statement.kind:
-            reason = global_reason(words)
+            negated = words[:1] in (("no",), ("default",))
+            reason = global_reason(words[negated:])
             if reason is None and words[:1] and words[0] in CLASS_STATEMENTS | {"match", "class"}:
                 reason = "stands outside the block that it would belong to"
-            if reason is not None:
+            if reason is not None and negated:
+                account.modelled(statement)
+            elif reason is not None:
                 account.not_modelled(statement, reason)
                 account.ignored(statement.children, reason)
 

@@ -28,7 +28,7 @@ class Statement:
         text: The text without indentation.
         words: Its words, in the case of the text.
         indent: The number of spaces before it.
-        kind: The kind of block that it opens, a key of `BLOCKS`; "" for others.
+        kind: The kind of block that it opens, a key of `BLOCKS`; `CONTINUED`; "" for others.
         children: The statements in the block.
         loose: True while lines of the same indentation may belong to the block.
     """
@@ -56,7 +56,11 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-ACTIONS: Final = _set("conform-action exceed-action violate-action conform-color exceed-color")
+_ACTIONS: Final = _set("conform-action exceed-action violate-action")
+ACTIONS: Final = _ACTIONS | _set("conform-color exceed-color")
+
+CONTINUED: Final = "continued"
+"""The kind of a line that is the rest of the statement that it is in."""
 
 CLASS_STATEMENTS: Final = _set(
     "bandwidth priority police shape queue-limit random-detect fair-queue set service-policy "
@@ -138,6 +142,11 @@ def read_tree(source: Source) -> list[Statement]:
             continue
         words = (_COMMENT.sub("", text) if "!" in text else text).split()
         statement = Statement(Place(source.file, number), text, words, indent)
+        if open_blocks and _continues(open_blocks[-1], statement):
+            statement.kind = CONTINUED
+            open_blocks[-1].words += words
+            open_blocks[-1].children.append(statement)
+            continue
         parent = _parent(statement, open_blocks)
         statement.kind = _kind(statement, parent)
         statement.loose = bool(statement.kind)
@@ -223,6 +232,19 @@ def _parent(statement: Statement, open_blocks: list[Statement]) -> Statement | N
     if open_blocks[-1].indent < statement.indent:
         open_blocks[-1].loose = False
     return open_blocks[-1]
+
+
+def _continues(before: Statement, statement: Statement) -> bool:
+    """Return whether a line is the rest of the one before it, which a terminal broke in two."""
+    if before.word(0) == "rate-limit":
+        return statement.word(0) in _ACTIONS
+    if before.kind != "police" and before.word(0) not in ACTIONS:
+        return False
+    rest = statement.word(0)
+    if rest in _ACTIONS:
+        return statement.indent < before.indent
+    is_action = rest in ("transmit", "drop") or rest.endswith("-transmit")
+    return is_action and before.words[-1].lower() in _ACTIONS
 
 
 def _takes(block: Statement, statement: Statement, keyword: str) -> bool:

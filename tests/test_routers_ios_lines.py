@@ -1,0 +1,281 @@
+"""Every line of IOS about QoS has a treatment: lines of other blocks, broken and removed ones."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Outcome
+from ios import config, one, policy, treatments
+from perhop.errors import UsageError
+from perhop.routers.reading import Source
+from perhop.routers.reading.detect import detect
+from perhop.routers.reading.ios import read
+
+# Lines that a terminal broke
+
+BROKEN = """\
+class-map match-any GOLD
+ match ip dscp af31
+class-map match-any VOICE
+ match ip dscp ef
+policy-map OUT
+ class VOICE
+   police 40000 2000 2000 conform-action set-dscp-transmit ef exceed-action
+set-dscp-transmit cs5 violate-action drop
+  priority 40
+ class GOLD
+   police 24000 13000 26000 conform-action transmit
+exceed-action set-dscp-transmit af32
+  bandwidth 180
+  random-detect
+ class class-default
+  bandwidth 20
+interface GigabitEthernet0/1
+ bandwidth 1000
+ service-policy output OUT
+"""
+
+
+def test_broken_lines_belong_to_the_statement_before_them() -> None:
+    assert len(treatments(BROKEN)) == 19
+    classes = policy(BROKEN).policy["classes"]
+    assert classes["VOICE"]["police"]["exceed"] == {"remark": "cs5"}
+    assert classes["VOICE"]["police"]["violate"] == "drop"
+    assert classes["GOLD"]["police"]["exceed"] == {"remark": "af32"}
+    assert classes["GOLD"]["bandwidth"] == "180 kbps"
+    assert classes["class-default"]["bandwidth"] == "20 kbps"
+
+
+def test_actions_of_a_limiter_may_stand_below_it() -> None:
+    text = """\
+interface GigabitEthernet0/1
+ rate-limit output 8000000 16000 16000
+  conform-action set-prec-transmit 5
+  exceed-action drop
+"""
+    assert [told[0] for told in treatments(text).values()] == ["modelled"] * 4
+    police = policy(text).policy["classes"]["rate-limit-1"]["police"]
+    assert police["conform"] == {"remark": "cs5"}
+
+
+# Other blocks
+
+
+@pytest.mark.parametrize(
+    ("block", "line"),
+    [
+        ("route-map M permit 10", "set ip precedence critical"),
+        ("route-map M permit 10", "set ip tos max-throughput"),
+        ("dial-peer voice 1 voip", "ip qos dscp ef media"),
+        ("vc-class atm DSL", "vbr-nrt 1000 1000 1"),
+        ("vc-class atm DSL", "tx-ring-limit 3"),
+        ("template PORT", "mls qos trust dscp"),
+        ("template PORT", "no auto qos voip"),
+        ("wireless profile policy P", "qos video"),
+        ("map-class frame-relay M", "frame-relay bc 8000"),
+        ("interface Serial0/0", "ip rtp header-compression iphc-format"),
+        ("interface Serial0/0", "ip rtp reserve 16384 100 64"),
+        ("interface GigabitEthernet0/2", "switchport priority extend cos 0"),
+        ("interface GigabitEthernet0/2", "tx-queue 3\n  bandwidth percent 33"),
+        ("interface ATM0/0", "pvc 8/35\n  class-vc DSL"),
+    ],
+)
+def test_statements_of_other_blocks_are_named(block: str, line: str) -> None:
+    told = treatments(f"{block}\n {line}\n description {line.split()[0]} of nothing\n")
+    wanted = line.split("\n  ")[-1]
+    assert told[wanted][0] == "not modelled" and told[wanted][1]
+    assert not any("of nothing" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no mls qos rewrite ip dscp",
+        "default mls qos",
+        "ip nbar custom app tcp 5001",
+        "ip rsvp policy local default",
+        "mls mpls qos input uniform-mode",
+        "policer aggregate P cir 2100000 bc 50000 exceed-action drop",
+        "no policy-map OLD",
+        "no class-map match-any OLD",
+    ],
+)
+def test_global_statements_are_named(line: str) -> None:
+    assert line in treatments(f"hostname r\n{line}\ninterface GigabitEthernet0/1\n")
+
+
+def test_map_classes_of_one_name_are_one() -> None:
+    text = """\
+map-class frame-relay M
+ frame-relay cir 64000
+map-class frame-relay M
+ frame-relay bc 8000
+interface Serial0/0
+ frame-relay class M
+"""
+    assert policy(text, "Serial0/0").shape == {"rate": "64 kbps", "burst": "1 kB"}
+
+
+# Statements that take others back
+
+
+def test_statements_are_taken_back() -> None:
+    text = """\
+class-map match-any A
+ match ip dscp af11
+ match ip dscp af12
+ no match ip dscp af11
+class-map B
+ match ip dscp ef
+policy-map P
+ class A
+  bandwidth percent 10
+  set dscp 3
+  no set dscp 3
+ class B
+  bandwidth percent 20
+ no class B
+policy-map OLD
+ class A
+no policy-map OLD
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+    classes = policy(text).policy["classes"]
+    assert list(classes) == ["A", "class-default"]
+    assert classes["A"]["match"] == {"dscp": "af12"}
+    told = treatments(text)
+    assert told["set dscp 3"] == ("not modelled", "removed in line 11")
+    assert told["bandwidth percent 20"] == ("not modelled", "removed in line 14")
+    assert told["policy-map OLD"] == ("not modelled", "removed in line 17")
+    assert [each.name for each in config(text).attachments] == ["P"]
+
+
+# Values and notes
+
+
+def test_bursts_of_shapers_follow_the_release() -> None:
+    shaper = "shape average 1000000"
+    assert one(shaper, version="12.4")["shape"]["burst"] == "3125 B"  # 25 ms
+    assert one(shaper, version="15.2")["shape"]["burst"] == "500 B"  # 4 ms
+
+
+def test_bandwidth_may_account_for_layer_2() -> None:
+    assert one("bandwidth 1500 account qinq aal5 snap-rbe")["bandwidth"] == "1.5 Mbps"
+    assert one("bandwidth remaining percent 30 account dot1q aal5 mux-ppp")["bandwidth"] == "30%"
+
+
+def test_thresholds_of_several_marks_and_small_ones() -> None:
+    values = "random-detect precedence values 1 2 minimum-thresh 20 maximum-thresh 60 mark-prob 5"
+    [profile] = one(f"random-detect\n{values}")["queue"]["wred"]["profiles"]
+    assert profile["dscp"][:1] + profile["dscp"][-1:] == ["cs1", 23]
+    assert (profile["min"], profile["max"]) == ("20 packets", "60 packets")
+    small = "random-detect\nrandom-detect precedence 1 100 bytes 200 bytes 10"
+    [profile] = one(small)["queue"]["wred"]["profiles"]
+    assert (profile["min"], profile["max"]) == ("1 packet", "2 packets")
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("queue-limit percent 30", "shares of the buffers of switches are not modelled"),
+        (
+            "random-detect dscp 8 percent 10 50",
+            "shares of the buffers of switches are not modelled",
+        ),
+        ("set dscp cos table T", "tables of marks are not modelled"),
+        ("police cir 8000 conform-color A", "colour-aware policing is not modelled"),
+    ],
+)
+def test_notes_name_the_reason(line: str, note: str) -> None:
+    text = f"policy-map P\n class class-default\n  {line}\n"
+    assert treatments(text)[line] == ("not modelled", note)
+
+
+def test_marks_of_tunnels_do_not_change_packets() -> None:
+    line = "police 8000 1500 1500 conform-action set-dscp-tunnel-transmit ef exceed-action drop"
+    assert "conform" not in one(line)["police"]
+
+
+def test_a_line_has_all_notes_of_its_approximations() -> None:
+    text = """\
+class-map A
+ match ip dscp 46
+class-map B
+ match ip dscp 34
+policy-map P
+ class A
+  priority percent 10
+ class B
+  priority percent 20
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+    note = treatments(text)["priority percent 20"][1]
+    assert "served after" in note and "its policer acts always" in note
+
+
+def test_entries_of_access_lists_repeat_no_note() -> None:
+    text = """\
+access-list 101 permit tcp any any match-any +syn +ack time-range Work
+class-map A
+ match access-group 101
+policy-map P
+ class A
+  set dscp 8
+"""
+    note = next(iter(treatments(text).values()))[1]
+    assert note.count("flags") == 1 and "time range Work" in note
+
+
+def test_numbers_of_ipv6_entries_may_stand_last() -> None:
+    text = """\
+ipv6 access-list L
+ permit tcp any any eq 80 sequence 20
+ deny tcp any any eq 80 sequence 10
+ permit udp any any eq 53
+class-map match-any A
+ match access-group name L
+ match protocol ipv6
+ match class B
+class-map B
+ match dscp ef
+policy-map P
+ class A
+  set dscp 8
+interface GigabitEthernet0/1
+ service-policy input P
+"""
+    assert {told[0] for told in treatments(text).values()} == {"modelled"}
+    match = policy(text).policy["classes"]["A"]["match"]
+    assert match == [{"dscp": "ef"}, {"source": "::/0"}] or {"source": "::/0"} in match
+
+
+# Systems that resemble IOS
+
+
+@pytest.mark.parametrize(
+    ("sign", "name"),
+    [
+        (" end-policy-map", "Cisco IOS XR"),
+        ("interface HundredGigE0/0/0/1", "Cisco IOS XR"),
+        ("feature ospf", "Cisco NX-OS"),
+        ("policy-map type queuing Q", "Cisco NX-OS"),
+        ("ASA Version 9.12(2)", "Cisco ASA"),
+        (" nameif outside", "Cisco ASA"),
+        ("! device: leaf1 (DCS-7280SR, EOS-4.24.1F)", "Arista EOS"),
+    ],
+)
+def test_systems_that_resemble_ios_are_refused(sign: str, name: str) -> None:
+    text = f"hostname r\npolicy-map P\n class class-default\n  police 8000\n{sign}\n"
+    with pytest.raises(UsageError, match=rf"^r\.cfg:5: .* is a statement of {name}") as error:
+        detect([Source("r.cfg", text)])
+    assert "--family: ios" in str(error.value)
+    assert read([Source("r.cfg", text)]).attachments
+
+
+def test_import_counts_one_line_in_words(perhop: Callable[..., Outcome], tmp_path: Path) -> None:
+    (tmp_path / "r.cfg").write_text("ip nbar custom app tcp 5001\nhostname r\n")
+    found = perhop("import", str(tmp_path / "r.cfg"), "--family", "ios")
+    assert "1 line about quality of service: 0 modelled" in found.out
