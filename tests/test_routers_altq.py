@@ -548,3 +548,51 @@ def test_the_time_of_reading_grows_with_the_text_only() -> None:
 
     took(100)
     assert took(6_000) < 5 * took(3_000)
+
+
+QUEUES = (
+    "altq on em0 priq bandwidth 10Mb queue { web, rest }\n"
+    "queue web priority 5\n"
+    "queue rest priq(default)\n"
+)
+
+
+def web(*rules: str) -> Any:
+    """The packets of queue web."""
+    return policy(QUEUES + "\n".join(rules) + "\n", "em0").policy["classes"]["web"]["match"]
+
+
+def test_blocked_packets_get_no_queue() -> None:
+    only = {"protocol": "tcp", "destination_port": 80}
+    passed = "pass out on em0 proto tcp to any port 80 queue web"
+    lost = {"except": {"destination": "10.0.0.0/8"}}
+    for rules in (
+        ("block out quick on em0 to 10.0.0.0/8", passed),
+        ("block return quick on em0 from any to 10/8", passed),
+        (passed, "block drop out on em0 to 10.0.0.0/8"),
+    ):
+        assert web(*rules) == [lost, only], rules
+    # A default that later rules override, and blocks of which the file does not tell the packets.
+    for rule in ("block all", "block in quick to 10/8", "block out quick to <a>"):
+        assert web(rule, passed) == only, rule
+    received = "pass in on em1 proto tcp to any port 80 queue web"
+    assert web("block in quick on em1 to 10/8", received) == [lost, only]
+    said = notes(QUEUES + "block out quick on em0 to 10.0.0.0/8\n" + passed)
+    assert said == {4: "its packets get no queue of a rule; perhop leaves them to the default one"}
+
+
+def test_nothing_replies_to_what_is_blocked() -> None:
+    text = QUEUES + "block in quick on em0 proto tcp\npass in on em0 proto tcp to port 80 queue web"
+    assert "a rule before it or a `quick` one blocks all its packets" in notes(text)[5]
+    assert "web" not in policy(text, "em0").policy["classes"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "interface em0 bandwidth 10M hfsc\nclass hfsc em0 a root default priority 3 pshare 50\n",
+        "altq on em0 hfsc bandwidth 10Mb queue { a }\nqueue a priority 3 hfsc(default)\n",
+    ],
+)
+def test_priorities_of_hfsc_have_no_effect(text: str) -> None:
+    assert "HFSC serves by service curves: `priority` has no effect" in notes(text)[2]

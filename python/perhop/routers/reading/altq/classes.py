@@ -309,6 +309,8 @@ class _Class:
 
     def _hfsc(self) -> None:
         node = self.node
+        if self.rank is not None:
+            self._approximated("HFSC serves by service curves: `priority` has no effect")
         share = self.curves.get("ls", self.curves.get("sc", 0))
         guaranteed = self.curves.get("rt", self.curves.get("sc", 0))
         if guaranteed > share:

@@ -1,33 +1,21 @@
-"""Interfaces with queues of pf.conf, and the packets of each queue."""
+"""Interfaces with queues of pf.conf."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.altq.nodes import (
-    MAX_CLASSES,
-    MAX_DEPTH,
-    Device,
-    Entry,
-    Node,
-)
+from perhop.routers.reading.altq.nodes import MAX_CLASSES, MAX_DEPTH, Device, Node
 from perhop.routers.reading.altq.queues import SCHEDULERS, Definition
-from perhop.routers.reading.altq.values import tos_dscps
 from perhop.routers.reading.configuration import Fault
-from perhop.routers.reading.matching import Conditions
 from perhop.units import WHOLE, format_rate, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.altq.ledger import Ledger
-    from perhop.routers.reading.altq.rules import Rule
 
 _MAN: Final = "pf.conf(5)"
 _MAX_DEVICES: Final = 64
-_LOW_DELAY: Final = frozenset(range(64)) - tos_dscps(0, 0x10)
-"""The code points of an octet with the bit of low delay."""
-
 _FQ_LIMIT: Final = 1024
 
 
@@ -198,6 +186,10 @@ class _Builder:
             if rank > most:
                 self.ledger.approximated(statement, f"the highest priority is {most}")
             node.rank = most - min(rank, most)
+        if "priority" in numbers and scheduler == "wfq":
+            self.ledger.approximated(
+                statement, "HFSC serves by service curves: `priority` has no effect"
+            )
         node.borrow = "borrow" in flags or scheduler != "altq-cbq"
         if not self.altq and "flows" in numbers:
             node.limit = numbers.get("qlimit", _FQ_LIMIT)
@@ -268,83 +260,3 @@ def _fq_codel(numbers: Mapping[str, int]) -> dict[str, Any]:
     if "quantum" in numbers:
         found["quantum"] = f"{min(max(numbers['quantum'], 64), 65535)} B"
     return found
-
-
-def assign(ledger: Ledger, devices: Sequence[Device], rules: Sequence[Rule]) -> None:
-    """Set the packets of the classes of each interface, as the rules assign them."""
-    known: set[str] = set()
-    for device in devices:
-        nodes = _by_name(device)
-        known |= nodes.keys()
-        device.entries = _entries(device, nodes, rules)
-    replies = False
-    for rule in rules:
-        for name in {rule.queue, rule.urgent} - {""}:
-            if name not in known:
-                note = f"{quote(name)} is not a queue of an interface"
-                ledger.ignored(rule.statement, note, Fault.UNDEFINED)
-        if rule.queue and rule.direction != "out" and rule.stateful and not replies:
-            ledger.approximated(
-                rule.statement,
-                "replies, which follow the state of a connection: perhop takes all packets in the "
-                "opposite direction for replies, here and in similar rules",
-            )
-            replies = True
-
-
-def _by_name(device: Device) -> dict[str, Node]:
-    found: dict[str, Node] = {}
-    todo = list(device.top)
-    while todo:
-        node = todo.pop()
-        found.setdefault(node.name, node)
-        todo += node.children
-    return found
-
-
-def _entries(device: Device, nodes: Mapping[str, Node], rules: Sequence[Rule]) -> list[Entry]:
-    """Return the packets that an interface sends, and the class of each; the first one decides.
-
-    Packets get a queue of, in this order: the rule whose reply they are, if it names a port; the
-    last rule for sending at the interface, or an earlier `quick` one; other rules whose reply they
-    are; rules at other interfaces, whose queue a packet keeps.
-    """
-    here = [rule for rule in rules if rule.at(device.interface)]
-    received = [rule for rule in here if rule.direction != "out" and rule.stateful]
-    services = [rule for rule in received if rule.conditions.destination_ports is not None]
-    others = [rule for rule in received if rule.conditions.destination_ports is None]
-    sent = [rule for rule in here if rule.direction != "in"]
-    if any(rule.matches and rule.queue for rule in sent):
-        # Rules to pass without a queue keep the queue of an earlier `match`.
-        sent = [rule for rule in sent if rule.queue or (rule.quick and not rule.matches)]
-    else:
-        sent = [rule for rule in sent if not rule.matches]
-    elsewhere = [
-        rule for rule in rules if rule.queue and rule.interfaces and not rule.at(device.interface)
-    ]
-    found: list[Entry] = []
-    for group, reply, plain in (
-        (services, True, True),
-        (sent, False, True),
-        (others, True, False),
-        ([rule for rule in elsewhere if rule.direction != "out"], False, False),
-        ([rule for rule in elsewhere if rule.direction == "out"], True, False),
-    ):
-        for rule in _first_decides(group):
-            node = nodes.get(rule.queue, device.default)
-            if node is None or (rule.queue not in nodes and not plain):
-                continue
-            if rule.matches and not rule.queue:
-                continue
-            packets = rule.packets(reply=reply)
-            urgent = nodes.get(rule.urgent)
-            if urgent is not None:
-                found.append((packets & Conditions(_LOW_DELAY), urgent))
-            found.append((packets, node))
-    return found
-
-
-def _first_decides(rules: Sequence[Rule]) -> Iterator[Rule]:
-    """Return rules, of which the last one or a `quick` one decides, so that the first one does."""
-    yield from (rule for rule in rules if rule.quick and not rule.matches)
-    yield from (rule for rule in reversed(rules) if not rule.quick or rule.matches)

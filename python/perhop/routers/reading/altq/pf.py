@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import collapse_addresses
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.altq import devices, queues, rules, syntax
+from perhop.routers.reading.altq import assignment, devices, queues, rules, syntax
 from perhop.routers.reading.altq.ledger import Ledger
 from perhop.routers.reading.altq.policy import attachment
 from perhop.routers.reading.altq.values import network
@@ -51,8 +51,7 @@ class _Reader:
             found = queues.parse(self.ledger, statement, expanded)
             (self.queues if found.name else self.roots).append(found)
         elif first == "block":
-            if _ASSIGN.intersection(words):
-                self.ledger.ignored(statement, "perhop forwards packets that a rule blocks")
+            self._block(statement)
         elif first in syntax.ANCHORS or first in ("include", "load"):
             self.elsewhere.append(statement)
         elif (first == "scrub" and "set-tos" in words) or (
@@ -96,6 +95,18 @@ class _Reader:
                     f"puts there too, are in {rule.queue}",
                 )
         self.rules.append(rule)
+
+    def _block(self, statement: Statement) -> None:
+        """Read a rule that blocks packets, if the configuration tells which."""
+        words, _ = self.macros.expand(statement.words)
+        if _ASSIGN.intersection(words):
+            self.ledger.ignored(statement, "packets that a rule blocks get no queue")
+        try:
+            rule = rules.parse(statement, words, self.tables)
+        except rules.RuleError:
+            return
+        if not rule.notes:
+            self.rules.append(rule)
 
     def _table(self, statement: Statement) -> None:
         """Read a table; its addresses are known unless they are in a file."""
@@ -151,7 +162,7 @@ class _Reader:
                 self.statement(statement)
         self.anchors()
         found = devices.build(self.ledger, self.roots, self.queues)
-        devices.assign(self.ledger, found, self.rules)
+        assignment.assign(self.ledger, found, self.rules)
         attached = [attachment(device, self.ledger) for device in found]
         return Configuration(
             "pf",

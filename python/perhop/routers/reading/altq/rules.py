@@ -1,4 +1,4 @@
-"""Rules of pf.conf that pass packets, with the queues that they assign."""
+"""Rules of pf.conf that pass or block packets, with the queues that they assign."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _SKIPPED: Final = {
     "route-to": 1, "dup-to": 1, "fastroute": 0, "max-pkt-rate": 1, "all": 0, "dnpipe": 1,
     "dnqueue": 1, "ridentifier": 1, "sloppy": 0, "scrub": 0, "nat-to": 1, "rdr-to": 1,
     "binat-to": 1, "af-to": 1, "static-port": 0, "bitmask": 0, "random": 0, "round-robin": 0,
+    "drop": 0, "return": 0, "return-rst": 0, "return-icmp": 0, "return-icmp6": 0,
     "source-hash": 0, "sticky-address": 0, "least-states": 0, "divert-to": 1, "divert-reply": 0,
 }  # fmt: skip
 """Options that change no queue, and the number of words that follow each."""
@@ -49,7 +50,7 @@ class RuleError(Exception):
 
 @dataclass(slots=True)
 class Rule:
-    """A rule that passes packets.
+    """A rule that passes packets, or blocks them.
 
     Attributes:
         statement: Its statement.
@@ -58,6 +59,7 @@ class Rule:
         others: Whether it applies to all other interfaces instead.
         quick: Whether no later rule decides.
         matches: Whether it is a `match` rule.
+        blocks: Whether it is a `block` rule.
         stateful: Whether replies follow it.
         queue: The queue that it assigns; "" for none.
         urgent: The queue of packets with low delay, and of empty acknowledgements.
@@ -71,6 +73,7 @@ class Rule:
     others: bool = False
     quick: bool = False
     matches: bool = False
+    blocks: bool = False
     stateful: bool = True
     queue: str = ""
     urgent: str = ""
@@ -149,7 +152,7 @@ def parse(statement: Statement, words: list[str], tables: Mapping[str, Networks 
     Raises:
         RuleError: perhop does not have one of its conditions.
     """
-    rule = Rule(statement, matches=words[0] == "match")
+    rule = Rule(statement, matches=words[0] == "match", blocks=words[0] == "block")
     reading = _Reading(rule, words, tables, at=1)
     while reading.at < len(words):
         _option(reading, reading.next())
