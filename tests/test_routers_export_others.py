@@ -158,9 +158,15 @@ def test_vyos_shapers() -> None:
         "class 10 queue-type drop-tail",
         "class 10 queue-limit 64",
         "class 20 description b",
-        "class 20 match b-1 ip dscp 8",
-        "class 20 match b-2 ip dscp 46",
-        "class 20 match b-3 ip protocol icmp",
+        # VyOS compares second matches after the first ones of all classes.
+        *(
+            f"class 20 match b-{number} {field}"
+            for number, port in enumerate(ports[:5], 1)
+            for field in (whole, source, port)
+        ),
+        "class 20 match b-6 ip dscp 8",
+        "class 20 match b-7 ip dscp 46",
+        "class 20 match b-8 ip protocol icmp",
         "class 20 bandwidth 333000bit",
         "class 20 ceiling 5000000bit",
         "class 20 codel-quantum 1514",
@@ -169,6 +175,7 @@ def test_vyos_shapers() -> None:
         "default bandwidth 8667000bit",
         "default ceiling 8667000bit",
         "default codel-quantum 39404",
+        "default priority 0",
         "default queue-type drop-tail",
         "default queue-limit 64",
     ]

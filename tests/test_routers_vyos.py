@@ -1,11 +1,15 @@
 """Configurations of VyOS: what becomes of each line, and the policies that they make."""
 
 import random
+import re
+from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perhop.cli import perhop
 from perhop.routers.reading.configuration import Attachment, Configuration, Source, Treatment
 from perhop.routers.reading.vyos import read
 
@@ -137,7 +141,7 @@ def test_every_line_has_its_fate() -> None:
     lines = BRACES.splitlines()
     assert told == {n for n, line in enumerate(lines, 1) if n > 5 and line.strip() != "}"}
     lost = {line.text: line.note for line in found.lines if line.treatment != "modelled"}
-    assert lost["mark 5"] == "the mark of the firewall is no condition of a scenario"
+    assert lost["mark 5"] == "a scenario has no condition on the mark of the firewall"
     assert "class 20 {" in lost
     assert {"burst", "queue-type"} <= {each.setting for each in found.defaults}
 
@@ -191,3 +195,211 @@ def test_damaged_configurations_are_read(seed: int) -> None:
     assert all(
         bool(line.note) == (line.treatment is not Treatment.MODELLED) for line in found.lines
     )
+
+
+def shaper(*lines: str, more: str = "") -> Attachment:
+    """The only policy of a shaper at eth0."""
+    text = "".join(f"set qos policy shaper S {line}\n" for line in lines)
+    (found,) = reading(f"{text}set qos interface eth0 egress S\n{more}").attachments
+    return found
+
+
+SHARES = (
+    "bandwidth auto",
+    "class 10 bandwidth 30%",
+    "class 10 ceiling 50%",
+    "class 10 match V ip dscp ef",
+    "default bandwidth 60%",
+    "default ceiling 100%",
+)
+
+
+def test_auto_keeps_shares_of_a_speed_that_nothing_tells() -> None:
+    found = shaper(*SHARES)
+    voice, rest = found.policy["classes"].values()
+    assert (found.rate, found.shape) == (None, None)
+    assert (voice["bandwidth"], voice["limit"], rest["bandwidth"]) == ("30%", "50%", "60%")
+    half = shaper("bandwidth 50%", *SHARES[1:])
+    assert (half.shape, half.policy) == ({"rate": "50%"}, found.policy)
+    limiter = "set qos policy limiter L default bandwidth 10%\n"
+    (received,) = reading(limiter).attachments
+    assert received.policy["classes"]["default"]["police"]["rate"] == "10%"
+
+
+def test_shares_of_a_stated_speed() -> None:
+    found = shaper(*SHARES, more="set interfaces ethernet eth0 speed 100\n")
+    voice, rest = found.policy["classes"].values()
+    assert (found.rate, found.shape) == (10**8, {"rate": "100 Mbps"})
+    assert (voice["bandwidth"], voice["limit"], rest["bandwidth"]) == (
+        "30 Mbps",
+        "50 Mbps",
+        "60 Mbps",
+    )
+    # VyOS 1.4 takes a class's bandwidth of the shaper's, and its ceiling of the interface's speed.
+    speed = "set interfaces ethernet eth0 speed 100\n"
+    voice, _ = shaper("bandwidth 20mbit", *SHARES[1:], more=speed).policy["classes"].values()
+    assert voice["bandwidth"] == "6 Mbps" and "limit" not in voice
+
+
+def test_bandwidths_above_the_whole_are_reduced_and_keep_their_ceilings() -> None:
+    found = shaper(
+        "bandwidth auto", "class 10 bandwidth 100%", "class 10 match V ip dscp ef",
+        "default bandwidth 60%",
+    )  # fmt: skip
+    voice, rest = found.policy["classes"].values()
+    assert (voice["bandwidth"], rest["bandwidth"], rest["limit"]) == ("62.5%", "37.5%", "60%")
+    text = (
+        "set qos policy shaper S bandwidth auto\nset qos policy shaper S default bandwidth 160%\n"
+    )
+    assert "160% of the shaper's" in reading(text).lines[1].note
+
+
+def test_the_first_matches_of_all_classes_precede_the_second_ones() -> None:
+    lines = (
+        "bandwidth 10mbit", "class 10 bandwidth 10%", "class 20 bandwidth 10%",
+        "class 10 match A ip destination address 10.9.0.0/16",
+        "class 10 match B ip destination address 10.1.0.0/16",
+        "class 20 match C ip destination address 10.1.1.5/32", "default bandwidth 10%",
+    )  # fmt: skip
+    first = shaper(*lines).policy["classes"]["class10"]["match"]
+    assert {"except": {"destination": "10.1.1.5"}} in first
+    ranked = shaper(*lines, "class 10 priority 1", "class 20 priority 2").policy["classes"]
+    assert ranked["class10"]["match"] == {"destination": ["10.1.0.0/16", "10.9.0.0/16"]}
+
+
+def test_the_default_class_borrows_last() -> None:
+    lines = ("bandwidth 10mbit", "class 10 match V ip dscp ef", "default bandwidth 10%")
+    found = shaper(*lines).policy["classes"]
+    assert [each["priority"] for each in found.values()] == [0, 7]
+    older = "".join(f"set traffic-policy shaper S {line}\n" for line in lines)
+    (before,) = reading(older).attachments
+    assert all("priority" not in each for each in before.policy["classes"].values())
+
+
+def test_equal_turns_are_no_shares() -> None:
+    lines = [
+        f"class {number} {word}"
+        for number, rate in ((10, "10%"), (20, "40%"))
+        for word in (f"bandwidth {rate}", "ceiling 100%", f"match V ip dscp {number}")
+    ]
+    text = "".join(f"set qos policy shaper S {line}\n" for line in ["bandwidth 10mbit", *lines])
+    notes = [line.note for line in reading(text).lines if "class 10 bandwidth" in line.text]
+    assert "in turns of `codel-quantum`" in notes[0]
+    fair = text + "set qos policy shaper S class 20 codel-quantum 6056\n"
+    assert not any("in turns of" in line.note for line in reading(fair).lines)
+
+
+def test_groups_of_matches() -> None:
+    text = (
+        "set qos traffic-match-group VIDEO match A ip dscp af41\n"
+        "set qos traffic-match-group VIDEO match-group MORE\n"
+        "set qos traffic-match-group MORE match B ip dscp af42\n"
+        "set qos traffic-match-group SPARE match B ip dscp af43\n"
+        "set qos policy shaper S bandwidth 10mbit\n"
+        "set qos policy shaper S class 10 match-group VIDEO\n"
+        "set qos policy shaper S class 20 match-group MISSING\n"
+        "set qos policy shaper S default bandwidth 50%\n"
+    )
+    found = reading(text)
+    assert found.attachments[0].policy["classes"]["class10"]["match"] == {"dscp": ["af41", "af42"]}
+    notes = {line.place.line: line.note for line in found.lines}
+    assert notes[4] == "no class refers to the group of matches"
+    assert notes[7].startswith("there is no group of matches MISSING")
+
+
+RED = {
+    "min": "9 KiB", "max": "18 KiB", "probability": "10%", "weight": "12.5%",
+    "gentle": False, "ecn": False, "packet": "1024 B",
+}  # fmt: skip
+
+
+def test_random_detect() -> None:
+    (found,) = reading("set qos policy random-detect R bandwidth 10mbit\n").attachments
+    assert found.policy["classes"]["all"]["queue"] == {"limit": "72 KiB", "red": RED}
+    own = shaper("bandwidth 1mbit", "default queue-type random-detect",
+                 "default maximum-threshold 32", "default average-packet 512",
+                 "default mark-probability 20")  # fmt: skip
+    red = own.policy["classes"]["all"]["queue"]["red"]
+    assert (red["min"], red["max"], red["probability"]) == ("8 KiB", "16 KiB", "5%")
+    text = "set traffic-policy random-detect R precedence 5 max-threshold 40\n"
+    (older,) = reading(text).attachments
+    profiles = older.policy["classes"]["all"]["queue"]["wred"]["profiles"]
+    assert [each["min"] for each in profiles][:6] == [
+        *("9 KiB", "10 KiB", "11 KiB", "12 KiB", "13 KiB"), "31 KiB",
+    ]  # fmt: skip
+
+
+def test_service_curves() -> None:
+    text = "".join(
+        f"set qos policy shaper-hfsc H {line}\n"
+        for line in (
+            "bandwidth 100mbit", "class 10 linkshare m2 20mbit", "class 10 match V ip dscp ef",
+            "class 10 upperlimit m2 50mbit", "default linkshare m2 40mbit",
+        )
+    )  # fmt: skip
+    voice, rest = reading(text).attachments[0].policy["classes"].values()
+    assert (voice["bandwidth"], voice["limit"], rest["bandwidth"]) == (
+        *("20 Mbps", "50 Mbps"), "40 Mbps",
+    )  # fmt: skip
+
+
+def test_an_emulated_network_has_a_rate_and_a_queue() -> None:
+    text = "".join(
+        f"set qos policy network-emulator N {line}\n"
+        for line in ("bandwidth 5mbit", "queue-limit 20", "delay 10")
+    )
+    found = reading(text)
+    assert found.attachments[0].shape == {"rate": "5 Mbps"}
+    assert found.attachments[0].policy["classes"]["all"]["queue"] == {"limit": "20 packets"}
+    assert [line.treatment for line in found.lines] == ["modelled", "modelled", "not modelled"]
+
+
+def test_actions_and_the_order_of_limiters() -> None:
+    text = "".join(
+        f"set qos policy limiter L {line}\n"
+        for line in (
+            "class 10 bandwidth 1mbit", "class 10 match A ip protocol udp",
+            "class 20 bandwidth 2mbit", "class 20 match B ip dscp ef", "class 20 priority 5",
+            "class 20 exceed pipe", "default bandwidth 9mbit",
+        )
+    )  # fmt: skip
+    classes = reading(text).attachments[0].policy["classes"]
+    assert list(classes) == ["class20", "class10", "default"]
+    assert classes["class20"]["police"]["exceed"] == "send"
+
+
+def test_commands_that_edit_delete_and_replace() -> None:
+    found = reading(
+        "edit qos policy shaper S\n"
+        "router# set bandwidth 10mbit\n"
+        "set bandwidth 20mbit\n"
+        "set class 10 match V ip dscp ef\n"
+        "set default bandwidth 50%\n"
+        "delete class 10\n"
+        "top\n"
+        "set qos interface eth0 egress S\n"
+    )
+    assert found.attachments[0].shape == {"rate": "20 Mbps"}
+    assert list(found.attachments[0].policy["classes"]) == ["default"]
+    notes = {line.place.line: line.note for line in found.lines if line.note}
+    assert notes == {2: "a later line deletes or replaces it", 4: notes[2]}
+
+
+def test_statements_beside_policies_are_told() -> None:
+    found = reading(
+        "set traffic-control smart-queue WAN upload rate 20mbit\n"
+        "set policy route P rule 10 set dscp 46\n"
+        "set interfaces ethernet eth0 redirect ifb0\n"
+        "set qos policy cake C rtt 20\n"
+    )
+    assert [line.treatment for line in found.lines] == [*["not modelled"] * 3, "not modelled"]
+
+
+def test_the_session_of_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs/routers.md").read_text("utf-8")
+    said = page.partition("<!-- file: wan.boot -->")[2]
+    config, shown = re.findall(r"^```(?:text|console)\n(.*?)^```$", said, re.M | re.S)[:2]
+    file = tmp_path / "wan.boot"
+    file.write_text(config, "utf-8")
+    printed = CliRunner().invoke(perhop, ["import", str(file)]).output
+    assert printed.replace(f"{tmp_path}/", "").startswith(shown)

@@ -105,7 +105,7 @@ _SIGNS: Final = {
 }
 """Signs of each family."""
 
-_PROMPT: Final = r"(?:[\w.-]{1,64}+\(config[\w-]*+\)# *+)?+"
+_PROMPT: Final = r"(?:[\w.-]{1,64}+(?:\(config[\w-]*+\)# *+|(?:@[\w.:~-]{1,64}+)?+[#>$] ++))?+"
 """What stands before commands that were copied from a terminal."""
 
 _PATTERNS: Final = {

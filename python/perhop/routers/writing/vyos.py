@@ -70,16 +70,45 @@ def _shaper(division: Division, draft: Draft) -> Iterator[str]:
                 place = division.parts[index].place
                 draft.gap(f"{place}.match", "VyOS compares all matches of one class together")
     least = min((part.rate for part in division.parts if part.rate), default=1)
+    compared = _compared(division.parts[:-1], found, draft)
     for index, part in enumerate(division.parts):
         last = index == len(division.parts) - 1
         head = "default" if last else f"class {_FIRST + _STEP * index}"
         if not last:
             yield f"{head} description {part.name}"
-            own = [conditions for other, conditions in found if other == index]
-            lines = [line for each in own for line in _matches(each, part, draft)]
-            for number, fields in enumerate(lines, 1):
+            for number, fields in enumerate(compared[index], 1):
                 yield from (f"{head} match {part.name[:20]}-{number} ip {each}" for each in fields)
         yield from (f"{head} {line}" for line in _class(division, part, least, draft))
+
+
+def _compared(
+    parts: Sequence[Part], found: Sequence[tuple[int, Conditions]], draft: Draft
+) -> list[list[list[str]]]:
+    """Return the matches of each class as fields.
+
+    VyOS 1.4 compares the first matches of all classes, then the second ones, and so on. Where a
+    match would come before one of an earlier class that has packets in common with it, copies of
+    the earlier class's matches stand before it: they change nothing, as the earlier class has these
+    packets already.
+    """
+    written: list[list[list[str]]] = []
+    last: list[tuple[int, int, Conditions]] = []
+    for index, part in enumerate(parts):
+        own = [conditions for other, conditions in found if other == index]
+        lines: list[list[str]] = []
+        spans = []
+        for conditions in own:
+            first = len(lines) + 1
+            lines += _matches(conditions, part, draft)
+            spans.append((first, len(lines), conditions))
+        ahead, source = 0, 0
+        for first, _, conditions in spans:
+            for number, other, earlier in last:
+                if number - first > ahead and not conditions.disjoint(earlier):
+                    ahead, source = number - first, other
+        written.append([*(written[source][:ahead] if ahead else []), *lines])
+        last += [(end + ahead, index, conditions) for _, end, conditions in spans]
+    return written
 
 
 def _class(division: Division, part: Part, least: int, draft: Draft) -> Iterator[str]:
@@ -107,6 +136,8 @@ def _class(division: Division, part: Part, least: int, draft: Draft) -> Iterator
         reason = f"a quantum of VyOS is at most {_MOST_QUANTUM} B, so that turns in proportion to"
         draft.near(f"{place}.bandwidth", f"{reason} guarantees do not fit", f"{_MOST_QUANTUM} B")
     yield f"codel-quantum {min(max(quantum, PACKET), _MOST_QUANTUM)}"
+    if last:
+        yield "priority 0"  # VyOS has 7: after all others.
     if part.mark is not None:
         yield f"set-dscp {part.mark}"
     if part.inside is None:

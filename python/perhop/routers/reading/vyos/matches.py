@@ -6,6 +6,7 @@ import re
 from ipaddress import IPv6Network, ip_network
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.linux.model import Test
 from perhop.routers.reading.matching import Conditions
 from perhop.scenario.model.dscp import parse_dscp
@@ -14,9 +15,24 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.vyos.tree import Node
 
-__all__ = ["test_of"]
+__all__ = ["dscp", "in_order", "test_of"]
 
-_NAMES: Final = {"lowdelay": 4, "throughput": 2, "reliability": 1, "priority": 48, "default": 0}
+_NAMES: Final = {
+    "default": 0,
+    "lowdelay": 4,
+    "throughput": 2,
+    "reliability": 1,
+    "mincost": 0,
+    "priority": 8,
+    "immediate": 16,
+    "flash": 24,
+    "flash-override": 32,
+    "critical": 2,
+    "internet": 48,
+    "network": 56,
+}
+"""The code points of VyOS' names for octets of the type of service (`_dsfields`)."""
+
 _PROTOCOLS: Final = {
     **dict.fromkeys(("tcp", "6"), "tcp"),
     **dict.fromkeys(("udp", "17"), "udp"),
@@ -28,8 +44,28 @@ _OTHERS: Final = {
     "vif": "the VLAN",
     "mark": "the mark of the firewall",
     "max-length": "the length of a packet",
-    "tcp": "TCP's flags",
+    "tcp": "flags of TCP",
 }
+
+
+def in_order(each: Node, groups: Node | None, ledger: Ledger) -> list[Node]:
+    """Return the matches of a class: its own, then those of its groups of matches."""
+    found = each.each("match")
+    seen: set[str] = set()
+    todo = [(name, name.place) for name in reversed(each.each("match-group"))]
+    while todo:
+        name, place = todo.pop()
+        group = groups.children.get(name.word) if groups is not None else None
+        if group is None:
+            note = f"there is no group of matches {name.word[:40]}"
+            ledger.ignored(place, note, Fault.UNDEFINED)
+        elif name.word not in seen:
+            seen.add(name.word)
+            group.used = True
+            group.value("description")
+            found += group.each("match")
+            todo += [(inner, inner.place) for inner in reversed(group.each("match-group"))]
+    return found
 
 
 def test_of(match: Node, ledger: Ledger) -> Test | None:
@@ -68,14 +104,14 @@ def _lost(node: Node, ledger: Ledger) -> None:
     what = _OTHERS.get(node.word, f"`{node.word[:30]}`")
     for each in node.walk():
         each.used = True
-        ledger.ignored(each.place, f"{what} is no condition of a scenario")
+        ledger.ignored(each.place, f"a scenario has no condition on {what}")
 
 
 def _header(condition: Node) -> Conditions:
     match condition.word:
         case "dscp":
             word = condition.text_of() or ""
-            return Conditions(dscp=frozenset({_dscp(word)}))
+            return Conditions(dscp=frozenset({dscp(word)}))
         case "protocol":
             word = (condition.text_of() or "").lower()
             if word in ("all", "ip"):
@@ -94,7 +130,8 @@ def _header(condition: Node) -> Conditions:
     return found
 
 
-def _dscp(word: str) -> int:
+def dscp(word: str) -> int:
+    """Return a code point by number or name; ValueError says what is wrong."""
     if word.lower() in _NAMES:
         return _NAMES[word.lower()]
     if re.fullmatch(r"0[xX][0-9a-fA-F]{1,2}", word):

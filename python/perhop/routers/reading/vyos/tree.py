@@ -15,7 +15,19 @@ if TYPE_CHECKING:
 __all__ = ["Node", "parse"]
 
 _WORD: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"]+)")
-_PROMPT: Final = re.compile(r"\S+@\S+[#$] +")
+_COMMANDS: Final = (
+    "set",
+    "delete",
+    "edit",
+    "top",
+    "up",
+    "exit",
+    "commit",
+    "save",
+    "configure",
+    "show",
+)
+_PROMPT: Final = re.compile(r"(?:\[edit[^\]]*+\] *)?[\w.@~:-]{1,80}+[#$>] *(?=[a-z])", re.ASCII)
 _MOST_WORDS: Final = 32
 _MOST_DEPTH: Final = 32
 
@@ -29,9 +41,10 @@ class Node:
         text: The text of that line.
         children: The words after it.
         used: True if the reader knows it.
+        deleted: True if a later command deletes or replaces it.
     """
 
-    __slots__ = ("children", "place", "text", "used", "word")
+    __slots__ = ("children", "deleted", "place", "text", "used", "word")
 
     def __init__(self, word: str, place: Place, text: str) -> None:
         self.word = word
@@ -39,6 +52,7 @@ class Node:
         self.text = text
         self.children: dict[str, Node] = {}
         self.used = False
+        self.deleted = False
 
     def get(self, *path: str) -> Node | None:
         """Return the node at a path, which is known from then on."""
@@ -50,9 +64,13 @@ class Node:
         return node
 
     def value(self, *path: str) -> Node | None:
-        """Return the only, or first, word after a path."""
+        """Return the only, or last, word after a path."""
         node = self.get(*path)
-        found = next(iter(node.children.values()), None) if node is not None else None
+        found = None
+        for each in node.children.values() if node is not None else ():
+            if found is not None:
+                found.deleted = True
+            found = each
         if found is not None:
             found.used = True
         return found
@@ -80,7 +98,11 @@ class Node:
 
 
 def parse(source: Source, top: Node) -> Iterator[tuple[Place, str, tuple[Node, ...]]]:
-    """Add a configuration to the tree `top`; yield each statement with the nodes of its path."""
+    """Add a configuration to the tree `top`; yield each statement with the nodes of its path.
+
+    Commands change the level by `edit`, `up`, `top` and `exit`.
+    """
+    level: list[str] = []
     stack: list[tuple[Node, ...]] = []
     base: tuple[Node, ...] = (top,)
     comment = False
@@ -102,9 +124,18 @@ def parse(source: Source, top: Node) -> Iterator[tuple[Place, str, tuple[Node, .
         words = ["".join(match.groups("")) for match in _WORD.finditer(stripped)][:_MOST_WORDS]
         if not words:
             continue
-        if words[0] in ("set", "delete", "edit", "commit", "save", "exit", "configure", "show"):
-            if words[0] == "set" and not stack:
-                yield place, line, _add((top,), words[1:], place, line)
+        if words[0] in _COMMANDS and not stack:
+            command, path_of = words[0], [*level, *words[1:]]
+            if command == "set":
+                yield place, line, _add((top,), path_of, place, line)
+            elif command == "delete":
+                yield place, line, _delete(top, path_of, place, line)
+            elif command == "edit":
+                level = path_of[:_MOST_WORDS]
+            elif command == "up":
+                level = level[:-1]
+            elif command in ("top", "exit", "configure"):
+                level = []
             continue
         opens = words[-1] == "{"
         path = _add(base, words[:-1] if opens else words, place, line)
@@ -124,4 +155,24 @@ def _add(base: tuple[Node, ...], words: list[str], place: Place, line: str) -> t
         if child is None:
             child = path[-1].children[word] = Node(word, place, line)
         path.append(child)
+    if words and not path[-1].children:  # a value that is set again is the last one
+        path[-2].children[words[-1]] = path[-2].children.pop(words[-1])
+    return tuple(path)
+
+
+def _delete(top: Node, words: list[str], place: Place, line: str) -> tuple[Node, ...]:
+    """Remove a node; return the path of a node of its own, which no reader needs to know."""
+    node: Node | None = top
+    above = top
+    for word in words:
+        above = node if node is not None else above
+        node = node.children.get(word) if node is not None else None
+    if node is not None and words:
+        del above.children[words[-1]]
+        for each in node.walk():
+            each.deleted = True
+    path = [top]
+    for word in words:
+        path.append(Node(word, place, line))
+        path[-1].used = True
     return tuple(path)

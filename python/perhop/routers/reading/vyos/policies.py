@@ -1,0 +1,499 @@
+"""Policies of VyOS, as the qdiscs, classes and filters that it makes of them.
+
+Source: `python/vyos/qos` of VyOS 1.4; for `traffic-policy`, `lib/Vyatta/Qos` of VyOS 1.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.routers.reading.configuration import Attachment, Fault
+from perhop.routers.reading.linux.classify import EVERY, classify, matches
+from perhop.routers.reading.linux.model import ROOT, Class, Device, Filter, Options, Qdisc, Test
+from perhop.routers.reading.linux.policers import policer
+from perhop.routers.reading.linux.reader import attachments
+from perhop.routers.reading.matching import TooManyRulesError
+from perhop.routers.reading.vyos import queues, rates
+from perhop.routers.reading.vyos.matches import dscp, in_order, test_of
+from perhop.routers.reading.vyos.rates import ASSUMED, Rate
+from perhop.scenario.model.dscp import format_dscp
+from perhop.units import WHOLE, format_rate, format_share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Loc, Place
+    from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.vyos.tree import Node
+
+__all__ = ["Builder"]
+
+_NEWER: Final = "VyOS 1.4, python/vyos/qos"
+_OLDER: Final = "VyOS 1.3, lib/Vyatta/Qos"
+_LAST: Final = 65000
+"""Classes have smaller numbers."""
+
+_LIMITER_PRIORITY: Final = 20
+_DEFAULT_PRIORITY: Final = 7
+_QUANTUM: Final = "1514"
+_CURVES: Final = {"linkshare": "ls", "realtime": "rt", "upperlimit": "ul"}
+_EMULATED: Final = (
+    *("delay", "loss", "corruption", "reordering", "duplicate"),
+    *("network-delay", "packet-loss", "packet-corruption", "packet-reordering"),
+)
+
+
+class Builder:
+    """Builds the policy of an interface.
+
+    Attributes:
+        ledger: The account of lines that this changes.
+        groups: The groups of matches.
+        speed: The speed of the interface in bit/s; None if the configuration does not tell.
+        older: True for `traffic-policy` of VyOS 1.3.
+    """
+
+    def __init__(
+        self, ledger: Ledger, groups: Node | None, speed: int | None, *, older: bool
+    ) -> None:
+        self.ledger = ledger
+        self.groups = groups
+        self.speed = speed
+        self.older = older
+        self.source = _OLDER if older else _NEWER
+        self.interface = Rate(ASSUMED, WHOLE) if speed is None else Rate(speed)
+        self._whole = self.interface
+        self._overbooked = 0  # the sum of shares of an unknown rate
+        self._marks: dict[str, str | int] = {}
+        self._shares: dict[tuple[str, str], int] = {}
+
+    def build(self, kind: str, node: Node) -> Attachment | None:
+        """Return the policy that a node states; None if its kind is not modelled."""
+        node.value("description")
+        device = Device("")
+        match kind:
+            case "limiter":
+                return self._limiter(device, node)
+            case "shaper":
+                self._shaper(device, node)
+            case "shaper-hfsc":
+                self._hfsc(device, node)
+            case "priority-queue":
+                self._priority(device, node)
+            case "round-robin":
+                self._round_robin(device, node)
+            case "rate-control":
+                self._rate_control(device, node)
+            case "network-emulator":
+                return self._emulator(device, node)
+            case "random-detect":
+                return self._random_detect(node)
+            case "cake":
+                self._cake(device, node)
+            case "fair-queue" | "fq-codel" | "drop-tail":
+                self._queue(device, node, kind, ROOT)
+            case _:
+                for each in node.walk():
+                    each.used = True
+                    note = f"policies of kind {kind[:30]} are not modelled"
+                    self.ledger.ignored(each.place, note)
+                return None
+        return self._attached(device, node)
+
+    def _attached(self, device: Device, node: Node) -> Attachment | None:
+        found = attachments([device], self.ledger, None)
+        if not found:
+            return None
+        made = found[0]
+        classes = made.policy["classes"]
+        for name, point in self._marks.items():
+            if name in classes:
+                classes[name]["mark"] = point
+        for (name, key), share in self._shares.items():
+            if not str(classes.get(name, {}).get(key, "%")).endswith("%"):
+                classes[name][key] = format_share(share)
+        shape = self._shape(made.shape)
+        return replace(made, name=node.word, shape=shape, places={**made.places, (): node.place})
+
+    def _shape(self, shape: dict[str, str] | None) -> dict[str, str] | None:
+        """Return a shaper whose rate may be a share of an unknown one; None for all of it."""
+        if shape is None or self._whole.share is None:
+            return shape
+        if self._whole.share >= WHOLE and "burst" not in shape:
+            return None
+        return {**shape, "rate": format_share(min(self._whole.share, WHOLE))}
+
+    # Values
+
+    def _default(self, node: Node, *settings: str) -> None:
+        for key, value in zip(settings[::2], settings[1::2], strict=True):
+            if key not in node.children:
+                self.ledger.default(node.place, key, value, self.source)
+
+    def _options(self, node: Node, values: dict[str, str]) -> Options:
+        return Options(node.place, values, self.ledger)
+
+    def _rate(self, node: Node, key: str, whole: Rate) -> Rate | None:
+        """Return a bandwidth that may be a share of `whole`; None if there is none."""
+        value = node.value(key)
+        if value is None:
+            return None
+        try:
+            return rates.of(value.word, whole)
+        except ValueError as error:
+            self.ledger.ignored(value.place, str(error))
+            return None
+
+    def _of_interface(self, node: Node, key: str, whole: Rate) -> Rate | None:
+        """Return a bandwidth whose share VyOS 1.4 takes of the speed of the interface.
+
+        If the configuration does not tell the speed, it is a share of `whole`, the bandwidth of the
+        policy, as in the documentation of VyOS.
+        """
+        value = node.value(key)
+        share = None if value is None else rates.share(value.word)
+        if value is None or share is None or self.older:
+            return self._rate(node, key, whole)
+        if self.speed is None and whole.share is None and share < WHOLE:
+            self.ledger.approximated(
+                value.place,
+                "VyOS 1.4 takes the share of the speed of the interface, which the configuration "
+                "does not tell; perhop takes it of the bandwidth of the policy",
+            )
+        return self._rate(node, key, whole if self.speed is None else self.interface)
+
+    def _policy_rate(self, node: Node) -> Rate:
+        """Return the bandwidth of a shaper, and take it for the whole of its classes."""
+        found = self._rate(node, "bandwidth", self.interface)
+        if "bandwidth" not in node.children:
+            self._default(node, "bandwidth", "auto")
+        self._whole = self.interface if found is None else found
+        return self._whole
+
+    def _classes(self, node: Node) -> list[Node]:
+        """Return the classes in the order of their numbers."""
+        found = [each for each in node.each("class") if each.word.isdigit() and each.word.isascii()]
+        return sorted((each for each in found if 0 < int(each.word[:9]) < _LAST), key=_number)
+
+    def _name(self, device: Device, node: Node, classid: int) -> str:
+        minor = classid & 0xFFFF
+        device.names[classid] = f"class{minor}" if node.word.isdigit() else "default"
+        node.value("description")
+        return device.names[classid]
+
+    # Policies
+
+    def _shaper(self, device: Device, node: Node) -> None:
+        whole = self._policy_rate(node)
+        device.put(Qdisc("htb", 1, ROOT, self._options(node, {}), node.place))
+        classes = self._classes(node)
+        last = int(classes[-1].word) + 1 if classes else 2
+        values = {"rate": f"{whole.bits}bit"}
+        device.names[0x10001] = "shaper"
+        if whole.share is not None:
+            self._shares["shaper", "bandwidth"] = whole.share
+        device.classes[0x10001] = Class(
+            "htb", 0x10001, 0x10000, self._options(node, values), node.place
+        )
+        default = node.get("default")
+        rest = []
+        if default is not None:
+            device.qdiscs[ROOT].options.values["default"] = f"{last:x}"
+            rest = [(last, default)]
+        self._filters(device, classes, shaped=True)
+        if whole.share is not None:
+            reached = {each.target for each in device.filters}
+            counted = [each for each in classes if 0x10000 + int(each.word) in reached]
+            given = [self._guaranteed(each, whole) for each in (*counted, *(d for _, d in rest))]
+            total = sum(each.bits for each in given if each is not None)
+            self._overbooked = total * WHOLE // whole.bits
+        for minor, each in [*((int(each.word), each) for each in classes), *rest]:
+            self._shaped(device, each, 0x10000 + minor, whole)
+        if not self.older:
+            self._turns(device)
+
+    def _shaped(self, device: Device, node: Node, classid: int, whole: Rate) -> None:
+        """Add a class of a shaper."""
+        name = self._name(device, node, classid)
+        is_default = not node.word.isdigit()
+        rate = given = self._guaranteed(node, whole)
+        if rate is not None and self._overbooked > WHOLE:
+            rate = replace(rate, bits=max(rate.bits * WHOLE // self._overbooked, 1))
+            if rate.share is not None:
+                rate = replace(rate, share=max(rate.share * WHOLE // self._overbooked, 1))
+            self.ledger.approximated(
+                node.place,
+                f"the bandwidths of the classes are {format_share(self._overbooked)} of the "
+                "shaper's; perhop reduces them in proportion",
+                Fault.ABOVE_PARENT,
+            )
+        values = {} if rate is None else {"rate": f"{rate.bits}bit"}
+        values["burst"] = node.text_of("burst") or "15k"
+        self._default(node, "burst", "15k")
+        read = self._rate if is_default else self._of_interface
+        ceiling = read(node, "ceiling", whole) or given
+        if ceiling is not None:
+            values["ceil"] = f"{ceiling.bits}bit"
+        for key, bandwidth in (("bandwidth", rate), ("limit", ceiling)):
+            if bandwidth is not None and bandwidth.share is not None:
+                self._shares[name, key] = bandwidth.share
+        prio = node.text_of("priority")
+        if prio is None and is_default and not self.older:
+            prio = str(_DEFAULT_PRIORITY)
+            self._default(node, "priority", f"{prio}, after other classes")
+        if prio:
+            values["prio"] = prio
+        if not self.older:
+            values["quantum"] = node.text_of("codel-quantum") or _QUANTUM
+            self._default(node, "codel-quantum", f"{_QUANTUM} B")
+        parent = 0x10001
+        device.classes[classid] = Class(
+            "htb", classid, parent, self._options(node, values), node.place
+        )
+        kind = node.text_of("queue-type")
+        if kind is None:
+            kind = "fair-queue" if self.older else "fq-codel"
+            self._default(node, "queue-type", kind)
+        self._queue(device, node, kind, classid)
+        self._mark(node, name)
+
+    def _guaranteed(self, node: Node, whole: Rate) -> Rate | None:
+        """Return the bandwidth of a class of a shaper."""
+        if "bandwidth" in node.children:
+            return self._rate(node, "bandwidth", whole)
+        self._default(node, "bandwidth", "100%")
+        return Rate(whole.bits, None if whole.share is None else WHOLE)
+
+    def _turns(self, device: Device) -> None:
+        """Note classes that borrow in turns of bytes that are not in proportion to their rates."""
+        groups: dict[str, list[tuple[Class, float]]] = {}
+        for each in device.classes.values():
+            rate, ceiling = each.options.rate("rate"), each.options.rate("ceil")
+            quantum = each.options.size("quantum")
+            if rate and ceiling and quantum and ceiling > rate:
+                prio = each.options.values.get("prio", "0")
+                groups.setdefault(prio, []).append((each, quantum / rate))
+        for group in groups.values():
+            ratios = [ratio for _, ratio in group]
+            if max(ratios) > 1.01 * min(ratios):
+                for each, _ in group:
+                    self.ledger.approximated(
+                        each.place,
+                        "the class borrows in turns of `codel-quantum` bytes; perhop lends in "
+                        "proportion to bandwidths",
+                    )
+
+    def _mark(self, node: Node, name: str) -> None:
+        value = node.value("set-dscp")
+        if value is not None:
+            try:
+                self._marks[name] = format_dscp(dscp(value.word))
+            except ValueError as error:
+                self.ledger.ignored(value.place, str(error)[:160])
+
+    def _hfsc(self, device: Device, node: Node) -> None:
+        """Add the classes of HFSC, each with its service curves."""
+        whole = self._policy_rate(node)
+        classes = self._classes(node)
+        last = int(classes[-1].word) + 1 if classes else 2
+        values = {"default": f"{last:x}"}
+        device.put(Qdisc("hfsc", 1, ROOT, self._options(node, values), node.place))
+        rate = f"rate {whole.bits}bit"
+        device.classes[0x10001] = Class(
+            "hfsc", 0x10001, 0x10000, self._options(node, {"sc": rate, "ul": rate}), node.place
+        )
+        default = node.get("default")
+        rest = [(last, default)] if default is not None else []
+        for minor, each in [*((int(each.word), each) for each in classes), *rest]:
+            classid = 0x10000 + minor
+            name = self._name(device, each, classid)
+            curves, places = {}, {}
+            for word, short in _CURVES.items():
+                curve = each.get(word)
+                slope = self._of_interface(curve, "m2", whole) if curve is not None else None
+                if curve is None or slope is None:
+                    continue
+                first = self._of_interface(curve, "m1", whole)
+                curve.value("d")
+                key = "limit" if short == "ul" else "bandwidth"
+                if slope.share is not None:
+                    self._shares[name, key] = slope.share
+                burst = "" if first is None or first == slope else f"m1 {first.bits}bit "
+                curves[short], places[short] = f"{burst}m2 {slope.bits}bit", curve.place
+            options = Options(each.place, curves, self.ledger, places)
+            device.classes[classid] = Class("hfsc", classid, 0x10001, options, each.place)
+            self._queue(device, each, "fair-queue", classid)
+        self._filters(device, classes, shaped=True)
+
+    def _rate_control(self, device: Device, node: Node) -> None:
+        rate = self._policy_rate(node)
+        values = {"rate": f"{rate.bits}bit", "burst": node.text_of("burst") or "15k"}
+        latency = node.text_of("latency") or "50"
+        values["latency"] = f"{latency}ms" if latency.isdigit() else latency
+        self._default(node, "burst", "15k", "latency", "50 ms")
+        device.put(Qdisc("tbf", 1, ROOT, self._options(node, values), node.place))
+
+    def _cake(self, device: Device, node: Node) -> None:
+        values = {}
+        if "bandwidth" in node.children:
+            values["bandwidth"] = f"{self._policy_rate(node).bits}bit"
+        for key in ("flow-isolation", "flow-isolation-nat", "rtt"):
+            for each in node.children[key].walk() if key in node.children else ():
+                each.used = True
+                self.ledger.ignored(each.place, f"`{key}` of CAKE is not modelled")
+        device.put(Qdisc("cake", 1, ROOT, self._options(node, values), node.place))
+
+    def _emulator(self, device: Device, node: Node) -> Attachment | None:
+        """Return the rate and the queue of an emulated network."""
+        for key in _EMULATED:
+            value = node.value(key)
+            if value is not None:
+                note = "delay, loss and reordering belong to the link of a scenario"
+                self.ledger.ignored(value.place, note)
+        shape = None
+        if "bandwidth" in node.children:
+            shape = self._shape({"rate": format_rate(self._policy_rate(node).bits)})
+        node.value("burst")
+        limit = node.text_of("queue-limit") or "1000"
+        self._default(node, "queue-limit", "1000")
+        device.put(Qdisc("pfifo", 1, ROOT, self._options(node, {"limit": limit}), node.place))
+        made = self._attached(device, node)
+        return None if made is None else replace(made, shape=shape)
+
+    def _random_detect(self, node: Node) -> Attachment:
+        node.value("bandwidth")  # of idle times only
+        found = queues.random_detect(node, self.ledger, self.source, older=self.older)
+        classes = {"all": {"match": "any", "queue": dict(found or {})}}
+        return Attachment("", "out", node.word, {"classes": classes}, {(): node.place})
+
+    def _queue(self, device: Device, node: Node, kind: str, parent: int) -> None:
+        qdisc = queues.KINDS.get(kind, kind)
+        queues.put(device, node, qdisc, parent, self.ledger, self.source)
+
+    def _filters(self, device: Device, classes: Sequence[Node], *, shaped: bool) -> None:
+        """Add a filter for each match, in the order in which VyOS has them compared.
+
+        In a shaper of VyOS 1.4 that is the `priority` of the class, or else the number of the match
+        in its class; classes of the same number are compared in their order.
+        """
+        for index, each in enumerate(classes):
+            given = each.text_of("priority") if not self.older else None
+            for number, match in enumerate(in_order(each, self.groups, self.ledger), 1):
+                test = test_of(match, self.ledger)
+                if test is None:
+                    continue
+                order = index + 1
+                if shaped and not self.older:
+                    ranked = given is not None and given.isdigit() and len(given) < 5
+                    order = int(given or 0) if ranked else number
+                target = 0x10000 + int(each.word)
+                device.filters.append(
+                    Filter(0x10000, order, "u32", "all", "", (test,), target, (), match.place)
+                )
+
+    def _priority(self, device: Device, node: Node) -> None:
+        classes = [each for each in self._classes(node) if each.word in "1234567"]
+        qdisc = Qdisc("prio", 1, ROOT, self._options(node, {"bands": "8"}), node.place)
+        last = max([int(each.word) for each in classes], default=0) + 1
+        qdisc.lists["priomap"] = (str(min(last - 1, 7)),) * 16
+        device.put(qdisc)
+        for minor, each in [
+            *((int(each.word), each) for each in classes),
+            (last, node.get("default")),
+        ]:
+            if each is None:
+                continue
+            self._name(device, each, 0x10000 + minor)
+            kind = each.text_of("queue-type") or "drop-tail"
+            self._default(each, "queue-type", "drop-tail")
+            self._queue(device, each, kind, 0x10000 + minor)
+        self._filters(device, classes, shaped=False)
+
+    def _round_robin(self, device: Device, node: Node) -> None:
+        device.put(Qdisc("drr", 1, ROOT, self._options(node, {}), node.place))
+        classes = self._classes(node)
+        default = node.get("default")
+        for minor, each in [*((int(each.word), each) for each in classes), (65001, default)]:
+            if each is None:
+                continue
+            classid = 0x10000 + minor
+            self._name(device, each, classid)
+            values = {"quantum": each.text_of("quantum") or _QUANTUM}
+            device.classes[classid] = Class(
+                "drr", classid, 0x10000, self._options(each, values), each.place
+            )
+            kind = each.text_of("queue-type") or "fq-codel"
+            self._default(each, "quantum", f"{_QUANTUM} B", "queue-type", "fq-codel")
+            self._queue(device, each, kind, classid)
+        self._filters(device, classes, shaped=False)
+        if default is not None:
+            every = Filter(
+                0x10000, 60000, "basic", "all", "", (Test(),), 0x10000 + 65001, (), default.place
+            )
+            device.filters.append(every)
+
+    # Received packets
+
+    def _limiter(self, device: Device, node: Node) -> Attachment | None:
+        """Return the policers of received packets."""
+        classes = self._classes(node)
+        classes.sort(key=lambda each: (_rank(each), int(each.word)))
+        self._filters(device, classes, shaped=False)
+        try:
+            verdicts = classify([EVERY], device.filters)
+            keys = list(dict.fromkeys(verdict.target for verdict in verdicts))
+            rules = matches([(v.packets.header, v.target) for v in verdicts], keys)
+        except TooManyRulesError as error:
+            self.ledger.ignored(node.place, f"its classes: {error}")
+            return None
+        nodes = {0x10000 + int(each.word): each for each in classes}
+        found: dict[str, Any] = {}
+        places: dict[Loc, Place] = {(): node.place}
+        default = node.get("default")
+        polices = {each.word: self._policer(each) for each in classes}
+        for key in keys:
+            if rules[key].is_never:
+                continue
+            own = nodes.get(key, default)
+            name = f"class{key & 0xFFFF}" if key else "default"
+            found[name] = {"match": rules[key].written()}
+            if own is None:
+                continue
+            places["classes", name] = own.place
+            police = polices[own.word] if key else self._policer(own)
+            if police is not None:
+                found[name]["police"] = police
+        for each in classes:
+            if f"class{each.word}" not in found:
+                self.ledger.ignored(each.place, "no match leads packets to this class")
+        return Attachment("", "in", node.word, {"classes": found}, places)
+
+    def _policer(self, node: Node) -> dict[str, Any] | None:
+        node.value("description")
+        rate = self._rate(node, "bandwidth", self.interface)
+        values = {"burst": node.text_of("burst") or "15k"}
+        self._default(node, "burst", "15k")
+        exceed, conform = node.text_of("exceed") or "drop", node.text_of("not-exceed") or "ok"
+        self._default(node, "exceed", "drop", "not-exceed", "ok")
+        values["conform-exceed"] = f"{exceed}/{conform}"
+        mtu = node.text_of("mtu")
+        if mtu is not None:
+            values["mtu"] = mtu
+        if rate is None:
+            return None
+        values["rate"] = f"{rate.bits}bit"
+        found = policer(self._options(node, values), "")
+        if found is not None and rate.share is not None:
+            found["rate"] = format_share(rate.share)
+        return found
+
+
+def _number(node: Node) -> int:
+    return int(node.word)
+
+
+def _rank(node: Node) -> int:
+    """Return the order of a limiter's class."""
+    text = node.text_of("priority") or ""
+    return int(text) if text.isdigit() and len(text) < 5 else _LIMITER_PRIORITY
