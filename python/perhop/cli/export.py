@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from perhop.cli import pushing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -67,16 +69,20 @@ _POLICE = click.option(
 @click.option("--out", type=click.Path(), metavar="FILE", help="Write a file; default: print.")
 @_OVERRIDES
 @_POLICE
+@pushing.options
 def export(
     scenario: str,
     family: Family,
-    links: tuple[str, ...],
+    links: Sequence[str],
     from_interface: str | None,
     interfaces: tuple[str, ...],
     approximate: bool,
     out: str | None,
     overrides: tuple[str, ...],
     police: Literal["tc", "nft"],
+    push: str | None,
+    confirm: int,
+    **pushed: Any,
 ) -> int:
     """Write policies of a scenario as configurations of routers.
 
@@ -85,10 +91,16 @@ def export(
 
     Covers policies, queues, shapers and marking at all routers. If the family cannot express a part
     of the scenario, names each such part and writes nothing.
+
+    --push sets the policy on a router: the router checks it and shows the changes, commits them for
+    a limited time, and keeps them if it then reads back this policy. Otherwise it undoes them.
     """
+    links = pushing.links(push, family, links, interfaces, **pushed)
     text = _written(
         scenario, family, overrides, interfaces, police, links, approximate, from_interface
     )
+    if push is not None:
+        return pushing.push(push, family, text, confirm=confirm, **pushed)
     if out is None:
         click.echo(text, nl=False)
     else:

@@ -1,0 +1,150 @@
+"""Servers for tests of pushes, on loopback: NETCONF, and Linux behind OpenSSH's server."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from perhop.routers.pushing import Settings, Target
+
+YANG: Final = Path(__file__).parent
+MODULE: Final = "junos-policy"
+MODULES: Final = "/usr/share/yuma/modules"
+SSHD: Final = "/usr/sbin/sshd"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server: its address, and the keys that it knows and has."""
+
+    target: Target
+    settings: Settings
+    folder: Path
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def keys(folder: Path) -> None:
+    """Make a host key, a user's key and an unknown one."""
+    for name in ("host", "user", "other"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(command, check=True)
+    shutil.copy(folder / "user.pub", folder / "authorized_keys")
+
+
+def known(folder: Path, host_key: str, port: int) -> str:
+    """Write a file of host keys, and return its name."""
+    path = folder / f"known-{host_key}"
+    kind, value, *_ = (folder / f"{host_key}.pub").read_text().split()
+    path.write_text(f"[127.0.0.1]:{port} {kind} {value}\n")
+    return str(path)
+
+
+@contextmanager
+def sshd(folder: Path, port: int, *lines: str) -> Iterator[None]:
+    """OpenSSH's server on loopback, for the user of the tests."""
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    (folder / "sshd_config").write_text(
+        "\n".join(
+            (
+                f"ListenAddress 127.0.0.1:{port}",
+                f"HostKey {folder / 'host'}",
+                f"AuthorizedKeysFile {folder / 'authorized_keys'}",
+                "PidFile none",
+                "StrictModes no",
+                "UsePAM no",
+                "PasswordAuthentication no",
+                "KbdInteractiveAuthentication no",
+                "PermitRootLogin yes",
+                "PrintMotd no",
+                *lines,
+            )
+        )
+        + "\n"
+    )
+    command = [SSHD, "-D", "-e", "-f", str(folder / "sshd_config")]
+    with (folder / "sshd.log").open("w") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait_for(lambda: listens(port), process, folder / "sshd.log")
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@contextmanager
+def netconfd(folder: Path, port: int) -> Iterator[str]:
+    """yuma123's NETCONF server with our module; yields the line for sshd's configuration."""
+    name = folder / "ncx.sock"
+    modules = os.environ.get("YUMA_MODPATH", MODULES)
+    command = [
+        "netconfd",
+        "--no-startup",
+        f"--superuser={user()}",
+        f"--module={MODULE}",
+        f"--modpath={YANG}:{modules}",
+        f"--port={port}",
+        f"--ncxserver-sockname={name}",
+    ]
+    with (folder / "netconfd.log").open("w") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,  # where it keeps the configuration to return to
+            env={**os.environ, "HOME": str(folder)},
+        )
+    try:
+        wait_for(name.exists, process, folder / "netconfd.log")
+        program = shutil.which("netconf-subsystem")
+        yield f"Subsystem netconf {program} --ncxserver-sockname={port}@{name}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def user() -> str:
+    import pwd
+
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_for(ready, process: subprocess.Popen[bytes], log: Path) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + 20
+    while not ready():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)
+
+
+@contextmanager
+def router(folder: Path) -> Iterator[Served]:
+    """A NETCONF server that has the part of Junos's configuration that perhop writes."""
+    keys(folder)
+    port = free_port()
+    with netconfd(folder, port) as line, sshd(folder, port, line):
+        settings = Settings(
+            key=str(folder / "user"), known_hosts=known(folder, "host", port), timeout=10
+        )
+        yield Served(Target("netconf", user(), "127.0.0.1", port), settings, folder)
