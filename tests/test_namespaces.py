@@ -122,7 +122,7 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 try:
     Namespaces.enable()
 except OSError as error:
-    print(error)
+    print(error, flush=True)
 os._exit(0)
 """)
     assert "threads" in told.stdout, told.stderr

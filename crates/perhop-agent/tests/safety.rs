@@ -9,6 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Agent, agents, finish, job, job_between, prepare, rows, tcp, udp};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use perhop_agent::{ErrorCode, Identity, Live, LiveError};
 use serde_json::json;
 
@@ -163,7 +165,7 @@ fn a_session_ends_with_its_controller() {
     let folder = std::env::temp_dir().join(format!("perhop-controller-{}", std::process::id()));
     let path = folder.join("key");
     let key = perhop_agent::open_identity(&path).unwrap();
-    for signal in ["KILL", "STOP"] {
+    for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
         let options = ["--silence", "1 s"];
         let (a, b) = (Agent::start(&key.public(), &options), Agent::start(&key.public(), &options));
         let text = json!([path.to_str().unwrap(), agents(&[("a", &a), ("b", &b)])]).to_string();
@@ -179,13 +181,11 @@ fn a_session_ends_with_its_controller() {
             thread::sleep(Duration::from_millis(10));
         }
         thread::sleep(SECOND);
-        let number = controller.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{signal}"), &number]).status();
-        assert!(sent.unwrap().success());
+        kill(Pid::from_raw(controller.id().try_into().unwrap()), signal).unwrap();
         // A controller that is stopped is silent, and its connection stays.
-        let within = if signal == "KILL" { SECOND } else { 2 * SECOND };
+        let within = if signal == Signal::SIGKILL { SECOND } else { 2 * SECOND };
         let times = [a.calms_down(within), b.calms_down(within)];
-        eprintln!("after SIG{signal}: {times:?}");
+        eprintln!("after {signal}: {times:?}");
         let _ = controller.kill();
         let _ = controller.wait();
         assert!(times.iter().all(Option::is_some), "{signal}: {} {}", a.sockets(), b.sockets());

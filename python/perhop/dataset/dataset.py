@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -218,11 +219,23 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
         if values.has_nulls() and column not in NULLABLE.get(name, ()):
             raise ValueError(f"column {column} of table {name} has nulls")
         if dtype.is_numeric():
-            present = values.drop_nulls()
-            if not ((present >= 0) & present.cast(pl.Float64).is_finite()).all():
+            if not _finite_and_not_negative(values):
                 raise ValueError(f"column {column} of table {name} has a negative or NaN value")
         elif column in names and (unknown := {*values.drop_nulls().unique()} - {*names[column]}):
             raise ValueError(f"table {name} has a {column} unknown to the scenario: {min(unknown)}")
+
+
+def _finite_and_not_negative(values: pl.Series) -> bool:
+    """Return whether all numbers of a column are; nulls are not looked at.
+
+    Comparing each number takes ten times as long.
+    """
+    least: Any = values.min()
+    if least is None:
+        return True
+    # The least and the greatest number pass over NaN, which the sum does not.
+    greatest: Any = values.max()
+    return least >= 0 and math.isfinite(greatest) and not math.isnan(values.sum())
 
 
 def _table(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame:
