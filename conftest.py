@@ -67,7 +67,8 @@ SPREAD: Final = (
     "test_captures",
     "test_fuzz_runs",
     "test_linux",
-    "test_live_docs",
+    "test_live",
+    "test_path",
 )
 """Long files that begin next, and whose tests run in any process: they share nothing that takes
 long to make."""
@@ -88,13 +89,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long files first, and have tests with real hosts tried again."""
+    """Put long files first, and have tests with real hosts tried again, unless `make test` does."""
     order = {name: place for place, name in enumerate(LONGEST + SPREAD)}
     long = {
         item.path for item in items if any(map(item.get_closest_marker, ("slow", "real_hosts")))
     }
     items.sort(key=lambda item: (order.get(item.path.stem, len(order)), item.path not in long))
-    for item in items:
+    for item in items if "PERHOP_ONCE" not in os.environ else ():
         if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS)):
             item.add_marker(pytest.mark.flaky(reruns=1))
 

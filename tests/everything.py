@@ -118,7 +118,8 @@ def everything() -> int:
     """Run all tests and tell what was left out; return 1 if one failed."""
     with tempfile.TemporaryDirectory() as folder:
         skipped, first, second = (Path(folder, name) for name in ("skipped", "first", "second"))
-        environment = {**os.environ, "PERHOP_SKIPPED": str(skipped)}
+        # What fails is not tried again beside others, but alone.
+        environment = {**os.environ, "PERHOP_SKIPPED": str(skipped), "PERHOP_ONCE": "yes"}
         with beside("What measures real hosts", keeping(MEASURED, first), environment) as real:
             # A compiler would take the processors from tests that have deadlines.
             compiled = subprocess.run([*LOW, *CARGO, "--no-run"], env=environment)
@@ -127,6 +128,7 @@ def everything() -> int:
             with beside("Tests in Rust", [*LOW, *CARGO], environment) as rust:
                 parallel = [*LOW, *PARALLEL, "auto", "-m", "not measures"]
                 code = subprocess.run(keeping(parallel, second), env=environment).returncode
+        del environment["PERHOP_ONCE"]
         codes = [
             compiled.returncode,
             rust_again(rust),

@@ -95,19 +95,19 @@ def copied(dataset: Dataset) -> Dataset:
 
 
 SIZES = {
-    "flows in 100 intervals": 40,
+    "flows in 100 intervals": 20,
     "intervals of a flow": 300,
-    "flows, each with a phase": 30,
-    "changes": 60,
-    "counters cleared": 60,
-    "pings": 60,
+    "flows, each with a phase": 15,
+    "changes": 30,
+    "counters cleared": 30,
+    "pings": 30,
     "requests of a ping": 3000,
-    "expectations": 60,
-    "classes": 60,
+    "expectations": 30,
+    "classes": 30,
     "ports in a match": 300,
     "policies in policies": 6,
-    "routers in a line": 30,
-    "hosts around a router": 60,
+    "routers in a line": 15,
+    "hosts around a router": 30,
     "milliseconds of intervals": 300,
 }
 

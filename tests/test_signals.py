@@ -25,7 +25,7 @@ from tools import unable
 
 pytestmark = SLOW
 
-ROUNDS = int(os.environ.get("PERHOP_SIGNALS", "4"))
+ROUNDS = int(os.environ.get("PERHOP_SIGNALS", "2"))
 
 SCENARIO = """\
 perhop: 1
