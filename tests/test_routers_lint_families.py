@@ -149,6 +149,7 @@ set firewall policer P1 then discard
     ("file", "text", "line"),
     [
         ("srx.conf", JUNOS.replace("map MAP\n", "map MAPS\n"), 2),
+        ("srx.conf", JUNOS.replace("scheduler REST", "scheduler REMAINS"), 6),
         ("srx.conf", JUNOS.replace("dscp MARKS\n", "dscp MARK\n"), 3),
         ("srx.conf", JUNOS.replace("then policer SLOW", "then policer SLOWER"), 12),
         ("pf.conf", "altq on em0 cbq bandwidth 10Mb queue { a, b }\nqueue a cbq(default)\n", 1),
@@ -168,6 +169,46 @@ set firewall policer P1 then discard
 )
 def test_names_that_are_not_defined(file: str, text: str, line: int) -> None:
     assert ("undefined-name", line) in named(file, text)
+
+
+def test_classes_of_which_no_filter_knows() -> None:
+    text = LINUX + "tc class add dev eth0 parent 1:1 classid 1:40 htb rate 100kbit\n"
+    assert ("unused-class", 9) in named("qos.sh", text)
+    # Something that perhop does not model may lead packets to it.
+    marked = (
+        text + "iptables -t mangle -A POSTROUTING -o eth0 -p tcp -j CLASSIFY --set-class 1:40\n"
+    )
+    assert "unused-class" not in dict(named("qos.sh", marked))
+    pf = """\
+altq on em0 priq bandwidth 10Mb queue { a, b, c }
+queue a priority 3
+queue b priority 2
+queue c priority 1 priq(default)
+pass out proto tcp to port 22 queue a
+"""
+    assert ("unused-class", 3) in named("pf.conf", pf)
+
+
+def test_drop_profiles_and_rewrite_rules_do_not_select_packets() -> None:
+    # They are approximated, which says nothing about the classes of packets.
+    text = (
+        JUNOS
+        + """\
+set class-of-service schedulers REST drop-profile-map loss-priority any protocol any drop-profile EARLY
+set class-of-service drop-profiles EARLY interpolate fill-level [ 30 60 90 ] drop-probability [ 0 50 100 ]
+set firewall family inet filter LIMIT term icmp from protocol icmp
+set firewall family inet filter LIMIT term icmp then policer SMALL
+set firewall family inet filter LIMIT term icmp then accept
+set firewall policer SMALL if-exceeding bandwidth-limit 1m
+set firewall policer SMALL if-exceeding burst-size-limit 1k
+set firewall policer SMALL then discard
+"""  # noqa: E501
+    )
+    assert ("shadowed-class", 16) in named("srx.conf", text)
+    # Policers of ICMP and UDP are not for TCP, even if the packets are not known exactly.
+    first = "set firewall family inet filter LIMIT term icmp from tcp-flags ack\n"
+    moved = text.replace("term all then policer SLOW", "term all from protocol udp") + first
+    assert not {"tcp-burst", "burst-below-packet"} & dict(named("srx.conf", moved)).keys()
 
 
 def test_a_policer_without_a_meaning_is_defined() -> None:

@@ -14,11 +14,11 @@ from perhop.routers.reading import Place, Treatment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.routers.reading import Configuration, Source
+    from perhop.routers.reading import Configuration, Line, Source
 
 _MATCHING: Final = re.compile(
     r"\b(match|from|filter|term|u32|flower|source|destination|protocol|port|dscp|precedence"
-    r"|permit|deny|pass|block|class-map|access-list|mark|vif|ether)\b",
+    r"|permit|deny|pass|block|class-map|access-list|mark|vif|ether|iptables|ip6tables)\b",
     re.I,
 )
 """Words of statements that select packets."""
@@ -44,7 +44,7 @@ def inexact_places(
     wrong = frozenset(
         line.place
         for line in configuration.lines
-        if line.treatment is not Treatment.MODELLED and _MATCHING.search(line.text)
+        if line.treatment is not Treatment.MODELLED and _selects(line)
     )
     if not configuration.family.startswith("ios"):
         return None if wrong else frozenset()
@@ -55,6 +55,11 @@ def inexact_places(
         for number, line in enumerate(text.text.split("\n"), 1)
         if (found := _CLASS.match(line)) and found[1] in names
     )
+
+
+def _selects(line: Line) -> bool:
+    """Return whether a line selects packets: as its reader tells, or else by its words."""
+    return bool(_MATCHING.search(line.text)) if line.selects is None else line.selects
 
 
 def _inexact_names(texts: Sequence[Source], wrong: frozenset[Place]) -> set[str]:

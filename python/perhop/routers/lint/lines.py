@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.lint.classes import EMPTY
+from perhop.routers.lint.classes import EMPTY, SHADOWED
 from perhop.routers.lint.findings import Finding, Rule, Severity
 from perhop.routers.lint.guarantees import ABOVE_PARENT
 from perhop.routers.reading import Fault
@@ -25,7 +25,16 @@ UNDEFINED: Final = Rule(
     "the rule.",
 )
 
-RULES: Final = (UNDEFINED,)
+UNUSED: Final = Rule(
+    "unused-class",
+    Severity.WARNING,
+    "A class of Linux, VyOS or ALTQ to which no filter, match or rule leads packets.",
+    "Its packets are in the default class, and its guarantee keeps bandwidth from the other "
+    "classes. Often a filter names another class by mistake.",
+    "Lead packets to the class, or remove it.",
+)
+
+RULES: Final = (UNDEFINED, UNUSED)
 
 
 def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> Iterator[Finding]:
@@ -35,25 +44,39 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
         configuration: The configuration.
         inexact: Lines of classes whose packets are not known exactly; None if all may be.
     """
-    told: set[str] = set()
+    told: set[tuple[str, str]] = set()
     for line in configuration.lines:
+        about = f"{quote(line.text, 80)}: {line.fault_note}"
         match line.fault:
             case Fault.UNDEFINED:
                 yield Finding(
                     UNDEFINED,
                     line.place,
-                    f"{quote(line.text, 80)}: {line.note}",
+                    about,
                     "define it, or correct the name",
                 )
+            case Fault.SHADOWED:
+                # Each line of the class has it.
+                if (line.place.file, line.fault_note) not in told:
+                    told.add((line.place.file, line.fault_note))
+                    yield Finding(
+                        SHADOWED, line.place, about, "put it before that term, or remove it"
+                    )
             case Fault.ABOVE_PARENT:
                 # Each of the classes that share has the note.
-                if line.note not in told:
-                    told.add(line.note)
+                if (line.place.file, line.fault_note) not in told:
+                    told.add((line.place.file, line.fault_note))
                     yield Finding(
                         ABOVE_PARENT,
                         line.place,
-                        f"{quote(line.text, 80)}: {line.note}",
+                        about,
                         "lower guarantees until they fit",
+                    )
+            case Fault.UNUSED:
+                # Filters that perhop does not model may lead packets to it.
+                if inexact is not None:
+                    yield Finding(
+                        UNUSED, line.place, about, "lead packets to the class, or remove it"
                     )
             case Fault.EMPTY:
                 if inexact is not None and line.place not in inexact:

@@ -70,13 +70,19 @@ class Treatment(StrEnum):
 
 
 class Fault(StrEnum):
-    """A fault of the configuration, because of which a policy does not do what a line says."""
+    """A kind of fault of a configuration, because of which a line does not do what it says."""
 
     UNDEFINED = "undefined"
     """The line names something that no file defines, such as an access list."""
 
     EMPTY = "empty"
     """No packet meets the conditions of the class, which is left out."""
+
+    SHADOWED = "shadowed"
+    """Earlier classes take all packets of the class, which is left out."""
+
+    UNUSED = "unused"
+    """No filter or rule leads packets to the class, which is left out."""
 
     ABOVE_PARENT = "above parent"
     """The guarantees of a class and of those beside it exceed that of the class around them."""
@@ -91,7 +97,10 @@ class Line:
         text: Its text, without indentation.
         treatment: What became of it.
         note: How it was approximated, or why it is not modelled; "" for a modelled line.
-        fault: The fault of the configuration that the note is about, if there is one.
+        fault: A fault of the configuration at the line, if the reader found one.
+        fault_note: The fault in words; often one of the notes.
+        selects: True if the line selects packets: a condition, a filter or a classifier; None if
+            the reader does not tell.
     """
 
     place: Place
@@ -99,6 +108,8 @@ class Line:
     treatment: Treatment
     note: str = ""
     fault: Fault | None = None
+    fault_note: str = ""
+    selects: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class _Entry:
     treatment: Treatment = Treatment.MODELLED
     notes: dict[str, None] = field(default_factory=dict)
     fault: Fault | None = None
+    fault_note: str = ""
 
 
 class Ledger:
@@ -73,7 +74,8 @@ class Ledger:
             entry = self._entries[place]
             if entry.treatment != Treatment.NOT_MODELLED:
                 entry.treatment = treatment
-            entry.fault = entry.fault or fault
+            if fault is not None and entry.fault is None:
+                entry.fault, entry.fault_note = fault, note
             if len(entry.notes) < _MOST_NOTES:
                 entry.notes[note] = None
 
@@ -81,7 +83,14 @@ class Ledger:
         """Return the lines in the order of the files."""
         order = {file: number for number, file in enumerate(files)}
         return tuple(
-            Line(place, entry.text, entry.treatment, "; ".join(entry.notes), entry.fault)
+            Line(
+                place,
+                entry.text,
+                entry.treatment,
+                "; ".join(entry.notes),
+                entry.fault,
+                entry.fault_note,
+            )
             for place, entry in sorted(
                 self._entries.items(), key=lambda item: (order[item[0].file], item[0].line)
             )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.altq.nodes import Device, Entry, Node
 from perhop.routers.reading.altq.shares import bandwidths
-from perhop.routers.reading.configuration import Attachment, scenario_name
+from perhop.routers.reading.configuration import Attachment, Fault, scenario_name
 from perhop.routers.reading.matching import MAX_RULES, Conditions, Rules
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.units import format_rate, format_size
@@ -181,9 +181,8 @@ class _Writer:
         return written
 
     def _unreached(self, node: Node) -> None:
-        self.ledger.approximated(
-            node.statement, "no rule assigns packets to the class, so that perhop leaves it out"
-        )
+        note = "no rule assigns packets to the class, so that perhop leaves it out"
+        self.ledger.approximated(node.statement, note, Fault.UNUSED)
 
     def _settings(self, node: Node, got: int | None) -> dict[str, Any]:
         """Return borrowing, ceiling and priority of a class that is guaranteed `got` bit/s."""

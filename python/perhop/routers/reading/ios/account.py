@@ -95,7 +95,9 @@ class Account:
             fault = fault or known.fault
         elif known is not None and _SEVERITY[known.treatment] > _SEVERITY[treatment]:
             return
-        self._lines[statement.place] = Line(statement.place, statement.text, treatment, note, fault)
+        self._lines[statement.place] = Line(
+            statement.place, statement.text, treatment, note, fault, note if fault else ""
+        )
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -17,6 +17,12 @@ UNKNOWN: Final = "unknown statement"
 NOTHING: Final = "nothing in it is modelled"
 _ORDER: Final = (Treatment.MODELLED, Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
 _TOPS: Final = ("class-of-service", "firewall")
+_SELECTING: Final = frozenset(
+    (
+        *("classifiers", "code-point-aliases", "forwarding-classes", "filter", "simple-filter"),
+        *("prefix-list", "forwarding-policy"),
+    )
+)
 _IN_INTERFACES: Final = frozenset(
     (
         *("policer", "per-unit-scheduler", "hierarchical-scheduler", "shared-scheduler"),
@@ -28,7 +34,7 @@ _IN_INTERFACES: Final = frozenset(
 
 def lines(tree: Tree, texts: Sequence[Source]) -> tuple[Line, ...]:
     """Return every line about quality of service, in the order of the files."""
-    about = _about_qos(tree.root)
+    about, selecting = _about_qos(tree.root), _selecting(tree.root)
     for path, node in tree.removed:
         if _is_about(path):
             about.update(id(each) for each in node.walk())
@@ -37,7 +43,8 @@ def lines(tree: Tree, texts: Sequence[Source]) -> tuple[Line, ...]:
     for place, nodes in tree.statements.items():
         mine = [node for node in nodes if id(node) in about]
         if mine:
-            found[place] = _line(place, mine, contents)
+            selects = any(id(node) in selecting for node in mine)
+            found[place] = _line(place, mine, contents, selects=selects)
     for place, note in tree.faults.items():
         if place.line:
             text = _text(place, contents)
@@ -59,7 +66,9 @@ def _is_about(path: Sequence[str]) -> bool:
     return path[0] in _TOPS or any(word in _IN_INTERFACES or word == "filter" for word in path)
 
 
-def _line(place: Place, nodes: Sequence[Node], contents: dict[str, list[str]]) -> Line:
+def _line(
+    place: Place, nodes: Sequence[Node], contents: dict[str, list[str]], *, selects: bool
+) -> Line:
     """Return a line with the treatment of the statement on it that is modelled least."""
     found = [_result(node) for node in nodes]
     worst = max((treatment for treatment, _ in found), key=_ORDER.index)
@@ -68,8 +77,9 @@ def _line(place: Place, nodes: Sequence[Node], contents: dict[str, list[str]]) -
     )
     if len(notes) > 1:
         notes.pop(NOTHING, None)
-    fault = next((node.fault for node in nodes if node.fault is not None), None)
-    return Line(place, _text(place, contents), worst, "; ".join(notes), fault)
+    faults = [node.fault for node in nodes if node.fault is not None]
+    fault, said = faults[0] if faults else (None, "")
+    return Line(place, _text(place, contents), worst, "; ".join(notes), fault, said, selects)
 
 
 def _result(node: Node) -> tuple[Treatment, tuple[str, ...]]:
@@ -85,6 +95,17 @@ def _result(node: Node) -> tuple[Treatment, tuple[str, ...]]:
                 return Treatment.MODELLED, ()
             return Treatment.NOT_MODELLED, (NOTHING,)
     return Treatment.NOT_MODELLED, (UNKNOWN,)
+
+
+def _selecting(root: Node) -> set[int]:
+    """Return the nodes of statements that select packets: conditions, classifiers and classes."""
+    return {
+        id(each)
+        for node in root.walk()
+        if node.word in _SELECTING
+        for each in node.walk()
+        if each.word not in ("policer", "three-color-policer")
+    }
 
 
 def _about_qos(root: Node) -> set[int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.junos import policers, values
 from perhop.routers.reading.junos.conditions import Matcher
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
@@ -254,10 +255,17 @@ class Filters:
                 setting.modelled()
         terms: list[Term] = []
         following: list[tuple[Term, bool]] = []
+        taker = ""
         for each in nodes:
             term, goes_on = self._term(each, matcher)
-            if term is not None:
-                following.append((term, goes_on))
+            if term is None:
+                continue
+            following.append((term, goes_on))
+            if taker:
+                said = f"term `{each.word}` gets no packets: `{taker}` before it takes all"
+                each.faulty(Fault.SHADOWED, said)
+            elif term.packets.is_any and not goes_on:
+                taker = term.name
         if sum(goes_on for _, goes_on in following) > _MAX_NEXT:
             node.ignored(f"has more than {_MAX_NEXT} terms that go on with the next one")
             return None

@@ -115,7 +115,7 @@ class Schedulers:
             target = forwarding.value("scheduler")
             scheduler = self.scheduler(target.word) if target is not None else None
             if target is None or scheduler is None:
-                forwarding.ignored("the configuration has no such scheduler")
+                forwarding.undefined("the configuration has no such scheduler")
                 continue
             if len(found) == MAX_QUEUES:
                 forwarding.ignored(f"perhop reads at most {MAX_QUEUES} classes of a map")

@@ -45,7 +45,7 @@ class Node:
         inactive: True if the statement is deactivated.
         treatment: What became of the statement that ends here; None if nothing has looked at it.
         notes: How it was approximated, or why it is not modelled.
-        fault: The fault of the configuration that a note is about.
+        fault: A fault of the configuration in the statement, and that in words.
         values: The words after it in the order of their statements, with repetitions.
     """
 
@@ -73,7 +73,7 @@ class Node:
         self.inactive = False
         self.treatment: Treatment | None = None
         self.notes: tuple[str, ...] = ()
-        self.fault: Fault | None = None
+        self.fault: tuple[Fault, str] | None = None
         self.values: list[str] | None = None
 
     def __iter__(self) -> Iterator[Node]:
@@ -144,10 +144,15 @@ class Node:
     def undefined(self, note: str) -> None:
         """Record that the policy ignores the statement: it names what nothing defines."""
         self.ignored(note)
-        node: Node | None = self
-        while node is not None:
-            node.fault = Fault.UNDEFINED
-            node = node.origin
+        self.faulty(Fault.UNDEFINED, note)
+
+    def faulty(self, fault: Fault, note: str) -> None:
+        """Record a fault of the statement, and of all below it."""
+        for node in self.walk():
+            target: Node | None = node
+            while target is not None:
+                target.fault = target.fault or (fault, note)
+                target = target.origin
 
 
 def chosen(nodes: Sequence[Node]) -> Node | None:

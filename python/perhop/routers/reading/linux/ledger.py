@@ -28,7 +28,7 @@ class Ledger:
     def __init__(self, files: Iterable[str]) -> None:
         self._order = {file: index for index, file in enumerate(files)}
         self._lines: dict[Place, tuple[str, Treatment, tuple[str, ...]]] = {}
-        self._faults: dict[Place, Fault] = {}
+        self._faults: dict[Place, tuple[Fault, str]] = {}
         self._defaults: dict[Default, None] = {}
 
     def about(self, place: Place, text: str) -> None:
@@ -54,7 +54,7 @@ class Ledger:
 
     def _note(self, place: Place, treatment: Treatment, note: str, fault: Fault | None) -> None:
         if fault is not None:
-            self._faults.setdefault(place, fault)
+            self._faults.setdefault(place, (fault, note))
         text, before, notes = self._lines.get(place, ("", Treatment.MODELLED, ()))
         worse = max(before, treatment, key=_WEIGHT.__getitem__)
         if note not in notes and len(notes) < _MOST_NOTES:
@@ -64,7 +64,7 @@ class Ledger:
     def lines(self) -> tuple[Line, ...]:
         """Return the lines in the order of the files."""
         return tuple(
-            Line(place, text, treatment, "; ".join(notes), self._faults.get(place))
+            Line(place, text, treatment, "; ".join(notes), *self._faults.get(place, (None, "")))
             for place, (text, treatment, notes) in sorted(
                 self._lines.items(), key=lambda item: (self._order[item[0].file], item[0])
             )

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.configuration import Attachment, Configuration, Direction, Place
+from perhop.routers.reading.configuration import (
+    Attachment,
+    Configuration,
+    Direction,
+    Fault,
+    Place,
+)
 from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.linux.model import (
@@ -201,6 +207,8 @@ def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Atta
     if part.shape is not None:
         rate, burst = part.shape
         shape = {"rate": format_rate(rate)} | ({"burst": format_size(burst)} if burst else {})
+    if part.shape_place is not None:
+        places["shape",] = part.shape_place
     _unreached(device, tree, ledger)
     name = device.name.rpartition("/")[2]
     return Attachment(device.name, "out", name, policy, places, None, part.shape_place, shape)
@@ -211,7 +219,8 @@ def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:
     parents = {each.parent for each in device.classes.values()}
     for each in device.classes.values():
         if each.classid not in tree.reached and each.classid not in parents:
-            ledger.ignored(each.place, "no filter leads packets to this class")
+            note = "no filter leads packets to this class"
+            ledger.ignored(each.place, note, Fault.UNUSED)
             below = device.qdiscs.get(each.classid)
             if below is not None:
                 ledger.ignored(below.place, "no filter leads packets to its class")

@@ -466,7 +466,8 @@ class Builder:
                 found[name]["police"] = police
         for each in classes:
             if f"class{each.word}" not in found:
-                self.ledger.ignored(each.place, "no match leads packets to this class")
+                note = "no match leads packets to this class"
+                self.ledger.ignored(each.place, note, Fault.UNUSED)
         return Attachment("", "in", node.word, {"classes": found}, places)
 
     def _policer(self, node: Node) -> dict[str, Any] | None:
