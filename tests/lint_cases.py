@@ -255,6 +255,11 @@ CASES = [
         ],
         [
             one("  v: {match: {dscp: [ef, af41]}, bandwidth: 1 Mbps, queue: {wred: {}}}\n" + REST),
+            # Bands in the order of priority, as Linux's prio has them.
+            one(
+                "  a: {match: {port: 22}, priority: strict}\n"
+                "  b: {match: any, priority: strict, queue: {limit: 60 packets, wred: {}}}"
+            ),
             one("  v: {match: {dscp: ef}, bandwidth: 1 Mbps}\n" + REST),
         ],
     ),
@@ -324,6 +329,7 @@ CASES = [
             one("  a: {match: any, police: {rate: 2 Mbps, burst: 60 kB}}", rate=100_000_000),
             one("  a: {match: {protocol: udp}, police: {rate: 2 Mbps, burst: 8 kB}}\n" + REST),
             one("  a: {match: {dscp: ef}, police: {rate: 2 Mbps, burst: 8 kB}}\n" + REST),
+            one("  a: {match: {dscp: [ef, cs5]}, police: {rate: 2 Mbps, burst: 8 kB}}\n" + REST),
             one("  a: {match: any, police: {rate: 2 Mbps, burst: 8 kB, exceed: {remark: cs1}}}"),
             one(
                 "  a: {match: any, police: {rate: 2 Mbps, burst: 8 kB}}", interface="control-plane"
@@ -484,6 +490,11 @@ CASES = [
                 ),
                 At("  a: {match: {dscp: af31}}\n" + REST),
             ],
+            # A class for a code point and for other packets, too.
+            [
+                At("  a: {match: {port: 80}, mark: af31}\n" + REST, direction="in", name="lan"),
+                At("  a: {match: [{dscp: af31}, {port: 443}]}\n" + REST),
+            ],
             # Nothing here selects by DSCP: the marks are for routers elsewhere.
             [
                 At(
@@ -613,6 +624,13 @@ CASES = [
             [
                 At("  v: {match: {dscp: ef}}\n  d: {match: {dscp: af21}}\n" + REST),
                 At("  v: {match: {port: 5060}}\n" + REST, direction="in"),
+            ],
+            [
+                At("  v: {match: {dscp: ef}}\n  d: {match: {dscp: af21}}\n" + REST),
+                At(
+                    "  v: {match: {dscp: ef}}\n  d: {match: [{dscp: af21}, {port: 80}]}\n" + REST,
+                    direction="in",
+                ),
             ],
         ],
     ),

@@ -82,7 +82,7 @@ def _one_way(one: AttachedPolicy, other: AttachedPolicy) -> Iterator[Finding]:
     """Find classes of `one` for code points that have no class in `other`."""
     if not (_by_code_points(one) and _by_code_points(other)):
         return
-    back = frozenset().union(*(judged.code_points for judged in other.classes))
+    back = frozenset().union(*(judged.named_code_points for judged in other.classes))
     for judged in one.classes:
         points = judged.code_points
         if points and points.isdisjoint(back):

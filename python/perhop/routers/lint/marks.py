@@ -126,8 +126,8 @@ def _unset(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:
                 yield Finding(
                     UNSET,
                     judged.place("match"),
-                    f"{judged} matches {listed(points)}, which no input policy sets: they mark "
-                    "every packet otherwise",
+                    f"{judged} matches {listed(points)}, and input policies give all packets other "
+                    "code points",
                     "set the code point in an input policy, or remove the class",
                 )
 
@@ -183,8 +183,8 @@ def _kept(policy: AttachedPolicy) -> JudgedClass | None:
 
 
 def _matched(policy: AttachedPolicy) -> frozenset[int]:
-    """Return the code points that classes of a policy select."""
-    return frozenset().union(*(judged.code_points for judged in policy.classes))
+    """Return the code points that classes of a policy select, perhaps beside other packets."""
+    return frozenset().union(*(judged.named_code_points for judged in policy.classes))
 
 
 def _marks(judged: JudgedClass) -> Iterator[tuple[Loc, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import Finding, Rule, Severity
-from perhop.routers.lint.packets import protocols
+from perhop.routers.lint.policies import EXPEDITED
 from perhop.routers.lint.wording import rate_text, time_text
 from perhop.units import MILLISECOND, SECOND, format_duration, format_size, quote
 
@@ -129,7 +129,7 @@ def _buckets(judged: JudgedClass) -> Iterator[Finding]:
     """Find bursts below a packet."""
     police = judged.class_.police
     assert police is not None
-    if protocols(judged.packets or ()) == {1}:
+    if judged.protocols == {1}:
         return  # policers of ICMP expect short packets
     least, what = (VOICE_PACKET, "of voice") if judged.is_voice else (FULL_PACKET, "of full size")
     for key, burst in (("burst", police.burst), ("peak_burst", police.peak_burst)):
@@ -151,11 +151,11 @@ def _is_for_tcp(judged: JudgedClass) -> bool:
         return False
     if "control-plane" in judged.attached.attachment.interface.lower():
         return False  # policers that protect the router itself
-    numbers = protocols(judged.packets or ())
-    if judged.is_voice:
+    numbers = judged.protocols
+    if judged.is_voice or judged.code_points & EXPEDITED:
         # Telephony, unless the match names TCP.
         return 6 in numbers and 1 not in numbers
-    return not numbers or 6 in numbers
+    return 6 in numbers
 
 
 def _too_small(

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from perhop.routers.lint.findings import Finding, Rule, Severity
-from perhop.routers.lint.packets import Box, Budget, TooComplexError, code_points, packets_of
+from perhop.routers.lint.packets import (
+    EVERYTHING,
+    Box,
+    Budget,
+    TooComplexError,
+    code_points,
+    packets_of,
+    protocols,
+)
+from perhop.scenario import Match
 from perhop.scenario.model.classes import Class, Policy, Shape
 from perhop.scenario.resolve.shares import guarantee, rest
 from perhop.units import quote
@@ -165,10 +174,28 @@ class JudgedClass:
         points = code_points(self.packets or [])
         return points if len(points) < 64 else frozenset()
 
+    @cached_property
+    def named_code_points(self) -> frozenset[int]:
+        """The code points that conditions of its match name, perhaps beside other conditions."""
+        elements = self.match if isinstance(self.match, list) else [self.match]
+        conditions = [each for each in elements if isinstance(each, dict) and "except" not in each]
+        return frozenset(
+            point for each in conditions for point in Match.model_validate(each).dscp or ()
+        )
+
+    @cached_property
+    def protocols(self) -> frozenset[int]:
+        """The IP protocols that its match permits, even if its packets are not known exactly."""
+        try:
+            return protocols(packets_of(self.match, self.attached.addresses, Budget()))
+        except TooComplexError:
+            return protocols([EVERYTHING])
+
     @property
     def is_voice(self) -> bool:
-        """True if it is for telephony: it is strict, or matches its code points only."""
-        return (self.strict and self.policy.scheduler != "priority") or (
+        """True if it is for telephony: strict beside others, or for its code points only."""
+        by_order = all(map(self.policy.strict, self.policy.classes.values()))
+        return (self.strict and not by_order) or (
             bool(self.code_points) and self.code_points <= EXPEDITED
         )
 

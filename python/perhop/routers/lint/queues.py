@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import RTTS, Finding, Rule, Severity
-from perhop.routers.lint.packets import protocols
 from perhop.routers.lint.wording import listed, rate_text, time_text
 from perhop.scenario.model.network import Limit, format_limit
 from perhop.scenario.model.quantities import format_packets
@@ -99,7 +98,7 @@ def _limit(judged: JudgedClass, settings: Settings) -> Iterator[Finding]:
     guaranteed = judged.guaranteed_or_rest
     if judged.is_voice or not guaranteed or judged.policy.scheduler == "priority":
         return
-    if judged.packets is not None and 6 not in protocols(judged.packets):
+    if 6 not in judged.protocols:
         return
     most = judged.reach or guaranteed
     size = limit.size(guaranteed)
