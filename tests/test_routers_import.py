@@ -21,7 +21,7 @@ from perhop.routers.reading import (
     select,
 )
 from perhop.routers.reading.detect import FAMILIES, detect, read
-from perhop.routers.scenario import around
+from perhop.routers.scenario import around, build
 
 TEXTS = {
     "ios": f"hostname edge1\n{IOS}",
@@ -203,6 +203,33 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def edge(place: Path) -> Path:
     (place / "edge.cfg").write_text(TEXTS["ios"].replace("hostname", "name"))
     return place
+
+
+HTB = """\
+tc qdisc add dev eth0 root handle 1: htb default 20
+tc class add dev eth0 parent 1: classid 1:1 htb rate 2mbit
+tc class add dev eth0 parent 1:1 classid 1:10 htb rate 500kbit
+tc class add dev eth0 parent 1:1 classid 1:20 htb rate 1500kbit
+tc filter add dev eth0 parent 1: u32 match ip sport 80 0xffff flowid 1:10
+"""
+
+
+def test_a_default_is_listed_once_with_its_lines(
+    place: Path, perhop: Callable[..., Outcome]
+) -> None:
+    (place / "wan.sh").write_text(HTB)
+    out = perhop("import", "wan.sh", "--family", "linux").out
+    assert "  wan.sh:3, 4: qdisc pfifo limit 1000 (Linux, qdisc_create_dflt)\n" in out
+    assert "  class c10 has no flow: it matches certain source ports only, " in out
+    (place / "one.sh").write_text("tc qdisc add dev eth0 root pfifo limit 10\n")
+    assert "one.sh (tc): 1 line about quality of service: " in perhop("import", "one.sh").out
+
+
+def test_values_of_the_link_have_their_lines(place: Path) -> None:
+    (place / "wan.sh").write_text(HTB)
+    imported = build([str(place / "wan.sh")], rate=10**7)
+    found = imported.places(["links.1.shape.edge", "policies.eth0.classes.c10"])
+    assert [each.rpartition("wan.sh")[2] for each in found.values()] == [":2:1", ":3:1"]
 
 
 @pytest.mark.usefixtures("reader", "edge")

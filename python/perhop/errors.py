@@ -5,7 +5,7 @@
     PerhopError
     ├── ScenarioError      2   wrong scenario: every problem with its place
     ├── UsageError         2   wrong argument
-    ├── UnsupportedError   3   this machine lacks a feature
+    ├── UnsupportedError   3   this machine, or a family of routers, lacks a feature
     ├── OutputError        2   a folder or file cannot be read or written
     └── CommandError     126   a program cannot be executed in a host of a lab
         └── NoCommandError 127 unknown program
@@ -98,7 +98,7 @@ class UsageError(PerhopError):
 
 
 class UnsupportedError(PerhopError):
-    """A feature that this machine lacks; the message names it."""
+    """A feature that this machine, or a family of routers, lacks; the message names it."""
 
     exit_code: ClassVar[int] = 3
 

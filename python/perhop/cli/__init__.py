@@ -2,7 +2,8 @@
 
 Commands live in modules of their own and import what they need when they run, so that `--help`
 answers at once. Exit codes: 0 success, 1 an expectation failed, 2 the input is wrong, 3 this
-machine lacks a feature, 130 interrupted, 143 terminated (measurements so far are kept).
+machine, or a family of routers to write for, lacks a feature, 130 interrupted, 143 terminated
+(measurements so far are kept).
 """
 
 from __future__ import annotations

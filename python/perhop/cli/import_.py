@@ -154,6 +154,17 @@ def _object(configuration: Configuration, imported: Imported | None) -> dict[str
     }
 
 
+def _defaults(configuration: Configuration) -> Iterator[str]:
+    """Yield the defaults of the platform, each once with all lines of a file that have it."""
+    lines: dict[tuple[str, str], dict[int, None]] = {}
+    for each in configuration.defaults:
+        said = f"{each.setting} {each.value} ({each.source})"
+        lines.setdefault((each.place.file, said), {})[each.place.line] = None
+    for (file, said), numbers in lines.items():
+        known = ", ".join(str(number) for number in numbers if number)
+        yield f"{file}{':' if known else ''}{known}: {said}"
+
+
 def _summary(
     configuration: Configuration,
     imported: Imported | None,
@@ -179,10 +190,7 @@ def _summary(
         ]
         for treatment in (Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
     }
-    parts["defaults of the platform"] = [
-        f"{each.place}: {each.setting} {each.value} ({each.source})"
-        for each in configuration.defaults
-    ]
+    parts["defaults of the platform"] = list(_defaults(configuration))
     parts["policies"] = [described(each) for each in configuration.attachments]
     if imported is not None:
         parts["scenario"] = [described(imported.attachment), *imported.remarks]

@@ -135,7 +135,7 @@ def around(
         "duration": format_duration(duration_ps),
         "report": {"interval": format_duration(duration_ps // 20)},
     }
-    document = Document(file, mapping, marks(attachment))
+    document = Document(file, mapping, marks(attachment, len(traffic.hosts[0])))
     return Imported(configuration, attachment, document, tuple(remarks), classes)
 
 
@@ -185,13 +185,22 @@ def _class(policy: dict[str, Any], path: ClassPath) -> dict[str, Any]:
     return found
 
 
-def marks(attachment: Attachment) -> dict[tuple[str | int, ...], Mark]:
-    """Return the places of the values of a scenario that come from a configuration."""
+def marks(attachment: Attachment, link: int | None = None) -> dict[tuple[str | int, ...], Mark]:
+    """Return the places of the values of a scenario that come from a configuration.
+
+    Args:
+        attachment: The policy.
+        link: The number of its link, whose rate and shaper come from the configuration, too.
+    """
     name = scenario_name(attachment.name)
     top = attachment.place(())
     found: dict[tuple[str | int, ...], Mark] = {(): _mark(top.file, 1)}
     for loc, place in {(): top, **attachment.places}.items():
         found["policies", name, *loc] = _mark(place.file, place.line)
+    if link is not None:
+        rate, shape = attachment.rate_place or top, attachment.place(("shape",))
+        found["links", link, "rate"] = _mark(rate.file, rate.line)
+        found["links", link, "shape"] = _mark(shape.file, shape.line)
     return found
 
 

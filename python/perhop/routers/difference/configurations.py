@@ -135,4 +135,5 @@ def _document(
         "duration": format_duration(end),
         "report": {"interval": format_duration(end // 20)},
     }
-    return Document(placed.side.file, mapping, marks(placed.attachment))
+    places = marks(placed.attachment, len(traffic.hosts[0]))
+    return Document(placed.side.file, mapping, places)
