@@ -134,7 +134,7 @@ def test_unknown_and_unused_statements_say_why() -> None:
     assert found[9] == "is no code point of 6 bits"
     assert found[13] == "priority flow control is not modelled"
     assert found[15] == "unknown statement"
-    assert found[21] == "no packet has this forwarding class, so the policy has no class for it"
+    assert found[21] == "the configuration has no such forwarding class"
     assert found[22] == "the configuration has no such scheduler"
     assert found[29] == "unknown statement"
     assert found[31] == "no scheduler map uses it"
@@ -192,7 +192,7 @@ firewall { family inet {
     assert notes(text) == {
         6: ("not modelled", "nothing inherits it, or something else comes first"),
         16: ("not modelled", "inactive"),
-        23: ("not modelled", "ranges of interfaces are not expanded"),
+        23: ("not modelled", "no usable policer has this name"),
         30: ("not modelled", "label-switched paths are not modelled"),
     }
     assert [line.place.line for line in reading(text).lines] == [6, 16, 23, 30, 34]

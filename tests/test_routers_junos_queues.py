@@ -102,9 +102,10 @@ def test_the_default_scheduler_map_is_listed() -> None:
         ),
         (
             "fill-level 40 drop-probability 5; fill-level 90 drop-probability 50;",
-            *(40, 90, 50),
+            *(40, 100, 50),  # the last step goes on to the full queue
             "approximated",
         ),
+        ("fill-level 10 drop-probability 5;", 10, 100, 5, "approximated"),
     ],
 )
 def test_drop_profiles_become_random_early_detection(

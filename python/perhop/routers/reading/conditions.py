@@ -20,6 +20,16 @@ Ports = tuple[tuple[int, int], ...]
 WITH_PORTS: Final = frozenset({"tcp", "udp"})
 """The protocols with ports."""
 
+PROTOCOLS: Final = {
+    "tcp": "tcp",
+    "6": "tcp",
+    "udp": "udp",
+    "17": "udp",
+    "icmp": "icmp",
+    "1": "icmp",
+}
+"""The protocols that scenarios have, by name and number."""
+
 _NO_ADDRESS: Final = IPv4Address(0)
 _ALL_DSCPS: Final = frozenset(range(64))
 _ALL_PORTS: Final = (1, 65535)

@@ -6,7 +6,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.interface import Filter, Interface
-from perhop.routers.reading.altq.values import PROTOCOLS, count, network, port, tos_dscps
+from perhop.routers.reading.altq.values import count, network, port, tos_dscps
+from perhop.routers.reading.conditions import PROTOCOLS
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.matching import Conditions, Network
 from perhop.units import quote

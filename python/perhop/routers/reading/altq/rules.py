@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from perhop.routers.reading.altq.filters import NO_PROTOCOL
 from perhop.routers.reading.altq.syntax import bare, items
-from perhop.routers.reading.altq.values import PROTOCOLS, network, port, tos, tos_dscps
+from perhop.routers.reading.altq.values import network, port, tos, tos_dscps
+from perhop.routers.reading.conditions import PROTOCOLS
 from perhop.routers.reading.matching import Conditions, Network
 from perhop.units import quote
 

@@ -16,16 +16,6 @@ _NUMBER: Final = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9})[0-9]*)?([A-Za-z]{0,
 
 _IPV4: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:/(\d{1,2}))?", re.ASCII)
 
-PROTOCOLS: Final = {
-    "tcp": "tcp",
-    "6": "tcp",
-    "udp": "udp",
-    "17": "udp",
-    "icmp": "icmp",
-    "1": "icmp",
-}
-"""The protocols that scenarios have, by name and number."""
-
 SERVICES: Final = {
     "ftp-data": 20,
     "ftp": 21,

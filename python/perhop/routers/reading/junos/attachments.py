@@ -96,8 +96,11 @@ class Router:
         merged = limiting[0] if whole and len(limiting) == 1 and len(shared) == 1 else None
         if whole:
             unit = interface.units.get(merged) if merged is not None else None
-            first = placed.unit(merged or next(iter(shared), "*"))
+            marking = (each for each in shared if settings.marks(units[each]))
+            leading = merged or next(marking, None) or next(iter(shared), "*")
+            first = units[leading] if leading in units else placed.unit(leading)
             yield from self._output(interface.name, interface, placed, first, unit)
+            settings.note_other_marks(first, leading, [units[each] for each in shared])
         for each in numbers:
             unit = interface.units.get(each)
             name = f"{interface.name}.{each}"
@@ -278,9 +281,6 @@ class Router:
     def _unused(self) -> Iterator[Attachment]:
         """Yield scheduler maps and filters that no interface uses, as policies of their own."""
         used = {key[0] for key in self._built}
-        for profile in self.cos.under("traffic-control-profiles"):
-            if profile.treatment is None:
-                profile.ignored("no interface uses it")
         for node in self.cos.under("scheduler-maps"):
             if node.word in used:
                 continue
@@ -316,5 +316,6 @@ class Router:
                         if each.treatment is None:
                             each.ignored("the filter cannot be read")
         self.inputs.finish()
+        self.schedulers.finish()
         note_unused(self.root, self.cos)
         note_interfaces(self.root, {node.word for _, node in self.filters.all()})

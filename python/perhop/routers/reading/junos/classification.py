@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.junos.tree import chosen
 from perhop.routers.reading.junos.values import (
     DSCP_ALIASES,
     PRECEDENCE_ALIASES,
@@ -126,14 +127,13 @@ def read_classes(cos: Node) -> Classes:
     for queue in top.under("queue") if top is not None else []:
         if not queue.word.isdecimal() or len(queue.word) > 2:
             continue
-        for name in queue:
-            if name.word not in classes.queues:
-                classes.queues[name.word] = int(queue.word)
-                classes.places[name.word] = name.place
-                name.modelled(whole=False)
-                for setting in name:
-                    setting.ignored("belongs to the fabric")
-                break
+        name = chosen(list(queue))
+        if name is not None and name.word not in classes.queues:
+            classes.queues[name.word] = int(queue.word)
+            classes.places[name.word] = name.place
+            name.modelled(whole=False)
+            for setting in name:
+                setting.ignored("belongs to the fabric")
     taken = set(classes.queues.values())
     for name_, number_ in QUEUES.items():
         if name_ not in classes.queues and number_ not in taken:

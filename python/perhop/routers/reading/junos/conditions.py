@@ -139,7 +139,7 @@ def _network(node: Node) -> list[Network]:
     try:
         network = ip_network("/".join(text[:2]), strict=False)
     except ValueError:
-        node.ignored("is not an address prefix")
+        node.ignored("is not an address prefix; masks with gaps are not modelled")
         return []
     node.modelled()
     return [network]
@@ -165,11 +165,12 @@ def _ports(node: Node, base: str) -> Rules:
 
 
 def _protocols(node: Node) -> Rules:
-    found = set()
+    found: set[str] = set()
     for each in node:
-        if each.word in values.PROTOCOLS:
+        known = values.protocols(each.word)
+        if known:
             each.modelled()
-            found.add(values.PROTOCOLS[each.word])
+            found |= known
         elif values.OTHER_PROTOCOLS.fullmatch(each.word):
             each.approximated("perhop's packets are TCP, UDP or ICMP: none has this protocol")
         else:

@@ -37,7 +37,8 @@ def read_drop_profile(node: Node) -> DropProfile | None:
 
     A profile is a line between points, or steps at them. Perhop has one line from no drops to a
     probability. So profiles with two points, such as from 0% at fill level 30 to 100% at 80, are
-    exact; others get the line that begins and ends where they do.
+    exact; others get the line that begins and ends where they do. The last step reaches up to the
+    full queue.
     """
     points: list[tuple[Fraction, Fraction]] = []
     settings = node.get("interpolate")
@@ -69,6 +70,9 @@ def read_drop_profile(node: Node) -> DropProfile | None:
     low = before[-1] if before else (Fraction(0) if settings is not None else dropping[0][0])
     full = next(((level, drop) for level, drop in points if drop == 100), None)
     high, probability = full or dropping[-1]
+    if settings is None and probability < 100:
+        # The last step goes on to the full queue.
+        high = Fraction(100)
     if high <= low:
         # One step: nothing below it, and everything above.
         low = max(high - 1, Fraction(0))
@@ -81,7 +85,7 @@ def read_drop_profile(node: Node) -> DropProfile | None:
     elif settings is not None:
         node.approximated(_note(points, probability))
     else:
-        node.approximated(f"the steps become {_note(points, probability)}")
+        node.approximated(_steps(low, high, probability))
     return found
 
 
@@ -90,6 +94,11 @@ def _values(settings: Node, key: str) -> list[str]:
     if node is None:
         return []
     return node.values or [each.word for each in node]
+
+
+def _steps(low: Fraction, high: Fraction, probability: Fraction) -> str:
+    top = f"{float(probability):.4g}% at fill level {float(high):.4g}"
+    return f"the steps become one line from 0% at fill level {float(low):.4g} to {top}"
 
 
 def _note(points: list[tuple[Fraction, Fraction]], probability: Fraction) -> str:

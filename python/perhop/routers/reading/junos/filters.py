@@ -36,6 +36,7 @@ _MAX_NEXT: Final = 64
 _ABOUT_QOS: Final = frozenset(
     (
         *("policer", "three-color-policer", "hierarchical-policer", "prefix-action", "dscp"),
+        *("enhanced-hierarchical-policer", "policer-list"),
         *("forwarding-class", "loss-priority", "traffic-class", "traffic-class-count"),
     )
 )
@@ -45,6 +46,13 @@ _WITHOUT_EFFECT: Final = frozenset(
         *("service-filter-hit", "port-mirror", "port-mirror-instance", "hw-counter"),
     )
 )
+
+
+NOT_POLICED: Final = {
+    "prefix-action": "policers for each prefix are not modelled",
+    "enhanced-hierarchical-policer": "policers with guarantees inside are not modelled",
+}
+"""Kinds of policers that perhop does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +334,8 @@ class Filters:
                 each.modelled()
             elif word in _WITHOUT_EFFECT:
                 each.modelled()
+            elif word in NOT_POLICED:
+                each.ignored(NOT_POLICED[word])
             elif word in ("routing-instance", "next-ip", "next-ip6", "next-interface"):
                 each.ignored("packets go by perhop's routes")
             else:

@@ -85,7 +85,7 @@ class Inputs:
                 found = (kind_word, value.word)
                 value.modelled()
             elif self.codes.classifier(*found) != self.codes.classifier(kind_word, value.word):
-                value.approximated(f"all packets are classified by `{found[1]}`")
+                value.approximated(f"all packets are classified by `{found[0]} {found[1]}`")
             else:
                 value.modelled()
         return found
@@ -111,8 +111,9 @@ class Inputs:
     def before(self, name: str, place: Place) -> Input:
         """Return how packets that reach the output of an interface are classified.
 
-        They come from the other interfaces. If these differ, the most common way counts; if none
-        has a classifier or filter, that of the interface itself does.
+        They come from the other interfaces. If these differ, the most common way counts, but one
+        with a classifier or filter comes before one forwarding class for all packets; if none
+        has a classification, that of the interface itself counts.
 
         Args:
             name: The interface.
@@ -127,7 +128,7 @@ class Inputs:
             usual = next(iter(own), _NOTHING)
             self.chosen.add(usual)
             return usual
-        best = max(others, key=lambda pair: pair[1])[0]
+        best = max(others, key=lambda pair: (pair[0][:2] != _NOTHING[:2], pair[1]))[0]
         self.chosen.add(best)
         if len(others) > 1:
             self.outputs.default(

@@ -31,7 +31,6 @@ _BUNDLES: Final = (
     ("fastether-options", "802.3ad"),
 )
 _OTHER_STATEMENTS: Final = {
-    "per-unit-scheduler": "each unit with a scheduler map has a policy of its own",
     "hierarchical-scheduler": "levels of schedulers above units are not modelled",
     "shared-scheduler": "units share nothing but the rate of their interface",
     "layer2-policer": "layer-2 policers are not read",
@@ -125,6 +124,8 @@ def read_interfaces(top: Node | None) -> Interfaces:
         for word, note in _OTHER_STATEMENTS.items():
             if (other := node.get(word)) is not None:
                 other.ignored(note)
+        if (other := node.get("per-unit-scheduler")) is not None:
+            other.approximated("units have policies of their own, and do not share the interface")
         for unit in node.under("unit"):
             interface.units[unit.word] = _unit(f"{node.word}.{unit.word}", unit)
         bandwidths = [value for unit in node.under("unit") if (value := unit.value("bandwidth"))]
@@ -158,12 +159,12 @@ def _unit(name: str, node: Node) -> Unit:
             policer = level.value("policer", key)
             if policer is None:
                 continue
-            if direction in found.policers:
-                policer.approximated("one policer limits all families")
-            elif family in FAMILIES or family == "any":
-                found.policers[direction] = policer
-            else:
+            if family not in FAMILIES:
                 policer.ignored(f"packets of family {family} are not modelled")
+            elif direction in found.policers:
+                policer.approximated("one policer limits all families")
+            else:
+                found.policers[direction] = policer
         if (arp := level.get("policer", "arp")) is not None:
             arp.ignored("perhop has no ARP")
     return found

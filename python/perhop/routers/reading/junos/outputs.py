@@ -36,6 +36,7 @@ _LATE: Final = (
 )
 _STRICT_RATE: Final = "a strict-high queue may use the whole interface, whatever its transmit rate"
 NO_PACKETS: Final = "no packet has this forwarding class, so the policy has no class for it"
+NO_CLASS: Final = "the configuration has no such forwarding class"
 _NO_SCHEDULER: Final = "no scheduler: an equal share of what other classes leave"
 
 
@@ -155,6 +156,8 @@ class Outputs:
             if packets.rules:
                 found.append(QueueClass(name, names, packets, {}, {}, at, False))
                 schedulers_of.append(scheduler)
+                if scheduler is not None:
+                    scheduler.used = True
                 continue
             for each_name in names:
                 if output.entries is not None and each_name in output.entries:
@@ -186,13 +189,20 @@ class Outputs:
         entries = output.entries
         if entries is None:
             self.default(place, "scheduler-map", "queue 0: 95%, queue 3: 5%", TRANSMIT_SOURCE)
+        reached = {name for _, name in decisions}
         for name, (scheduler, node) in (entries or {}).items():
             at = node.place
             queue = self.classes.queue(name)
-            if queue in found:
-                found[queue][0].append(name)
+            if isinstance(queue, str) and name not in reached:
+                node.ignored(NO_PACKETS if not self.classes.places else NO_CLASS)
+            elif queue in found:
+                names, first, _ = found[queue]
+                if scheduler is not first:
+                    node.ignored(f"its queue has the scheduler of forwarding class `{names[0]}`")
+                names.append(name)
             else:
                 found[queue] = ([name], scheduler, at)
+                scheduler.counted = True
         for name in dict.fromkeys(name for _, name in decisions):
             queue = self.classes.queue(name)
             if queue in found:

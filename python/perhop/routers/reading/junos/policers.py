@@ -74,8 +74,10 @@ def read_policer(node: Node) -> Policer | None:
             )
     if (setting := node.get("logical-interface-policer")) is not None:
         setting.modelled()
+    if (setting := node.get("logical-bandwidth-policer")) is not None:
+        setting.approximated("percentages are of the rate of the interface, not of the unit")
     if "rate" not in police or "burst" not in police:
-        node.ignored("expected a rate and `burst-size-limit`", whole=False)
+        node.ignored("expected a rate and `burst-size-limit`")
         return None
     node.modelled(whole=False)
     return Policer(node.word, police, node.place, loss, shared, places)
@@ -178,7 +180,7 @@ def read_colours(node: Node) -> Policer | None:
         setting.modelled()
     needed = {"rate", *bursts.values()} | ({"peak_rate"} if kind == "two-rate" else set())
     if not needed <= police.keys():
-        node.ignored("expected a rate and a burst of both colours", whole=False)
+        node.ignored("expected a rate and a burst of both colours")
         return None
     node.modelled(whole=False)
     return Policer(node.word, police, node.place, loss, False, places)

@@ -10,6 +10,7 @@ from perhop.routers.reading.configuration import Configuration
 from perhop.routers.reading.junos import accounting
 from perhop.routers.reading.junos.attachments import Router
 from perhop.routers.reading.junos.groups import expand
+from perhop.routers.reading.junos.ranges import expand_ranges
 from perhop.routers.reading.junos.syntax import read_tree
 from perhop.routers.reading.junos.unread import note_inactive
 
@@ -35,6 +36,8 @@ def _read(texts: Sequence[Source]) -> Configuration:
     note_inactive(tree.root)
     if any("apply-groups" in text.text for text in texts):
         expand(tree)
+    if any("interface-range" in text.text for text in texts):
+        expand_ranges(tree)
     router = Router(tree.root)
     attachments = router.attachments()
     balance = _balance(tree.root)

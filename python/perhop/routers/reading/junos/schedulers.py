@@ -61,6 +61,8 @@ class Scheduler:
         drops: The drop profile of each loss priority.
         ecn: True if packets are marked instead of dropped.
         nodes: The statements of its settings.
+        counted: True if its guarantee is one of those of a policy.
+        used: True if a class of a policy has it.
     """
 
     name: str
@@ -73,6 +75,8 @@ class Scheduler:
     drops: dict[str, DropProfile] = field(default_factory=dict)
     ecn: bool = False
     nodes: dict[str, Node] = field(default_factory=dict)
+    counted: bool = False
+    used: bool = False
 
     @property
     def strict(self) -> bool:
@@ -133,6 +137,17 @@ class Schedulers:
             self._read[name] = self._scheduler(node) if node is not None else None
         return self._read[name]
 
+    def finish(self) -> None:
+        """Note the schedulers whose forwarding classes have no packets.
+
+        What others share is left by their guarantees, too.
+        """
+        for scheduler in self._read.values():
+            if scheduler is not None and not scheduler.used:
+                for word, setting in scheduler.nodes.items():
+                    if word != "transmit-rate" or not scheduler.counted:
+                        setting.ignored("no packet has a forwarding class with this scheduler")
+
     def _scheduler(self, node: Node) -> Scheduler:
         found = Scheduler(node.word, node.place)
         node.mark_name()
@@ -187,7 +202,8 @@ class Schedulers:
 
 def _amount(node: Node, *, buffer: bool = False) -> tuple[Amount | None, Node | None]:
     """Return an amount, and the node of its last word."""
-    first = chosen([each for each in node if each.word not in _OPTIONS])
+    options = _OPTIONS | {"shared"} if buffer else _OPTIONS
+    first = chosen([each for each in node if each.word not in options])
     if first is None:
         return None, None
     after = chosen([each for each in first if percent(each.word) is not None])
@@ -229,12 +245,15 @@ def _shaping(found: Scheduler, node: Node) -> None:
 
 def _buffer(found: Scheduler, node: Node) -> None:
     amount, last = _amount(node, buffer=True)
+    if node.get("shared") is not None and amount is None:
+        node.approximated("each queue of perhop has its own buffer")
+        return
     if amount is None or last is None or amount.value == 0:
         node.ignored("expected a percentage, `temporal`, or `remainder`")
         return
     found.buffer = amount
     node.modelled()
-    for each in last:
+    for each in (*last, *node):
         if each.word in ("exact", "shared"):
             each.approximated("each queue of perhop has its own buffer")
 

@@ -9,6 +9,8 @@ from perhop.routers.reading.junos.values import number, percent
 from perhop.units import format_rate, format_share, format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perhop.routers.reading.junos.classification import CodePoints
     from perhop.routers.reading.junos.interfaces import Placed
     from perhop.routers.reading.junos.policies import RewriteTable
@@ -86,6 +88,34 @@ def shape(
     return found, bps
 
 
+_MARKS: Final = ("dscp", "inet-precedence", "dscp-ipv6")
+
+
+def marks(placed: Placed) -> bool:
+    """Return whether a unit has a rewrite rule for code points of IP."""
+    return any(placed.value("rewrite-rules", kind) for kind in _MARKS)
+
+
+def note_other_marks(first: Placed, number: str, units: Sequence[Placed]) -> None:
+    """Note the rewrite rules of units that share one policy, which has those of the first one.
+
+    Args:
+        first: The unit whose rewrite rules the policy has.
+        number: Its number.
+        units: The units that share the policy.
+    """
+    for kind in _MARKS:
+        own = first.value("rewrite-rules", kind)
+        for unit in units:
+            node = unit.value("rewrite-rules", kind)
+            if node is None or node.treatment is not None:
+                continue
+            if own is not None and own.word == node.word:
+                node.modelled()
+            else:
+                node.ignored(f"the units share one policy, with the rewrite rules of unit {number}")
+
+
 def rewrite(codes: CodePoints, first: Placed, second: Placed) -> tuple[RewriteTable, Node | None]:
     """Return the rewrite rule of an output, and the statement that names it.
 
@@ -95,7 +125,7 @@ def rewrite(codes: CodePoints, first: Placed, second: Placed) -> tuple[RewriteTa
         second: What is said of its interface.
     """
     found: tuple[RewriteTable, Node | None] = ({}, None)
-    for kind in ("dscp", "inet-precedence", "dscp-ipv6"):
+    for kind in _MARKS:
         node = first.value("rewrite-rules", kind) or second.value("rewrite-rules", kind)
         if node is None:
             continue

@@ -35,6 +35,8 @@ _SET: Final = re.compile(
     r"\s*(?:[\w.-]+@[\w.-]+[#>%]\s*)?(?:set|delete|deactivate|activate)\s+"
     r"(?:class-of-service|firewall|interfaces|policy-options|routing-options|groups)\s[^;{}]*$"
 )
+_COMPARED: Final = re.compile(r"[+-]\s")
+"""A line of the output of ``show | compare``, which marks each line in its first column."""
 _TAGS: Final = frozenset(("inactive:", "protect:", "replace:", "delete:", "active:"))
 
 _CLASS_OF_SERVICE: Final = frozenset(
@@ -42,10 +44,14 @@ _CLASS_OF_SERVICE: Final = frozenset(
         *("schedulers", "scheduler-maps", "forwarding-classes", "classifiers", "drop-profiles"),
         *("rewrite-rules", "traffic-control-profiles", "code-point-aliases", "fragmentation-maps"),
         *("host-outbound-traffic", "tri-color", "forwarding-class-sets", "forwarding-policy"),
+        *("shared-buffer", "congestion-notification-profile", "multi-destination"),
     )
 )
 _FIREWALL: Final = frozenset(
-    ("policer", "three-color-policer", "hierarchical-policer", "filter", "family", "prefix-action")
+    (
+        *("policer", "three-color-policer", "hierarchical-policer", "filter", "family"),
+        *("prefix-action", "enhanced-hierarchical-policer"),
+    )
 )
 _INTERFACE: Final = re.compile(
     r"(?:ge|xe|et|fe|so|t1|t3|e1|e3|at|gr|ip|ms|lsq|sp|mge|pp|st|ae|reth|fab|irb|lo)"
@@ -131,6 +137,9 @@ class _Reader:
             if not line or line.isspace():
                 continue
             place = Place(self.text.file, number)
+            if _COMPARED.match(line) is not None:
+                self.tree.faults[place] = "a line of `show | compare`, which perhop does not apply"
+                continue
             if self.statement and self.listed is None and line.lstrip()[0] not in "{}[];":
                 # A statement ends with its line, even without a semicolon.
                 self._end(self.started, opens=False)

@@ -24,6 +24,9 @@ MAX_DEPTH: Final = 64
 MAX_NOTES: Final = 3
 """The most notes of one statement."""
 
+APPLIED: Final = frozenset(("apply-groups", "apply-groups-except", "apply-macro"))
+"""Statements that every level may have, beside those of its own."""
+
 _ORDER: Final = (Treatment.MODELLED, Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
 
 
@@ -77,8 +80,12 @@ class Node:
         self.values: list[str] | None = None
 
     def __iter__(self) -> Iterator[Node]:
-        """Yield the active nodes below this one, each once."""
-        return (child for child in self.children.values() if not child.inactive)
+        """Yield the active nodes below this one, each once, but not those of `APPLIED`."""
+        return (
+            child
+            for child in self.children.values()
+            if not child.inactive and child.word not in APPLIED
+        )
 
     def get(self, *path: str) -> Node | None:
         """Return the active node at a path below this one."""

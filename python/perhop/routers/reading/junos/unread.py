@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.configuration import Treatment
 from perhop.routers.reading.junos.classification import NO_HEADER
+from perhop.routers.reading.junos.filters import NOT_POLICED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.junos.interfaces import Placed
     from perhop.routers.reading.junos.tree import Node
 
+_NO_SETS: Final = "sets of interfaces are not modelled"
 _NOT_READ: Final = {
     "host-outbound-traffic": "packets of the router itself are not modelled",
     "fragmentation-maps": "fragmentation on multilinks is not modelled",
@@ -28,8 +31,24 @@ _NOT_READ: Final = {
     "input-scheduler-map": "queues at inputs are not modelled",
     "input-shaping-rate": "shapers at inputs are not modelled",
     "input-traffic-control-profile": "shapers at inputs are not modelled",
-    "interface-set": "sets of interfaces are not modelled",
+    "interface-set": _NO_SETS,
     "apply-macro": "has no effect on packets",
+    "output-traffic-control-profile-remaining": _NO_SETS,
+    "internal-node": _NO_SETS,
+    "excess-bandwidth-share": _NO_SETS,
+    "forwarding-class-set": "sets of classes are not modelled",
+    "fragmentation-map": "fragmentation on multilinks is not modelled",
+    "copy-plp-all": "multicast is not modelled",
+    "translation-table": "translations of code points are not modelled",
+    "policy-map": "perhop marks packets by rewrite rules and filters",
+    "routing-instances": "classifiers of routing instances are not modelled",
+    "virtual-channels": "virtual channels are not modelled",
+    "virtual-channel-groups": "virtual channels are not modelled",
+    "virtual-channel-group": "virtual channels are not modelled",
+    "adaptive-shapers": "shapers that adapt to congestion are not modelled",
+    "loss-priority-maps": "packets of perhop have no bits of Frame Relay",
+    "loss-priority-rewrites": "packets of perhop have no bits of Frame Relay",
+    "application-traffic-control": "limits by application are not modelled",
 }
 
 _UNUSED: Final = {
@@ -42,7 +61,14 @@ _UNUSED: Final = {
 }
 _NOT_INHERITED: Final = "nothing inherits it, or something else comes first"
 _BY_LABEL: Final = {"policing": "label-switched paths are not modelled"}
-_POLICERS: Final = ("policer", "three-color-policer", "hierarchical-policer")
+_NO_POLICER: Final = "no filter or interface uses it"
+_ONLY_UNREAD: Final = "only statements that are not modelled use it"
+_POLICERS: Final = {
+    "policer": "",
+    "three-color-policer": "",
+    "hierarchical-policer": "",
+    "enhanced-hierarchical-policer": NOT_POLICED["enhanced-hierarchical-policer"],
+}
 
 
 def note_unread(placed: Placed) -> None:
@@ -61,6 +87,15 @@ def note_unused(root: Node, cos: Node) -> None:
     for word, note in _NOT_READ.items():
         if (each := cos.get(word)) is not None:
             each.ignored(note)
+        if (each := cos.get("interfaces", word)) is not None:
+            each.ignored(note)
+    if (sets := root.get("interfaces", "interface-set")) is not None and sets.treatment is None:
+        sets.ignored(_NO_SETS)
+    for top in (cos, root.get("firewall")):
+        for each in top.walk() if top is not None else ():
+            if "apply-macro" in each.children:
+                each.children["apply-macro"].ignored(_NOT_READ["apply-macro"])
+    named = _unread_names(root, cos)
     for path, note in _UNUSED.items():
         levels = cos.under(path[0])
         if len(path) > 1:
@@ -70,12 +105,17 @@ def note_unused(root: Node, cos: Node) -> None:
             levels = [each for kind in levels if kind.word not in NO_HEADER for each in kind]
         for each in levels:
             if not any(node.treatment is not None for node in each.walk()):
-                each.ignored(note)
+                each.ignored(_ONLY_UNREAD if each.word in named else note)
     firewall = root.get("firewall")
-    for word in _POLICERS if firewall is not None else ():
+    for family in firewall.under("family") if firewall is not None else ():
+        if (each := family.get("prefix-action")) is not None:
+            each.ignored(NOT_POLICED["prefix-action"])
+    for word, note in _POLICERS.items() if firewall is not None else ():
         for each in firewall.under(word) if firewall is not None else ():
-            if not any(node.treatment is not None for node in each.walk()):
-                each.ignored("no filter or interface uses it")
+            if note:
+                each.ignored(note)
+            elif not any(node.treatment is not None for node in each.walk()):
+                each.ignored(_ONLY_UNREAD if each.word in named else _NO_POLICER)
     for word in ("logical-systems", "tenants", "dynamic-profiles"):
         if (top := root.get(word)) is not None:
             for name in top:
@@ -99,6 +139,20 @@ def note_unused(root: Node, cos: Node) -> None:
                     node.ignored(note)
 
 
+def _unread_names(root: Node, cos: Node) -> set[str]:
+    """Return the names at the ends of statements that nothing models."""
+    found: set[str] = set()
+    tops = [cos.get("interfaces"), cos.get("routing-instances"), cos.get("multi-destination")]
+    for interface in root.under("interfaces"):
+        tops.append(interface.get("layer2-policer"))
+        tops += [unit.get("layer2-policer") for unit in interface.under("unit")]
+    for top in tops:
+        for node in top.walk() if top is not None else ():
+            if node.treatment is Treatment.NOT_MODELLED and not node.children:
+                found.add(node.word)
+    return found
+
+
 def note_interfaces(root: Node, names: Collection[str]) -> None:
     """Note where filters about quality of service and policers stand, and nothing reads them.
 
@@ -114,7 +168,7 @@ def note_interfaces(root: Node, names: Collection[str]) -> None:
         for interface in top.children.values() if top is not None else ():
             note = usual
             if interface.word == "interface-range":
-                note = "ranges of interfaces are not expanded"
+                note = "no interface is a member of the range"
             for node in _limits(interface, names):
                 if node.treatment is None:
                     node.ignored(note or "inactive")

@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from perhop.routers.reading import conditions
 from perhop.scenario.model.dscp import DSCP_NAMES
 from perhop.units import U64_MAX
 
@@ -110,24 +111,24 @@ _PORTS: Final = tuple(
 PORTS: Final = dict(zip(_PORTS[::2], map(int, _PORTS[1::2]), strict=True))
 """Ports by their names in firewall filters."""
 
-PROTOCOLS: Final = {
-    "tcp": "tcp",
-    "6": "tcp",
-    "udp": "udp",
-    "17": "udp",
-    "icmp": "icmp",
-    "1": "icmp",
-    "icmp6": "icmp",
-    "icmpv6": "icmp",
-    "58": "icmp",
-}
+PROTOCOLS: Final = conditions.PROTOCOLS | dict.fromkeys(("icmp6", "icmpv6", "58"), "icmp")
 """The protocols that scenarios have, by their names and numbers in firewall filters."""
 
 OTHER_PROTOCOLS: Final = re.compile(
     r"ah|dstopts|egp|esp|fragment|gre|hop-by-hop|igmp|ipip|ipv6|no-next-header|ospf|pim|routing"
-    r"|rsvp|sctp|vrrp|[0-9]{1,3}"
+    r"|rsvp|sctp|vrrp|[0-9]{1,3}(?:-[0-9]{1,3})?"
 )
 """Other protocols."""
+
+
+def protocols(text: str) -> frozenset[str]:
+    """Return the protocols of scenarios that a name, a number or a range of numbers stands for."""
+    match = re.fullmatch("([0-9]{1,3})-([0-9]{1,3})", text)
+    if match is None:
+        return frozenset({PROTOCOLS[text]} if text in PROTOCOLS else ())
+    numbers = range(int(match[1]), int(match[2]) + 1)
+    named = PROTOCOLS.items()
+    return frozenset(name for word, name in named if word.isdecimal() and int(word) in numbers)
 
 
 def ports(text: str) -> tuple[int, int] | None:

@@ -1,0 +1,171 @@
+"""Statements of Junos that configurations in use contain, and what perhop says of each."""
+
+from typing import Final
+
+import pytest
+
+from junos import notes, policy, reading
+
+HEAD: Final = "set class-of-service "
+MAP: Final = (
+    "set class-of-service interfaces ge-0/0/0 scheduler-map m\n"
+    "set class-of-service scheduler-maps m forwarding-class best-effort scheduler be\n"
+    "set class-of-service schedulers be transmit-rate percent 90\n"
+)
+POLICER: Final = (
+    "set firewall policer p if-exceeding bandwidth-limit 1m\n"
+    "set firewall policer p if-exceeding burst-size-limit 10k\n"
+)
+FILTER: Final = POLICER + "set interfaces ge-0/0/0 unit 0 family inet filter input f\n"
+
+
+def said(text: str) -> dict[str, str]:
+    """The note of each line of commands that is not modelled exactly."""
+    lines = text.split("\n")
+    return {lines[number - 1]: note for number, (_, note) in notes(text).items()}
+
+
+def test_ranges_of_protocols_contain_those_of_scenarios() -> None:
+    text = FILTER + "set firewall family inet filter f term a then policer p\n"
+    text += "set firewall family inet filter f term a from protocol 7-17\n"
+    text += "set firewall family inet filter f term a from protocol 2-5\n"
+    text += "set firewall family inet filter f term r then accept\n"
+    assert policy(text, direction="in")["a"]["match"] == {"protocol": "udp"}
+    assert list(said(text).values()) == [
+        "perhop's packets are TCP, UDP or ICMP: none has this protocol"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "note"),
+    [
+        ("enhanced-hierarchical-policer p", "policers with guarantees inside are not modelled"),
+        ("prefix-action p", "policers for each prefix are not modelled"),
+    ],
+)
+def test_filters_with_other_policers_are_about_quality_of_service(action: str, note: str) -> None:
+    text = FILTER + f"set firewall family inet filter f term a then {action}\n"
+    text += f"set firewall {action} rate 1m\n".replace("prefix", "family inet prefix")
+    assert set(said(text).values()) >= {note}
+    assert len(reading(text).lines) == len(text.splitlines())
+
+
+def test_policers_without_a_rate_are_not_modelled() -> None:
+    text = "set firewall policer p then discard\n"
+    text += "set firewall policer p if-exceeding-pps pps-limit 500\n"
+    found = said(text + "set interfaces ge-0/0/0 unit 0 family inet policer input p")
+    assert len(found) == 3
+    assert "expected a rate and `burst-size-limit`" in found["set firewall policer p then discard"]
+    text = POLICER.replace("bandwidth-limit 1m", "bandwidth-percent 5")
+    text += "set firewall policer p logical-bandwidth-policer\n"
+    text += "set interfaces ge-0/0/0 unit 0 family inet policer input p"
+    assert list(said(text).values()) == [
+        "percentages are of the rate of the interface, not of the unit"
+    ]
+
+
+def test_applied_groups_and_macros_are_no_unknown_statements() -> None:
+    text = MAP + HEAD + "schedulers be apply-groups g\n"
+    text += "set groups g class-of-service schedulers <*> buffer-size percent 9\n"
+    assert said(text) == {}
+    macro = HEAD + "scheduler-maps m apply-macro x"
+    assert said(text + macro) == {macro: "has no effect on packets"}
+
+
+def test_members_of_ranges_inherit_filters() -> None:
+    text = POLICER + "set firewall policer p then discard\n"
+    text += "set interfaces interface-range r unit 0 family inet policer input p\n"
+    text += "set interfaces interface-range r member ge-0/0/[0-1,3]\n"
+    text += "set interfaces interface-range r member-range xe-0/1/0 to xe-0/1/1\n"
+    text += 'set interfaces interface-range r member "et-*"\nset interfaces et-0/0/9 mtu 9000'
+    found = [each.interface for each in reading(text).attachments]
+    assert set(found) == {
+        *("ge-0/0/0.0", "ge-0/0/1.0", "ge-0/0/3.0", "xe-0/1/0.0", "xe-0/1/1.0", "et-0/0/9.0")
+    }
+    assert said(text) == {}
+    large = text.replace("xe-0/1/1", "xe-0/1/1023") + "\nset interfaces interface-range s member x"
+    assert "more members than perhop expands" in str(notes(large))
+
+
+def test_schedulers_without_packets_are_not_modelled() -> None:
+    text = MAP + HEAD + "scheduler-maps m forwarding-class assured-forwarding scheduler af\n"
+    text += HEAD + "schedulers af buffer-size percent 10\n"
+    text += HEAD + "schedulers af transmit-rate percent 5\n"
+    assert list(said(text).values()) == [
+        "no packet has this forwarding class, so the policy has no class for it",
+        "no packet has a forwarding class with this scheduler",
+    ]
+
+
+def test_a_queue_has_one_forwarding_class_and_one_scheduler() -> None:
+    text = MAP + HEAD + "forwarding-classes queue 0 first\n"
+    text += HEAD + "forwarding-classes queue 0 best-effort\n"
+    text += HEAD + "forwarding-classes class bulk queue-num 0\n"
+    text += HEAD + "scheduler-maps m forwarding-class bulk scheduler other\n"
+    text += HEAD + "scheduler-maps m forwarding-class missing scheduler other\n"
+    text += HEAD + "schedulers other transmit-rate percent 60"
+    assert list(said(text).values()) == [
+        "replaced by line 5",
+        "its queue has the scheduler of forwarding class `best-effort`",
+        "the configuration has no such forwarding class",
+        "no packet has a forwarding class with this scheduler",
+    ]
+    # A class that does not exist takes no part of the interface.
+    assert policy(text)["best-effort"]["bandwidth"] == "90%"
+
+
+def test_classifiers_come_before_one_class_for_all_packets() -> None:
+    text = MAP + HEAD + "interfaces ge-0/0/1 unit 0 forwarding-class best-effort\n"
+    text += HEAD + "interfaces ge-0/0/2 unit 0 classifiers dscp default\n"
+    assert set(policy(text, "ge-0/0/0")) > {"expedited-forwarding"}
+
+
+def test_a_policy_has_the_rewrite_rules_of_a_unit_that_has_some() -> None:
+    text = MAP + HEAD + "interfaces ge-0/0/0 unit 1 forwarding-class best-effort\n"
+    text += HEAD + "interfaces ge-0/0/0 unit 2 rewrite-rules dscp r\n"
+    text += HEAD + "interfaces ge-0/0/0 unit 3 rewrite-rules dscp other\n"
+    for name in ("r", "other"):
+        rule = f"rewrite-rules dscp {name} forwarding-class best-effort loss-priority low"
+        text += HEAD + f"{rule} code-point cs1\n"
+    assert policy(text, "ge-0/0/0")["best-effort"]["mark"] == "cs1"
+    assert list(said(text).values()) == [
+        "the units share one policy, with the rewrite rules of unit 2",
+        "only statements that are not modelled use it",
+    ]
+
+
+def test_lines_of_a_comparison_are_not_applied() -> None:
+    text = "[edit class-of-service schedulers]\n+  gold {\n+      transmit-rate percent 20;\n+  }\n"
+    found = notes(text)
+    assert list(found) == [2, 3, 4]
+    assert {note for _, note in found.values()} == {
+        "a line of `show | compare`, which perhop does not apply"
+    }
+
+
+def test_statements_at_the_top_may_lack_the_words_above_them() -> None:
+    text = "shared-buffer {\n    ingress { percent 50; }\n}\n"
+    assert notes(text)[2][1] == "each queue of perhop has its own buffer"
+
+
+def test_shared_and_exact_buffers_are_approximated() -> None:
+    text = MAP + HEAD + "schedulers be buffer-size temporal 4k\n"
+    exact = HEAD + "schedulers be buffer-size exact"
+    assert said(text + exact) == {exact: "each queue of perhop has its own buffer"}
+    shared = HEAD + "schedulers be buffer-size shared"
+    assert said(MAP + shared) == {shared: "each queue of perhop has its own buffer"}
+
+
+def test_known_statements_say_why_they_are_not_modelled() -> None:
+    text = MAP + HEAD + "traffic-control-profiles t shaping-rate 10m\n"
+    text += HEAD + "interfaces interface-set s output-traffic-control-profile t\n"
+    text += "set interfaces interface-set s interface ge-0/0/0 unit 0\n"
+    text += HEAD + "interfaces ge-0/0/0 output-traffic-control-profile-remaining t\n"
+    text += HEAD + "interfaces ge-0/0/0 unit 0 policy-map x\n"
+    text += "set interfaces ge-0/0/0 per-unit-scheduler"
+    assert list(said(text).values()) == [
+        "only statements that are not modelled use it",
+        *["sets of interfaces are not modelled"] * 3,
+        "perhop marks packets by rewrite rules and filters",
+        "units have policies of their own, and do not share the interface",
+    ]
