@@ -5,6 +5,8 @@ from typing import Final
 import pytest
 
 from junos import notes, policy, reading
+from perhop.routers.reading import Source
+from perhop.routers.reading.detect import detect
 
 HEAD: Final = "set class-of-service "
 MAP: Final = (
@@ -169,3 +171,20 @@ def test_known_statements_say_why_they_are_not_modelled() -> None:
         "perhop marks packets by rewrite rules and filters",
         "units have policies of their own, and do not share the interface",
     ]
+
+
+def test_a_shaper_above_the_rate_of_the_interface_divides_that_rate() -> None:
+    text = MAP.replace("percent 90", "3g") + HEAD + "interfaces ge-0/0/0 shaping-rate 10g"
+    assert policy(text)["best-effort"]["bandwidth"] == "99%"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[edit class-of-service schedulers]\nuser@r# set gold priority high\n",
+        "firewall { policer p { then discard; } }\n",
+        "interfaces {\n}\nfirewall {\n family inet {\n filter f {\n term t {\n} } } }\n",
+    ],
+)
+def test_parts_of_configurations_are_recognised(text: str) -> None:
+    assert detect([Source("r.conf", text)]) == "junos"

@@ -13,7 +13,7 @@ import polars as pl
 from perhop.dataset import ROUTER, TABLES, Dataset, Host, Manifest, Warned
 from perhop.errors import UsageError
 from perhop.files import read_file
-from perhop.routers.counters import ios, junos, pf, tc
+from perhop.routers.counters import ios, junos, junos_xml, pf, tc
 from perhop.routers.counters.reading import LARGEST, Counts, Reading, difference
 from perhop.routers.reading import scenario_name, source
 from perhop.scenario import Scenario
@@ -34,6 +34,7 @@ IN: Final = "previous>edge"
 
 _READERS: Final[tuple[tuple[Callable[[str], bool], Callable[[Source], list[Reading]]], ...]] = (
     (ios.applies, ios.read),
+    (junos_xml.applies, junos_xml.read),
     (junos.applies, junos.read),
     (pf.applies, pf.read),
     (tc.applies, tc.read),
@@ -98,7 +99,8 @@ def _readings(text: Source) -> list[Reading]:
             return found
     raise UsageError(
         f"{text.file}:1: has no counters; expected the output of `show policy-map interface`, "
-        "`show interfaces queue`, `show firewall`, `tc -s qdisc`, `tc -s class` or `pfctl -vsq`"
+        "`show interfaces queue`, `show firewall` (as text or XML), `tc -s qdisc`, `tc -s class` "
+        f"or `pfctl -vsq`{junos.hint(text.text)}"
     )
 
 

@@ -65,6 +65,8 @@ _SIGNS: Final = {
         r"|forwarding-class \S+ (?:\{|scheduler )|loss-priority \S+( code-points)?"
         r"|(?:transmit-rate|buffer-size) .*;|bandwidth-limit .*;|burst-size-limit .*;"
         r"|then \{|then (?:policer|discard|accept|forwarding-class)\b|from \{"
+        r"|(?:term|filter|(?:[a-z]+-)*policer) \S+ \{|firewall \{ (?:family|policer) "
+        r"|\[edit (?:class-of-service|firewall)\b"
         r"|(?:set|deactivate|activate) (?:logical-systems \S+ )?(?:class-of-service|firewall) ",
         r"host-name \S+;|version \S+;|unit \d+ \{|family (?:inet6?|iso|mpls|ccc|any)\b.*\{"
         r"|(?:system|protocols|routing-options|chassis|policy-options|groups|snmp) \{"

@@ -130,7 +130,8 @@ class Router:
         source = self.interfaces.rate_used(interface)
         if source and interface.rate is not None:
             self.outputs.default(interface.place, "speed", format_rate(interface.rate), source)
-        buffers = shaped or interface.rate
+        rate = min((each for each in (shaped, interface.rate) if each), default=None)
+        buffers = rate
         if profile is not None and (delay := profile.value("delay-buffer-rate")) is not None:
             buffers = number(delay.word) or buffers
             delay.modelled()
@@ -139,7 +140,7 @@ class Router:
         filters = tuple(f"{f} {n.word}" for f, n in self.inputs.filters_of(unit, "out"))
         key = (
             chosen_map.word if entries is not None and chosen_map is not None else None,
-            (shaped or interface.rate, buffers, incoming, filters),
+            (rate, buffers, incoming, filters),
             rewritten.word if rewritten is not None else None,
             unit.policers["out"].word if unit is not None and "out" in unit.policers else None,
         )
@@ -151,7 +152,7 @@ class Router:
                 None,
                 rewrite,
                 rewritten,
-                shaped or interface.rate,
+                rate,
                 buffers,
             )
             self._built[key] = self._build(output, unit, place)

@@ -127,12 +127,12 @@ def read_classes(cos: Node) -> Classes:
     for queue in top.under("queue") if top is not None else []:
         if not queue.word.isdecimal() or len(queue.word) > 2:
             continue
-        name = chosen(list(queue))
-        if name is not None and name.word not in classes.queues:
-            classes.queues[name.word] = int(queue.word)
-            classes.places[name.word] = name.place
-            name.modelled(whole=False)
-            for setting in name:
+        last = chosen(list(queue))
+        if last is not None and last.word not in classes.queues:
+            classes.queues[last.word] = int(queue.word)
+            classes.places[last.word] = last.place
+            last.modelled(whole=False)
+            for setting in last:
                 setting.ignored("belongs to the fabric")
     taken = set(classes.queues.values())
     for name_, number_ in QUEUES.items():
