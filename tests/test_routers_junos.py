@@ -192,7 +192,7 @@ firewall { family inet {
     assert notes(text) == {
         6: ("not modelled", "nothing inherits it, or something else comes first"),
         16: ("not modelled", "inactive"),
-        23: ("not modelled", "no usable policer has this name"),
+        23: ("not modelled", "the configuration has no such policer"),
         30: ("not modelled", "label-switched paths are not modelled"),
     }
     assert [line.place.line for line in reading(text).lines] == [6, 16, 23, 30, 34]
