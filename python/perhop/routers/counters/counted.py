@@ -54,7 +54,7 @@ class Counted:
         classes: The counters of each class, by path; what the router does not print is not there.
         readings: 1: since the counters were cleared; 2: between two readings.
         over_s: The time in which it was counted, by the router's clock; None if unknown.
-        notes: Classes that only one of the readings has.
+        notes: Classes that only one of the readings has, and lines that were not read.
     """
 
     family: str
@@ -118,6 +118,7 @@ def _counted(key: tuple[str, str, Direction], commands: dict[str, list[Reading]]
     over = None
     for readings in commands.values():
         first, last = readings[0], readings[-1]
+        notes += last.unread
         if len(readings) == 1:
             found.append(last)
             continue

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.counters.reading import (
     LONGEST,
     MAX_DEPTH,
+    MAX_UNREAD,
     Counts,
     Reading,
     begin,
@@ -18,29 +19,40 @@ from perhop.routers.counters.reading import (
     total,
 )
 from perhop.routers.reading import Place, scenario_name
+from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from perhop.routers.reading import Source
 
 _N = "([0-9]{1,18})"
 _INTERFACE: Final = re.compile(
-    r"([A-Z][A-Za-z-]*[0-9][0-9/.:]*|[A-Z][A-Za-z-]+ [0-9][0-9/.:]*)(?:\s*:.*)?", re.ASCII
+    r"(?:Interface )?([A-Za-z][A-Za-z-]*[0-9][0-9/.]*(?::[0-9]+)?|[A-Z][A-Za-z-]+ [0-9][0-9/.]*"
+    r"|Control Plane(?: [a-z-]+)?|SSS session identifier [0-9]+)"
+    r"(?:\s*(?::|(?=<-->))\s*(.*?))?[\s-]*",
+    re.ASCII,
 )
-_POLICY: Final = re.compile(r"Service-policy *(?:(input|output) *)?: *(\S+)")
-_CLASS: Final = re.compile(r"Class-map: *(\S+)")
+_POLICY: Final = re.compile(
+    r"Service-policy *(?:(?:queue?ing|qos) +)?(?:(input|output) *)?: *(\S+)", re.IGNORECASE
+)
+_CLASS: Final = re.compile(r"Class-map: *(\S+)", re.IGNORECASE)
 _MATCHED: Final = re.compile(rf"{_N} packets(?:, {_N} bytes)?", re.ASCII)
 _RATE: Final = re.compile(
     rf"[0-9]+ (?:second|minute|sec|min)s? (?:offered )?rate {_N} bps(?:, drop rate {_N} bps)?",
     re.ASCII,
 )
-_QUEUE: Final = re.compile(rf"depth/total drops(?:/no-buffer drops)?\) *{_N}/{_N}", re.ASCII)
+_QUEUE: Final = re.compile(
+    rf"(?:depth|total queued)/total drops(?:/[a-z -]+)*\) *{_N}/{_N}", re.ASCII
+)
+_DROPS: Final = re.compile(rf"\(total drops/bytes drops\) *{_N}/{_N}", re.ASCII)
+_SWITCH: Final = re.compile(rf"\((total drops|bytes output)\) *{_N}", re.ASCII)
+_SHAPED: Final = re.compile(rf"\S+ +{_N} +{_N} +{_N} +[0-9]+ +[0-9]+ +(?:yes|no)", re.ASCII)
 _OUTPUT: Final = re.compile(rf"\(pkts output/bytes output\) *{_N}/{_N}", re.ASCII)
 _POLICED: Final = re.compile(
-    rf"(conformed|exceeded|violated) (?:{_N} packets, )?{_N} bytes; *actions?: *(.*)", re.ASCII
+    rf"(conformed|exceeded|violated) (?:{_N} packets, )?{_N} bytes[;,] *actions?: *(.*)", re.ASCII
 )
-_STRICT: Final = re.compile(r"Priority:")
+_STRICT: Final = re.compile(r"Priority:|Strict Priority$")
 _EXCEED: Final = re.compile(rf"b/w exceed drops: {_N}", re.ASCII)
 _LEVEL: Final = re.compile(r"[Pp]riority [Ll]evel:? ([0-9]{1,2})", re.ASCII)
 _PAIRS: Final = re.compile(rf"\S+((?: +{_N}/{_N})+)(?: .*)?", re.ASCII)
@@ -49,6 +61,17 @@ _CLOCK: Final = re.compile(
     r"[A-Z][a-z]{2} ([A-Z][a-z]{2} [0-9]{1,2} [0-9]{4})",
     re.ASCII,
 )
+_COUNTERS: Final = re.compile(r"\b(?:packets?|bytes|pkts|drops?|dropped)\b", re.IGNORECASE)
+_NOT_ZERO: Final = re.compile(r"(?<![A-Za-z0-9_.-])[0-9]*[1-9]")
+_KNOWN: Final = re.compile(
+    r"match\b|queue[ -]limit|bandwidth|priority|(?:cir|pir|rate|police)\b|shape|target|mean queue"
+    r"|fair-queue|packets marked|\(pkts (?:matched|queued)|[0-9]+ packets|max(?:imum)?\b"
+    r"|[0-9]+ (?:bps|second|minute|sec|min)|output queue|exp-weight"
+    r"|(?:conform|exceed|violat)ed .*bps",
+    re.IGNORECASE,
+)
+"""Beginnings of lines that say what is configured, or what other lines say."""
+
 _ACTION: Final = re.compile(r"(transmit|drop|set-\S+(?: \S+)?)$")
 
 
@@ -59,7 +82,11 @@ def applies(text: str) -> bool:
 
 @dataclass(slots=True)
 class _Class:
-    """A class, while its lines are read."""
+    """A class, while its lines are read.
+
+    `unknown`: some of its packets were dropped, and it is unknown how many. `switched`: it is a
+    class of a switch, which counts what it sent in bytes only.
+    """
 
     path: str
     counts: Counts
@@ -69,6 +96,7 @@ class _Class:
     tail: int | None = None
     drops: int | None = None
     unknown: bool = False
+    switched: bool = False
     in_bytes: bool = False
     discards: bool = False
     shapes: bool = False
@@ -105,19 +133,23 @@ class _Reader:
         self._mode = ""
         self._reading: Reading | None = None
         self._skip = False
+        self._partial = ""
 
     def readings(self) -> Iterator[Reading]:
         interface, at = "", None
-        for line, text in enumerate(self._source.text.split("\n"), 1):
+        lines = self._source.text.split("\n")
+        for line, text in enumerate(lines, 1):
             indent = len(text) - len(text.lstrip(" "))
             said = text[:LONGEST].strip()
             if not said:
                 continue
             if clock := _CLOCK.search(said):
                 at = _time(*clock.groups())
-            elif indent <= 1 and (named := _INTERFACE.fullmatch(said)):
+            elif (named := _INTERFACE.fullmatch(said)) and (
+                indent <= 1 or _POLICY.match(_next(lines, line))
+            ):
                 yield from self._ended()
-                interface = named[1]
+                interface = f"{named[1]} {named[2] or ''}".strip()
             elif policy := _POLICY.match(said):
                 if policy[1] is not None:
                     yield from self._ended()
@@ -126,14 +158,14 @@ class _Reader:
                         "ios",
                         "show policy-map interface",
                         interface,
-                        "in" if policy[1] == "input" else "out",
+                        "in" if policy[1].lower() == "input" else "out",
                         at=at,
                     )
                     self._begin(_Policy(indent, ""))
                 elif self._class is not None and self._open:
                     self._begin(_Policy(indent, f"{self._class.path}/"))
             elif self._reading is not None:
-                self._line(indent, said)
+                self._line(line, indent, said)
         yield from self._ended()
 
     def _begin(self, policy: _Policy) -> None:
@@ -143,7 +175,8 @@ class _Reader:
             self._all.append(policy)
         self._class = None
 
-    def _line(self, indent: int, said: str) -> None:
+    def _line(self, line: int, indent: int, said: str) -> None:
+        said, self._partial = f"{self._partial} {said}".lstrip(), ""
         if named := _CLASS.match(said):
             self._classed(indent, named[1])
         elif said.startswith("queue stats for all priority classes"):
@@ -151,8 +184,18 @@ class _Reader:
                 self._class = _Class("", {})
                 self._open[-1].shared.setdefault("", self._class)
                 self._mode = ""
-        elif self._class is not None:
-            self._counted(self._class, said)
+        elif said.endswith("drops:"):
+            self._partial = said  # a terminal broke the line
+        elif self._class is not None and not self._counted(self._class, said):
+            self._unread(line, said)
+
+    def _unread(self, line: int, said: str) -> None:
+        """Note a line that seems to have counters."""
+        if self._reading is None or len(self._reading.unread) >= MAX_UNREAD:
+            return
+        if _COUNTERS.search(said) and _NOT_ZERO.search(said) and not _KNOWN.match(said):
+            place = Place(self._source.file, line)
+            self._reading.unread.append(f"{place}: not read: {quote(said, 80)}")
 
     def _classed(self, indent: int, name: str) -> None:
         """Begin a class; the policies that are more indented than it have ended."""
@@ -170,7 +213,8 @@ class _Reader:
         self._class = _Class(path, self._reading.add(path))
         policy.classes.append(self._class)
 
-    def _counted(self, found: _Class, said: str) -> None:
+    def _counted(self, found: _Class, said: str) -> bool:
+        """Read a line of a class, and return whether it is a known one."""
         counts = found.counts
         if level := _LEVEL.match(said):
             if found.path:
@@ -198,6 +242,22 @@ class _Reader:
             name = "backlog_bytes" if found.in_bytes else "backlog_packets"
             put(counts, {name: number(queue[1])})
             found.drops = number(queue[2])
+        elif dropped := _DROPS.search(said):
+            if found.level is not None:
+                put(counts, {"dropped_policer": number(dropped[1])})
+            else:
+                found.drops = number(dropped[1])
+        elif switch := _SWITCH.search(said):
+            found.switched = True
+            if switch[1] == "bytes output":
+                put(counts, {"sent_bytes": number(switch[2])})
+            elif int(switch[2]) > 0:  # bytes or packets: the output does not say which
+                found.unknown = True
+            else:
+                found.drops = 0
+        elif shaped := _SHAPED.fullmatch(said):
+            names = ("backlog_packets", "sent_packets", "sent_bytes")
+            put(counts, dict(zip(names, map(number, shaped.groups()), strict=True)))
         elif output := _OUTPUT.search(said):
             put(counts, {"sent_packets": number(output[1]), "sent_bytes": number(output[2])})
         elif policed := _POLICED.fullmatch(said):
@@ -216,11 +276,16 @@ class _Reader:
             pairs = [int(pair.split("/")[0]) for pair in row[1].split()]
             if self._mode == "ecn":
                 counts["marked_packets"] = counts.get("marked_packets", 0) + pairs[-1]
+            elif len(pairs) == 2:
+                self._partial = said  # a terminal broke the line
             elif len(pairs) >= 3:
                 found.early = (found.early or 0) + pairs[1]
                 found.tail = (found.tail or 0) + pairs[2]
         elif said.startswith(("shape (", "Traffic Shaping", "target shape rate")):
             found.shapes = True
+        else:
+            return False
+        return True
 
     def _ended(self) -> Iterator[Reading]:
         """Complete the counters of a reading."""
@@ -257,7 +322,8 @@ class _Reader:
                 [only] = members
                 only.counts.update(queue.counts)
                 only.drops = queue.drops
-            elif queue.drops:
+                only.unknown, only.switched = queue.unknown, queue.switched
+            elif queue.drops or queue.unknown:
                 for each in members:
                     each.unknown = True
 
@@ -265,9 +331,9 @@ class _Reader:
 def _complete(each: _Class) -> None:
     """Add up a class's drops, and what it sent if it has no queue of its own."""
     counts = each.counts
-    drops, unknown = each.drops, each.unknown
     if each.policed:
         _police(each)
+    drops, unknown = each.drops, each.unknown
     if each.discards and not each.policed and drops is None:
         put(counts, {"dropped_packets": counts.get("offered_packets")})
         counts |= {"sent_packets": 0, "sent_bytes": 0}
@@ -287,6 +353,7 @@ def _complete(each: _Class) -> None:
     dropped = total([counts.get(kind) for kind in kinds])
     if dropped is not None and not unknown:
         counts["dropped_packets"] = dropped
+    unknown = unknown or each.switched
     if "sent_packets" in counts or unknown or "offered_packets" not in counts:
         return
     lost = dropped or 0
@@ -304,20 +371,32 @@ def _complete(each: _Class) -> None:
 def _police(each: _Class) -> None:
     dropped: list[int | None] = []
     remarked: list[int | None] = []
-    for name, packets, size, actions in each.policed:
+    sent = 0
+    for name, counted, size, actions in each.policed:
+        packets = 0 if counted is None and size == 0 else counted
         put(each.counts, {f"{name}_packets": packets, f"{name}_bytes": size})
         if _drops(actions):
             dropped.append(packets)
-        elif name != "conformed" and any(action.startswith("set-") for action in actions):
+            continue
+        sent += size or 0
+        if name != "conformed" and any(action.startswith("set-") for action in actions):
             remarked.append(packets)
     if None not in dropped:
         put(each.counts, {"dropped_policer": sum(filter(None, dropped))})
+    else:  # switches count the bytes only
+        each.unknown = True
+        each.counts.setdefault("sent_bytes", sent)
     if None not in remarked:
         put(each.counts, {"remarked_packets": sum(filter(None, remarked))})
 
 
 def _drops(actions: list[str]) -> bool:
     return any(action == "drop" for action in actions)
+
+
+def _next(lines: Sequence[str], start: int) -> str:
+    """Return the first line with text from an index on, among the next few."""
+    return next((line.strip() for line in lines[start : start + 3] if line.strip()), "")
 
 
 def _time(clock: str, day: str) -> datetime | None:

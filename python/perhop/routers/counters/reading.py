@@ -24,6 +24,9 @@ MAX_CLASSES: Final = 10_000
 MAX_DEPTH: Final = 16
 """The most classes inside each other."""
 
+MAX_UNREAD: Final = 20
+"""The most lines of a reading that are named as not read."""
+
 MAX_READINGS: Final = 1000
 """The most readings in a file."""
 
@@ -53,6 +56,7 @@ class Reading:
         classes: The counters of each class, by path: ``outer/inner``.
         parents: The class in which another one is; for families that name classes by number.
         at: The router's clock, without its time zone, if the output has it.
+        unread: Lines with counters that perhop does not know, with their places.
     """
 
     place: Place
@@ -63,6 +67,7 @@ class Reading:
     classes: dict[str, Counts] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
     at: datetime | None = None
+    unread: list[str] = field(default_factory=list)
 
     def add(self, path: str) -> Counts:
         """Return the counters of a class, which begins here.
