@@ -1,6 +1,7 @@
 """Scripts of Linux hosts: what becomes of each line, and the policies that they make."""
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -304,3 +305,31 @@ def test_curves_without_an_upper_limit_have_none() -> None:
     tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:1
     """
     assert [each.get("limit") for each in classes(curves).values()] == ["5 Mbps", None]
+
+
+def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond a bound is noted, and takes no time or memory."""
+    monkeypatch.setattr("perhop.routers.reading.linux.reader._MOST_LINES", 3)
+    monkeypatch.setattr("perhop.routers.reading.linux.model.MOST_DEVICES", 2)
+    found = reading("\n".join(f"tc qdisc add dev eth{number} root pfifo" for number in range(9)))
+    notes = [(line.place.line, line.note) for line in found.lines if line.note]
+    assert notes == [
+        (3, "perhop reads 2 interfaces at most"),
+        (4, "perhop reads 3 lines of a script at most"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "".join(f"for {name} in {{0..255}}; do\n" for name in "abc") + "x\n" + "done\n" * 3,
+        "tc qdisc add dev eth0 root pfifo\n" + "\n" * 200_000,
+        "tc qdisc add dev a root handle 1: tbf rate 1mbit burst 9k\n"
+        "tc qdisc add dev a parent 1:1 handle 1: tbf rate 1mbit burst 9k\n",
+    ],
+    ids=["loops", "empty lines", "a qdisc in itself"],
+)
+def test_bounded_time(script: str) -> None:
+    started = time.process_time()
+    reading(script)
+    assert time.process_time() - started < 1.0

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -215,17 +216,20 @@ def parse_share(text: str) -> int:
     return SHARE.parse(text)
 
 
+@lru_cache(maxsize=1024)
 def format_rate(bps: int) -> str:
     """Format `bps` bits per second in the largest unit that fits: ``10 Mbps``, ``1.5 kbps``."""
     return _format_decimal(bps, RATE.units)
 
 
+@lru_cache(maxsize=1024)
 def format_duration(ps: int) -> str:
     """Format `ps` picoseconds in the largest unit up to seconds that fits: ``116 ms``, ``90 s``."""
     units = {unit: factor for unit, factor in DURATION.units.items() if factor <= SECOND}
     return _format_decimal(ps, units) if ps else "0 s"
 
 
+@lru_cache(maxsize=1024)
 def format_size(size: int) -> str:
     """Format `size` bytes as the shortest whole number of a unit: ``64 KiB``, ``1460 B``."""
     whole = [
@@ -236,6 +240,7 @@ def format_size(size: int) -> str:
     return min(whole, key=len)
 
 
+@lru_cache(maxsize=1024)
 def format_share(ppb: int) -> str:
     """Format `ppb` parts per billion as per cent: ``1%``, ``0.5%``."""
     return f"{_decimal(ppb, WHOLE // 100)}%"

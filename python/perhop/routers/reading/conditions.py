@@ -88,7 +88,8 @@ class Conditions:
             put(self, "dscp", None)
         if self.source_ports is not None or self.destination_ports is not None:
             known = self.protocols
-            put(self, "protocols", WITH_PORTS if known is None else known & WITH_PORTS)
+            if known is None or not known <= WITH_PORTS:
+                put(self, "protocols", WITH_PORTS if known is None else known & WITH_PORTS)
             put(self, "source_ports", _joined_ports(self.source_ports))
             put(self, "destination_ports", _joined_ports(self.destination_ports))
         if self.source is not None:
@@ -125,6 +126,10 @@ class Conditions:
 
     def __and__(self, other: Conditions) -> Conditions:
         """Return the conditions of both."""
+        if other.key == _NOTHING:
+            return self
+        if self.key == _NOTHING:
+            return other
         return Conditions(
             _both(self.dscp, other.dscp, frozenset.__and__),
             _both(self.protocols, other.protocols, frozenset.__and__),

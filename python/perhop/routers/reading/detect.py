@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,7 +16,7 @@ from perhop.routers.reading.configuration import MAX_SIZE, Source, source
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perhop.routers.reading.configuration import Configuration
 
@@ -156,8 +158,24 @@ def read(
     texts = [each if isinstance(each, Source) else _source(os.fspath(each)) for each in files]
     found = detect(texts, option=option) if family is None else _known(family, option)
     module = import_module(f"perhop.routers.reading.{found}")
-    configuration: Configuration = module.read(texts)
+    with _without_collection():
+        configuration: Configuration = module.read(texts)
     return configuration
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep the cyclic garbage collector from searching the many objects of a configuration.
+
+    They have few cycles, and the search takes about 40% of the time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def detect(texts: Sequence[Source], *, option: str = "--family") -> str:

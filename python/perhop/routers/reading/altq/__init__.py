@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -41,10 +40,4 @@ def read(texts: Sequence[Source]) -> Configuration:
         sum(1 for source in texts for _ in pattern.finditer(source.text))
         for pattern in (_ALTQ_CONF, _PF_CONF)
     ]
-    collects = gc.isenabled()
-    gc.disable()  # Many objects, no cycles: collections would take half of the time.
-    try:
-        return conf.read(texts) if counts[0] > counts[1] else pf.read(texts)
-    finally:
-        if collects:
-            gc.enable()
+    return conf.read(texts) if counts[0] > counts[1] else pf.read(texts)

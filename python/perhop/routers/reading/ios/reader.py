@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Literal
 
 from perhop.routers.reading.configuration import Attachment, Configuration
@@ -26,17 +25,6 @@ if TYPE_CHECKING:
 
 def read(texts: Sequence[Source]) -> Configuration:
     """Return what configurations of IOS or IOS-XE say about quality of service."""
-    # Reading makes many objects without cycles, and looking for cycles takes 40% of the time.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return _read(texts)
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _read(texts: Sequence[Source]) -> Configuration:
     statements = [statement for source in texts for statement in read_tree(source)]
     account = Account()
     platform = platform_of(statements, account)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from perhop.routers.reading.configuration import Configuration
@@ -15,7 +13,7 @@ from perhop.routers.reading.junos.syntax import read_tree
 from perhop.routers.reading.junos.unread import note_inactive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from perhop.routers.reading.configuration import Source
@@ -27,11 +25,6 @@ def read(texts: Sequence[Source]) -> Configuration:
 
     The text has braces or `set` commands, or both, and may be a part of a configuration.
     """
-    with _without_collection():
-        return _read(texts)
-
-
-def _read(texts: Sequence[Source]) -> Configuration:
     tree = read_tree(texts)
     note_inactive(tree.root)
     if any("apply-groups" in text.text for text in texts):
@@ -49,21 +42,6 @@ def _read(texts: Sequence[Source]) -> Configuration:
         attachments=tuple(attachments),
         balance=balance,
     )
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keep the cyclic garbage collector from searching a tree, which has no cycles.
-
-    It takes half of the time otherwise, as it looks at all nodes again and again.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _balance(root: Node) -> Literal["per-flow"] | None:

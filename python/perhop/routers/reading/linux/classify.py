@@ -20,6 +20,9 @@ __all__ = ["EVERY", "MOST_PAIRS", "Packets", "Verdict", "classify", "matches", "
 MOST_PAIRS: Final = 2**18
 """The most pairs of entries that are compared for an interface."""
 
+MOST_VERDICTS: Final = 2**15
+"""The most entries of a decision list."""
+
 _PRIORITIES: Final = (0, 0, 2, 2, 6, 6, 4, 4)
 """The priority that Linux gives a packet by the low three bits of its DSCP
 (`ip_tos2prio` in net/ipv4/route.c: best effort, bulk, interactive and interactive bulk)."""
@@ -62,9 +65,9 @@ class Verdict:
 
 def meet(packets: Packets, test: Test) -> Packets | None:
     """Return the packets that a test holds for; None for no packet."""
-    if any(packets.mark & mask != value for value, mask in test.marks):
+    if test.marks and any(packets.mark & mask != value for value, mask in test.marks):
         return None
-    if any(packets.mark & mask == value for value, mask in test.negated):
+    if test.negated and any(packets.mark & mask == value for value, mask in test.negated):
         return None
     header = test.header
     if packets.dscp is not None and header.dscp is not None:
@@ -72,7 +75,9 @@ def meet(packets: Packets, test: Test) -> Packets | None:
             return None
         header = replace(header, dscp=None)
     both = packets.header & header
-    return None if both.is_never else replace(packets, header=both)
+    if both.is_never:
+        return None
+    return Packets(both, packets.mark, packets.priority, packets.dscp, packets.police)
 
 
 def priority(dscp: int) -> int:
@@ -92,6 +97,8 @@ def classify(arriving: Sequence[Packets], filters: Sequence[Filter]) -> list[Ver
     for packets in arriving:
         whole = False
         for each in filters:
+            if len(found) > MOST_VERDICTS:
+                raise TooManyRulesError(f"has more than {MOST_VERDICTS:,} combinations of rules")
             target = each.target or 0
             if each.by_mark:
                 target = packets.mark

@@ -34,29 +34,30 @@ _DIRECTIONS: Final = frozenset({"egress", "ingress", "redirect", "mirror"})
 _FLAGS: Final = frozenset({"skip_sw", "skip_hw", "not_in_hw", "in_hw", "verbose", "no_percpu"})
 
 
-class Words:
-    """The words of a command that are not read yet."""
+class Words(list[str]):
+    """The words of a command that are not read yet, the next one last."""
+
+    __slots__ = ()
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.rest = list(reversed(words))
-
-    def __bool__(self) -> bool:
-        return bool(self.rest)
+        super().__init__(words)
+        self.reverse()
 
     @property
     def next(self) -> str:
         """The next word; "" at the end."""
-        return self.rest[-1] if self.rest else ""
+        return self[-1] if self else ""
 
     def take(self) -> str:
         """Return the next word, and go on."""
-        if not self.rest:
-            raise ValueError("the command ends too early")
-        return self.rest.pop()
+        try:
+            return self.pop()
+        except IndexError:
+            raise ValueError("the command ends too early") from None
 
     def all(self) -> list[str]:
         """Return the remaining words in order, which stay."""
-        return self.rest[::-1]
+        return self[::-1]
 
 
 def filter_of(
@@ -110,7 +111,7 @@ def _common(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             base.target = units.classid(words.take().lstrip("*"), base.parent >> 16)
         elif word in ("action", "police"):
             if word == "police":
-                words.rest.append("police")
+                words.append("police")
             base.actions = (*base.actions, *actions(words))
         elif word == "order" and words.next.isdigit():
             words.take()
@@ -249,7 +250,7 @@ def _fw(words: Words, base: Filter) -> None:
             base.target = units.classid(words.take(), base.parent >> 16)
         elif word in ("action", "police"):
             if word == "police":
-                words.rest.append("police")
+                words.append("police")
             base.actions = (*base.actions, *actions(words))
 
 
@@ -293,9 +294,7 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                 wanted = int(tos, 16)
                 if bits & 3:
                     ledger.approximated(place, "it compares the bits of ECN, too")
-                header &= Conditions(
-                    dscp=frozenset(d for d in range(64) if not ((d << 2) ^ wanted) & bits & 0xFC)
-                )
+                header &= Conditions(dscp=u32.dscps(wanted, bits))
             case "eth_type" | "vlan_ethtype" | "cvlan_ethtype":
                 header &= _every(value).header
             case _:

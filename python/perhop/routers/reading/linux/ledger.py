@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Ledger"]
 
 _WEIGHT: Final = {each: weight for weight, each in enumerate(Treatment)}
+_MODELLED: Final[tuple[Treatment, tuple[str, ...]]] = (Treatment.MODELLED, ())
 _MOST_NOTES: Final = 4
 _MOST_TEXT: Final = 200
 
@@ -27,14 +28,15 @@ class Ledger:
 
     def __init__(self, files: Iterable[str]) -> None:
         self._order = {file: index for index, file in enumerate(files)}
-        self._lines: dict[Place, tuple[str, Treatment, tuple[str, ...]]] = {}
+        self._texts: dict[Place, str] = {}
+        self._notes: dict[Place, tuple[Treatment, tuple[str, ...]]] = {}
         self._faults: dict[Place, tuple[Fault, str]] = {}
-        self._defaults: dict[Default, None] = {}
+        self._defaults: dict[tuple[Place, str, str, str], None] = {}
 
     def about(self, place: Place, text: str) -> None:
         """Note a line, as modelled unless something else is said of it."""
-        if place not in self._lines:
-            self._lines[place] = (text.strip()[:_MOST_TEXT], Treatment.MODELLED, ())
+        if not self._texts.get(place):
+            self._texts[place] = text.strip()[:_MOST_TEXT]
 
     def approximated(self, place: Place, note: str, fault: Fault | None = None) -> None:
         """Note how the policy differs from a line."""
@@ -46,30 +48,32 @@ class Ledger:
 
     def default(self, place: Place, setting: str, value: str, source: str) -> None:
         """Note a default that the platform applies."""
-        self._defaults[Default(place, setting, value, source)] = None
+        self._defaults[place, setting, value, source] = None
 
     def treatment(self, place: Place) -> Treatment:
         """Return what became of a line so far."""
-        return self._lines[place][1]
+        return self._notes.get(place, _MODELLED)[0]
 
     def _note(self, place: Place, treatment: Treatment, note: str, fault: Fault | None) -> None:
         if fault is not None:
             self._faults.setdefault(place, (fault, note))
-        text, before, notes = self._lines.get(place, ("", Treatment.MODELLED, ()))
+        self._texts.setdefault(place, "")
+        before, notes = self._notes.get(place, _MODELLED)
         worse = max(before, treatment, key=_WEIGHT.__getitem__)
         if note not in notes and len(notes) < _MOST_NOTES:
             notes = (*notes, note)
-        self._lines[place] = (text, worse, notes)
+        self._notes[place] = (worse, notes)
 
     def lines(self) -> tuple[Line, ...]:
         """Return the lines in the order of the files."""
         return tuple(
             Line(place, text, treatment, "; ".join(notes), *self._faults.get(place, (None, "")))
-            for place, (text, treatment, notes) in sorted(
-                self._lines.items(), key=lambda item: (self._order[item[0].file], item[0])
+            for place, text in sorted(
+                self._texts.items(), key=lambda item: (self._order[item[0].file], item[0])
             )
+            for treatment, notes in (self._notes.get(place, _MODELLED),)
         )
 
     def defaults(self) -> tuple[Default, ...]:
         """Return the defaults."""
-        return tuple(self._defaults)
+        return tuple(Default(*each) for each in self._defaults)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from perhop.routers.reading.linux import units
@@ -32,9 +33,15 @@ __all__ = [
 
 _T = TypeVar("_T")
 
+_NO_PLACES: Final[Mapping[str, Place]] = MappingProxyType({})
+_NO_LISTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+
 ROOT: Final = 0xFFFFFFFF
 INGRESS: Final = 0xFFFFFFF1
 """The parents of the qdiscs for what an interface sends and for what it receives."""
+
+MOST_DEVICES: Final = 2**14
+"""The most interfaces of a host."""
 
 CLSACT_INGRESS: Final = 0xFFFFFFF2
 CLSACT_EGRESS: Final = 0xFFFFFFF3
@@ -55,7 +62,7 @@ class Options:
     place: Place
     values: dict[str, str]
     ledger: Ledger
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=lambda: _NO_PLACES)
 
     def at(self, key: str) -> Place:
         """Return the line of a setting."""
@@ -113,7 +120,7 @@ class Qdisc:
     parent: int
     options: Options
     place: Place
-    lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_LISTS)
 
 
 @dataclass(slots=True)
@@ -246,7 +253,13 @@ class Host:
     devices: dict[str, Device] = field(default_factory=dict)
 
     def device(self, name: str) -> Device:
-        """Return an interface, new or known."""
+        """Return an interface, new or known.
+
+        Raises:
+            ValueError: There are too many.
+        """
         if name not in self.devices:
+            if len(self.devices) >= MOST_DEVICES:
+                raise ValueError(f"perhop reads {MOST_DEVICES:,} interfaces at most")
             self.devices[name] = Device(name)
         return self.devices[name]

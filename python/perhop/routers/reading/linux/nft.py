@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Network, ip_network
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.linux import units
@@ -17,7 +18,7 @@ from perhop.scenario.model.dscp import format_dscp, parse_dscp
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.ledger import Ledger
@@ -38,6 +39,11 @@ _MOST_STEPS = 150_000
 _DEEPEST: Final = 100
 
 
+_UNCHANGED: Final[Mapping[str, Any]] = MappingProxyType({})
+_MOST_RULES: Final = 2**15
+_MOST_LINE: Final = 2**16
+
+
 @dataclass(slots=True)
 class _Rule:
     """A rule; `earlier` has the changes before its limit, `exceeding` the mark after it."""
@@ -48,7 +54,7 @@ class _Rule:
     changes: dict[str, Any] = field(default_factory=dict)
     verdict: str = ""
     to: str = ""
-    earlier: dict[str, Any] = field(default_factory=dict)
+    earlier: Mapping[str, Any] = field(default_factory=lambda: _UNCHANGED)
     exceeding: int | None = None
 
 
@@ -64,7 +70,7 @@ class Ruleset:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._chains: dict[str, _Chain] = {}
-        self._steps = 0
+        self._steps = self._count = 0
 
     def __bool__(self) -> bool:
         return any(each.rules for each in self._chains.values())
@@ -97,6 +103,10 @@ class Ruleset:
         """Read a file of rules."""
         table, chain, depth = "", None, 0
         for place, line in lines:
+            if len(line) > _MOST_LINE:
+                self.ledger.about(place, line[:_MOST_LINE])
+                self.ledger.ignored(place, f"it is longer than {_MOST_LINE:,} characters")
+                continue
             tokens = _TOKEN.findall(line.partition("#")[0])
             if not tokens:
                 continue
@@ -149,7 +159,10 @@ class Ruleset:
         if quality:
             self.ledger.about(place, text)
         rule = _Rule(place)
+        self._count += 1
         try:
+            if self._count > _MOST_RULES:
+                raise ValueError(f"perhop reads {_MOST_RULES:,} rules at most")
             self._read(rule, list(words), table[0])
         except (ValueError, IndexError) as error:
             if quality:

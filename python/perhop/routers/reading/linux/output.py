@@ -34,8 +34,8 @@ _TEXT_OPTIONS: Final = re.compile(r'("options"\s*+:\s*+)\{([^{}"\[\]\\]*+)\}')
 _DEEPEST: Final = 32
 _MOST_TEXT: Final = 2**20
 _MOST_LINE: Final = 4096
-_MOST_ITEMS: Final = 200_000
-_SHOWN: Final = 400
+_MOST_ITEMS: Final = 100_000
+_SHOWN: Final = 200
 
 
 class Object(dict[str, Any]):
@@ -53,6 +53,9 @@ class Object(dict[str, Any]):
         """Return an object in this one; an empty one if there is none."""
         value = self.get(key)
         return value if isinstance(value, Object) else Object([])
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=Object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,8 @@ def _items(source: Source) -> Iterator[Item]:
             found = _elements(text, at)
         else:
             end = text.find("\n", at)
-            found = iter([(at, len(text) if end < 0 else end, -1)])
-        for start, end, depth in found:
+            found = iter([(at, len(text) if end < 0 else end, -1, None)])
+        for start, end, depth, value in found:
             line = place.line + text.count("\n", counted, max(start, counted))
             part = part + 1 if line == place.line else 0
             place, counted = Place(source.file, line, part), max(start, counted)
@@ -113,12 +116,15 @@ def _items(source: Source) -> Iterator[Item]:
             if depth < 0:
                 said = text[start : min(end, start + _MOST_LINE)].strip()
                 yield Item(place, said[:_SHOWN], words=tuple(said.split()))
+            elif value is not None:
+                said = " ".join(text[start : min(end, start + _SHOWN)].split())
+                yield Item(place, said, value, output=output)
             elif not _DATA.match(text, start):
                 yield _item(place, text, start, end, depth, output)
 
 
 def _item(place: Place, text: str, start: int, end: int, depth: int, output: int) -> Item:
-    said = re.sub(r"\s+", " ", text[start : min(end, start + _SHOWN)])
+    said = " ".join(text[start : min(end, start + _SHOWN)].split())
     if depth > _DEEPEST:
         return Item(place, said, problem=f"it is nested more than {_DEEPEST} levels deep")
     if end - start > _MOST_TEXT:
@@ -126,7 +132,7 @@ def _item(place: Place, text: str, start: int, end: int, depth: int, output: int
     whole = text[start:end]
     for written in (whole, _TEXT_OPTIONS.sub(_quoted, whole)):
         try:
-            value = json.loads(written, object_pairs_hook=Object)
+            value = _DECODER.decode(written)
         except ValueError:
             continue
         return Item(place, said, value, output=output)
@@ -137,17 +143,18 @@ def _quoted(match: re.Match[str]) -> str:
     return f'{match[1]}"{" ".join(match[2].split())}"'
 
 
-def _elements(text: str, at: int) -> Iterator[tuple[int, int, int]]:
-    """Yield begin, end and depth of each object in a value that begins at `at`.
+def _elements(text: str, at: int) -> Iterator[tuple[int, int, int, Object | None]]:
+    """Yield begin, end, depth and value of each object in a value that begins at `at`.
 
-    The last one is empty, at the end of the value.
+    The value is None for an object that is malformed, long or deep. The last object is empty, at
+    the end of the value.
     """
     opened = ["", "", ""]
     depth = deepest = 0
     start = -1
     base = 0
-    for match in _TOKEN.finditer(text, at):
-        token = match[0]
+    while (match := _TOKEN.search(text, at)) is not None:
+        token, at = match[0], match.end()
         if token in ("[", "{"):
             if start < 0 and token == "{":
                 top = depth == 0 and not _WRAPPER.match(text, match.start())
@@ -155,6 +162,14 @@ def _elements(text: str, at: int) -> Iterator[tuple[int, int, int]]:
                     depth == 2 and opened[:2] == ["{", "["]
                 )
                 if top or inside:
+                    value, end = _decoded(text, match.start())
+                    if value is not None:
+                        yield match.start(), end, 1, value
+                        if depth == 0:
+                            yield end, end, 0, None
+                            return
+                        at = end
+                        continue
                     start, base, deepest = match.start(), depth, depth
             if depth < len(opened):
                 opened[depth] = token
@@ -163,11 +178,23 @@ def _elements(text: str, at: int) -> Iterator[tuple[int, int, int]]:
         elif token in ("]", "}"):
             depth -= 1
             if start >= 0 and depth <= base:
-                yield start, match.end(), deepest - base
+                yield start, match.end(), deepest - base, None
                 start = -1
             if depth <= 0:
-                yield match.end(), match.end(), 0
+                yield match.end(), match.end(), 0, None
                 return
     if start >= 0:
-        yield start, len(text), deepest - base
-    yield len(text), len(text), 0
+        yield start, len(text), deepest - base, None
+    yield len(text), len(text), 0, None
+
+
+def _decoded(text: str, at: int) -> tuple[Object | None, int]:
+    """Return an object that begins at `at`, and its end; None if it needs a closer look."""
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None, at
+    opened = text.count("{", at, end) + text.count("[", at, end)
+    if opened > _DEEPEST or end - at > _MOST_TEXT:
+        return None, at
+    return value, end

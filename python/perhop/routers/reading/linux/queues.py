@@ -93,11 +93,9 @@ def _value(options: Options, ledger: Ledger, key: str, default: int, kind: str, 
     found: int | None = getattr(options, kind)(key)
     if found:
         return found
-    shown = {
-        "time": format_duration(default),
-        "size": f"{default} B",
-        "number": f"{default}",
-    }[kind]
+    shown = format_duration(default) if kind == "time" else f"{default}"
+    if kind == "size":
+        shown += " B"
     ledger.default(options.place, key, shown, f"Linux, {source}")
     return default
 

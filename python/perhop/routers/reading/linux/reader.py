@@ -11,6 +11,7 @@ from perhop.routers.reading.configuration import (
     Direction,
     Fault,
     Place,
+    Source,
 )
 from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
 from perhop.routers.reading.linux.ledger import Ledger
@@ -23,7 +24,7 @@ from perhop.routers.reading.linux.model import (
 from perhop.routers.reading.linux.nft import Ruleset
 from perhop.routers.reading.linux.output import is_output
 from perhop.routers.reading.linux.policers import of_actions
-from perhop.routers.reading.linux.shell import Command, commands
+from perhop.routers.reading.linux.shell import SAYS, Command, commands
 from perhop.routers.reading.linux.state import State
 from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
 from perhop.routers.reading.linux.tree import Tree
@@ -34,18 +35,18 @@ from perhop.units import format_rate, format_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perhop.routers.reading.configuration import Loc, Source
+    from perhop.routers.reading.configuration import Loc
     from perhop.routers.reading.linux.model import Filter
 
 __all__ = ["attachments", "read"]
 
 _TOOLS: Final = re.compile(r"(?:\S*/)?(tc|nft|iptables|ip6tables)|\$\{?(TC|NFT|IPTABLES|IPT)\}?")
-_SAYS: Final = frozenset({"echo", "printf", "log", "logger", "which", "type", "apt", "apt-get"})
 _SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "get", "help"})
-_RULES: Final = re.compile(r"^\s*(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
-_SCRIPT: Final = re.compile(r"^\s*(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
+_RULES: Final = re.compile(r"^[ \t]*+(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
+_SCRIPT: Final = re.compile(r"^[ \t]*+(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
 _SHORT: Final = {"TC": "tc", "NFT": "nft", "IPTABLES": "iptables", "IPT": "iptables"}
 _FIRST: Final = 12
+_MOST_LINES: Final = 2**17
 
 
 def read(texts: Sequence[Source]) -> Configuration:
@@ -57,15 +58,18 @@ def read(texts: Sequence[Source]) -> Configuration:
         if is_output(text.text):
             state.read(text)
             continue
-        if _RULES.search(text.text) and not _SCRIPT.search(text.text):
-            lines = enumerate(text.text.split("\n"), 1)
-            rules.lines((Place(text.file, number), line) for number, line in lines)
+        script = _bounded(text, ledger)
+        if _RULES.search(script.text) and not _SCRIPT.search(script.text):
+            lines = enumerate(script.text.split("\n"), 1)
+            rules.lines((Place(script.file, number), line) for number, line in lines)
             continue
-        for command in commands(text):
+        for command in commands(script):
             _command(command, tc, rules, ledger)
     state.apply()
     found = []
-    for device in tc.host.devices.values():
+    devices = tc.host.devices
+    for name in list(devices):
+        device = devices.pop(name)  # its policy takes its place in memory
         arriving = None
         if rules and ROOT in device.qdiscs:
             try:
@@ -76,14 +80,25 @@ def read(texts: Sequence[Source]) -> Configuration:
     return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))
 
 
+def _bounded(text: Source, ledger: Ledger) -> Source:
+    """Return a script without the lines after the first `_MOST_LINES`, which are noted."""
+    if text.text.count("\n") < _MOST_LINES:
+        return text
+    *lines, rest = text.text.split("\n", _MOST_LINES)
+    place = Place(text.file, _MOST_LINES + 1)
+    ledger.about(place, rest.partition("\n")[0])
+    ledger.ignored(place, f"perhop reads {_MOST_LINES:,} lines of a script at most")
+    return Source(text.file, "\n".join(lines))
+
+
 def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
     words = list(command.words)
-    if words[0] in _SAYS:
+    if words[0] in SAYS:
         return
     if words[0] in OBJECTS and len(words) > 2 and words[1] in VERBS and len(words[0]) > 2:
         _tc(words, command, tc, ledger)
         return
-    if "txqueuelen" in words[:-1]:
+    if "txqueuelen" in words and words[-1] != "txqueuelen":
         _length(words, command, tc, ledger)
         return
     space = ""
@@ -108,9 +123,12 @@ def _length(words: list[str], command: Command, tc: Tc, ledger: Ledger) -> None:
         name = words[words.index("set") + 1]
     elif not name:
         name = words[1] if len(words) > 1 else ""
-    if words[at + 1].isdigit() and len(words[at + 1]) < 9 and name:
+    if re.fullmatch("[0-9]{1,9}", words[at + 1]) and name:
         ledger.about(command.place, command.text)
-        tc.host.device(name).length = int(words[at + 1])
+        try:
+            tc.host.device(name).length = int(words[at + 1])
+        except ValueError as error:
+            ledger.ignored(command.place, str(error))
 
 
 def _tc_options(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str) -> None:
@@ -148,7 +166,8 @@ def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str =
     if command.lost:
         ledger.ignored(command.place, command.lost)
         return
-    for index, word in enumerate(words):
+    said = "".join(words)
+    for index, word in enumerate(words) if "$" in said or "`" in said else ():
         if "$" in word or "`" in word:
             part = unknown(word)
             if part and (index == 0 or words[index - 1] != "dev"):

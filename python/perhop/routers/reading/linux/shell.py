@@ -12,19 +12,35 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Place
-from perhop.routers.reading.linux.words import ASSIGNMENT, TOKEN, Variables
+from perhop.routers.reading.linux.words import ASSIGNMENT, SPECIAL, TOKEN, Variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from perhop.routers.reading.configuration import Source
 
-__all__ = ["Command", "commands"]
+__all__ = ["SAYS", "Command", "commands"]
 
-_FAST: Final = re.compile(r"(?:[\w \t./:,=%+*@^-]++|\$[A-Za-z_])*+", re.ASCII)
+_FAST_PART: Final = r"[\w \t./:,=%+*@^-]++|\$(?:[A-Za-z_]|\{[A-Za-z_]\w*+\})"
+_FAST: Final = re.compile(rf"(?:{_FAST_PART}|\"(?:{_FAST_PART})*+\")*+", re.ASCII)
+"""A line whose words are easily told: variables and double quotes with nothing special in them."""
+
+_FAST_WORD: Final = re.compile(r"(?:[^\s\"]++|\"[^\"]*+\")+")
 _TOOL: Final = re.compile(r"\s*(?:\S+/)?(?:sudo\s+)?(?:tc|nft|ip6?tables)\s")
 _BEFORE: Final = frozenset({"then", "else", "do", "{", "!", "time", "exec", "command", "(", "fi"})
 _ENDS: Final = {"fi": "if", "done": "loop", "esac": "case", "}": "function"}
+_OPENS: Final = frozenset({"if", "while", "until", "select", "for", "case", "function", "elif"})
+_WORDS: Final = _BEFORE | _OPENS | _ENDS.keys()
+"""Words that open, continue or close a block."""
+
+SAYS: Final = frozenset(
+    (
+        *("echo", "printf", "log", "logger", "which", "type", "apt", "apt-get", "rm", "cat"),
+        *("[", "[[", "((", "test", "sleep", "shift", "return", "exit", "break", "continue"),
+    )
+)
+"""Commands whose words are no commands."""
+
 _DECLARES: Final = frozenset({"export", "local", "declare", "readonly", "typeset"})
 _MOST_JOINED: Final = 64
 _MOST_LINE: Final = 2**16
@@ -56,10 +72,12 @@ class Command:
 
 @dataclass(slots=True)
 class _Simple:
+    """A command as it is written; without `words`, those of `text`, which has no quotes."""
+
     place: Place
     text: str
-    words: list[str]
-    body: list[tuple[Place, str]] = field(default_factory=list)
+    words: list[str] | None = None
+    body: list[tuple[Place, str]] | None = None
     quoted: bool = False
     other: bool = False
 
@@ -74,11 +92,11 @@ class _Block:
 
 def commands(source: Source) -> Iterator[Command]:
     """Yield the commands of a script in the order in which it would run them."""
-    return _Run(_parse(source)).run()
+    return _Run().run(_parse(source))
 
 
-def _parse(source: Source) -> _Block:
-    """Return the structure of a script."""
+def _parse(source: Source) -> Iterator[_Simple | _Block]:
+    """Yield the structure of a script: its commands, and its blocks when they end."""
     lines = source.text.split("\n")
     ends: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
@@ -88,6 +106,9 @@ def _parse(source: Source) -> _Block:
     stack = [top]
     at = 0
     while at < len(lines):
+        if len(stack) == 1 and top.nodes:
+            yield from top.nodes
+            top.nodes = []
         place = Place(source.file, at + 1)
         text = first = lines[at]
         at += 1
@@ -98,7 +119,13 @@ def _parse(source: Source) -> _Block:
         if not stripped or stripped[0] == "#" or len(text) > _MOST_LINE:
             continue
         if _FAST.fullmatch(text):
-            _place(stack, _Simple(place, first, text.split()), pattern=False)
+            quoted = '"' in text
+            words = _FAST_WORD.findall(text) if quoted else text.split()
+            if words[0] in _WORDS:
+                _place(stack, _Simple(place, first, words), pattern=False)
+            else:
+                known = words if quoted or text is not first else None
+                stack[-1].nodes.append(_Simple(place, first, known))
             continue
         tokens, at = _tokens(text, lines, at)
         here: list[tuple[_Simple, str, bool]] = []
@@ -113,7 +140,7 @@ def _parse(source: Source) -> _Block:
                 ]
                 command.quoted = quoted
                 at = numbers[index] + 1
-    return top
+    yield from top.nodes
 
 
 def _tokens(text: str, lines: list[str], at: int) -> tuple[list[tuple[str, str]], int]:
@@ -152,6 +179,7 @@ def _structure(
     now = _Simple(place, text, [])
     target = ""
     for kind, token in [*tokens, ("operator", "\n")]:
+        assert now.words is not None
         if kind == "redirect":
             target = token
         elif kind == "word":
@@ -181,7 +209,7 @@ def _open(stack: list[_Block], block: _Block) -> None:
 
 def _place(stack: list[_Block], command: _Simple, *, pattern: bool) -> None:
     """Put a command where it belongs; its first words may open or close a block."""
-    words = command.words
+    words = command.words or []
     while words:
         word = words[0]
         if word in _ENDS:
@@ -215,24 +243,26 @@ def _place(stack: list[_Block], command: _Simple, *, pattern: bool) -> None:
 class _Run:
     """One pass through a script."""
 
-    def __init__(self, top: _Block) -> None:
-        self._top = top
+    def __init__(self) -> None:
         self._variables = Variables()
         self._functions: dict[str, _Block] = {}
         self._called: set[str] = set()
         self._done: set[tuple[Place, tuple[str, ...]]] = set()
         self._steps = 0
 
-    def run(self) -> Iterator[Command]:
+    def run(self, nodes: Iterable[_Simple | _Block]) -> Iterator[Command]:
         """Yield the commands, then those of functions that nothing calls."""
-        yield from self._nodes(self._top, branch=False, lost="", depth=0)
+        yield from self._nodes(nodes, branch=False, lost="", depth=0)
         for name in list(self._functions):
             if name not in self._called:
                 self._called.add(name)
-                yield from self._nodes(self._functions[name], branch=True, lost="", depth=1)
+                nodes = self._functions[name].nodes
+                yield from self._nodes(nodes, branch=True, lost="", depth=1)
 
-    def _nodes(self, block: _Block, *, branch: bool, lost: str, depth: int) -> Iterator[Command]:
-        for node in block.nodes:
+    def _nodes(
+        self, nodes: Iterable[_Simple | _Block], *, branch: bool, lost: str, depth: int
+    ) -> Iterator[Command]:
+        for node in nodes:
             if isinstance(node, _Simple):
                 yield from self._simple(node, branch or node.other, lost, depth)
             elif node.kind == "function":
@@ -240,7 +270,7 @@ class _Run:
             elif node.kind == "loop":
                 yield from self._loop(node, branch, lost, depth)
             else:
-                yield from self._nodes(node, branch=True, lost=lost, depth=depth)
+                yield from self._nodes(node.nodes, branch=True, lost=lost, depth=depth)
 
     def _loop(self, node: _Block, branch: bool, lost: str, depth: int) -> Iterator[Command]:
         values: list[str] | None = []
@@ -251,23 +281,24 @@ class _Run:
         if not known or self._steps > _MOST_STEPS or lost:
             reason = "it is in a loop over values that the script does not contain"
             self._variables.values.pop(node.name, None)
-            yield from self._nodes(node, branch=branch, lost=lost or reason, depth=depth)
+            yield from self._nodes(node.nodes, branch=branch, lost=lost or reason, depth=depth)
             return
         for value in values or ():
+            self._steps += 1
             self._variables.values[node.name] = value
-            yield from self._nodes(node, branch=branch, lost=lost, depth=depth)
+            yield from self._nodes(node.nodes, branch=branch, lost=lost, depth=depth)
             if self._steps > _MOST_STEPS:
                 break
 
     def _simple(self, node: _Simple, branch: bool, lost: str, depth: int) -> Iterator[Command]:
         self._steps += 1
-        words = node.words
+        words = all_words = node.text.split() if node.words is None else node.words
         variables = self._variables
         if words[0] in _DECLARES:
             words = [word for word in words[1:] if word[0] != "-"]
         assigned = 0
         for word in words:
-            match = ASSIGNMENT.match(word)
+            match = ASSIGNMENT.match(word) if "=" in word else None
             if match is None:
                 break
             if lost:
@@ -275,13 +306,24 @@ class _Run:
             else:
                 variables.assign(match[1], word[match.end() :], more=bool(match[2]))
             assigned += 1
-        if words is not node.words or assigned == len(words):
+        if words is not all_words or assigned == len(words):
+            return
+        if words[assigned] in SAYS and words[assigned] not in self._functions:
             return
         if words[0] == "read":
             for word in words[1:]:
                 variables.values.pop(word, None)
             return
-        said = tuple(each for word in words[assigned:] for each in variables.expand(word))
+        if node.words is None and "$" not in node.text:
+            said = tuple(words[assigned:])
+        else:
+            expanded: list[str] = []
+            for word in words[assigned:]:
+                if SPECIAL.search(word):
+                    expanded += variables.expand(word)
+                else:
+                    expanded.append(word)
+            said = tuple(expanded)
         if not said:
             return
         function = self._functions.get(said[0])
@@ -295,7 +337,7 @@ class _Run:
             self._done.add((node.place, said))
         body = tuple(
             (place, line if node.quoted else " ".join(variables.expand(line, split=False)))
-            for place, line in node.body
+            for place, line in node.body or ()
         )
         yield Command(node.place, node.text, said, body, branch, lost)
 
@@ -310,7 +352,7 @@ class _Run:
         for key in kept:
             del values[key]
         values.update(given)
-        yield from self._nodes(function, branch=branch, lost=lost, depth=depth + 1)
+        yield from self._nodes(function.nodes, branch=branch, lost=lost, depth=depth + 1)
         for key in given:
             values.pop(key, None)
         values.update(kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import nft_json
@@ -42,6 +43,10 @@ class _Shown:
     kind: str = ""
     number: str = ""
 
+    def __post_init__(self) -> None:
+        """Keep each word once: those of many objects are the same."""
+        self.words = [intern(word) for word in self.words]
+
 
 @dataclass(slots=True)
 class State:
@@ -54,13 +59,17 @@ class State:
     _classes: list[_Shown] = field(default_factory=list)
     _filters: list[_Shown] = field(default_factory=list)
     _nameless: int = 0
+    _outputs: int = 0
     _rooted: bool = False
     _done: set[tuple[str, ...]] = field(default_factory=set)
 
     def read(self, source: Source) -> None:
         """Read the outputs in a file."""
         device, where, shown = "", [""], -1
+        output = -1
         for item in items(source):
+            self._outputs += item.output != output
+            output = item.output
             try:
                 if item.problem:
                     raise ValueError(item.problem)
@@ -166,10 +175,13 @@ class State:
 
     def _run(self, object_: str, shown: _Shown, device: str) -> None:
         """Run a command that makes an object, unless an earlier output has it, too."""
-        words = (object_, "add", "dev", device, *(word for word in shown.words if word))
-        if words not in self._done:
+        words = (object_, "add", "dev", device, *filter(None, shown.words))
+        shown.words = []
+        if words in self._done:
+            return
+        if self._outputs > 1:
             self._done.add(words)
-            self.tc.run(words, shown.place)
+        self.tc.run(words, shown.place)
 
 
 def _named(value: Object) -> str:

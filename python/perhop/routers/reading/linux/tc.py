@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import units
@@ -62,7 +63,8 @@ _FLAGS: Final = frozenset(
 _FLAGS_OF: Final = frozenset({("cake", "ingress"), ("cake", "flows"), ("htb", "offload")})
 _LISTS: Final = frozenset({"priomap", "quanta", "map", "queues"})
 _SLOPES: Final = frozenset({"sc", "rt", "ls", "ul"})
-_MOST_OBJECTS: Final = 200_000
+_MOST_OBJECTS: Final = 2**17
+_MOST_FILTERS: Final = 2**16
 
 
 class Tc:
@@ -71,7 +73,7 @@ class Tc:
     def __init__(self, ledger: Ledger) -> None:
         self.host = Host()
         self.ledger = ledger
-        self._count = 0
+        self._count = self._filters = 0
         self._numbers: dict[tuple[str, int], int] = {}
 
     def run(
@@ -158,7 +160,7 @@ class Tc:
                 **before.options.places,
                 **dict.fromkeys(options.values, place),
             }
-            before.lists.update(lists)
+            before.lists = {**before.lists, **lists}
             return
         if verb == "change":
             self.ledger.ignored(place, "there is nothing to change yet")
@@ -167,7 +169,10 @@ class Tc:
             device.remove(parent)
         if handle == 0:
             handle = device.new_handle()
-        device.put(Qdisc(kind, handle, parent, options, place, lists))
+        qdisc = Qdisc(intern(kind), handle, parent, options, place)
+        if lists:
+            qdisc.lists = lists
+        device.put(qdisc)
 
     def _stab(self, words: Words, place: Place) -> None:
         """Read a size table: bytes per packet that classes count beyond its data."""
@@ -203,9 +208,9 @@ class Tc:
                     some.append(words.take())
                 lists[word] = tuple(some)
             elif not words or word in _FLAGS or (kind, word) in _FLAGS_OF:
-                values[word] = ""
+                values[intern(word)] = ""
             else:
-                values[word] = words.take()
+                values[intern(word)] = intern(words.take())
         return Options(place, values, self.ledger), lists
 
     def _remove(self, branch: bool, place: Place, exists: bool, remove: object) -> None:
@@ -260,7 +265,7 @@ class Tc:
         if verb == "change" and qdisc.kind not in ("prio", "ets"):
             raise ValueError("there is nothing to change yet")
         device.classes[classid] = Class(
-            kind, classid, parent or classid & 0xFFFF0000, options, place
+            intern(kind), classid, parent or classid & 0xFFFF0000, options, place
         )
 
     def _filter(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
@@ -322,6 +327,10 @@ class Tc:
             self.ledger.default(
                 place, "pref", str(prio), "Linux, tcf_auto_prio: before filters added earlier"
             )
+        self._filters += 1
+        if self._filters > _MOST_FILTERS:
+            raise ValueError(f"perhop reads {_MOST_FILTERS:,} filters at most")
+        protocol, kind, handle = intern(protocol), intern(kind), intern(handle)
         base = Filter(parent, prio, kind, protocol, handle, None, None, (), place)
         made = filter_of(kind, words, base, self.ledger, place)
         if verb in ("replace", "change"):

@@ -70,18 +70,31 @@ class Tree:
         """Return what a qdisc does; None is the kernel's default."""
         if qdisc is not None:
             place = qdisc.place
-            if qdisc.kind == "tbf":
+            if depth > _DEEPEST:
+                self.ledger.ignored(place, f"qdiscs more than {_DEEPEST} levels deep")
+                qdisc = None
+            elif qdisc.kind == "tbf":
                 return self._tbf(qdisc, arriving, depth)
-            if qdisc.kind in ("netem", "mq", "noqueue", "mqprio", "cake"):
+            elif qdisc.kind in ("netem", "mq", "noqueue", "mqprio", "cake"):
                 return self._other(qdisc, arriving, depth)
-            if qdisc.kind in CLASSFUL and depth < _DEEPEST:
+            elif qdisc.kind in CLASSFUL and depth < _DEEPEST:
                 try:
                     return self._classful(qdisc, arriving, depth)
                 except TooManyRulesError as error:
                     self.ledger.ignored(place, f"its filters: {error}")
+                    self._refused(qdisc.handle)
                     return Part({"queue": queue(None, place, self.device.length, self.ledger)})
         found = queue(qdisc, place, self.device.length, self.ledger)
         return Part({"queue": found}, places={("queue",): place})
+
+    def _refused(self, major: int) -> None:
+        """Note the classes and filters of a qdisc that is not modelled."""
+        found = [each for each in self.device.classes.values() if each.classid >> 16 == major]
+        for each in found:
+            self.reached.add(each.classid)
+        filters = [each for each in self.device.filters if each.parent >> 16 == major]
+        for place in [each.place for each in found] + [each.place for each in filters]:
+            self.ledger.ignored(place, "its qdisc is not modelled")
 
     def _tbf(self, qdisc: Qdisc, arriving: Sequence[Packets], depth: int) -> Part:
         options = qdisc.options

@@ -7,7 +7,9 @@ Source: tc-u32(8), and `parse_ip` and its like in iproute2's f_u32.c.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from socket import AF_INET, inet_pton
 from typing import Final
 
 from perhop.routers.reading.linux import units
@@ -33,8 +35,34 @@ _OTHERS: Final = {
     "ah": 51,
     "ospf": 89,
 }
+_NUMBERS: Final = {**PROTOCOLS, **_OTHERS}
 _KNOWN: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
 _HEADER: Final = {4: 20, 6: 40}
+_FIELDS: Final = {
+    version: {
+        "protocol": (protocol_at, 1),
+        "ihl": (0, 1),
+        "nofrag": (6, 2),
+        "sport": (start, 2),
+        "dport": (start + 2, 2),
+        "icmp_type": (start, 1),
+        "icmp_code": (start + 1, 1),
+    }
+    for version, start, protocol_at in ((4, 20, 9), (6, 40, 6))
+}
+"""The offset and length of fields, in bytes."""
+
+_BYTES: Final = {
+    4: frozenset((0, 1, 9, *range(12, 20), *range(20, 24))),
+    6: frozenset((0, 1, 6, *range(8, 40), *range(40, 44))),
+}
+"""The bytes of a packet that scenarios have conditions on."""
+
+_OTHER_BYTES: Final = {
+    version: int.from_bytes(bytes(0 if at in known else 255 for at in range(64)), "big")
+    for version, known in _BYTES.items()
+}
+_LENGTHS: Final = frozenset(map(str, range(33)))
 _RAW: Final = {"u8": 1, "u16": 2, "u32": 4}
 _MOST_PORTS: Final = 256
 
@@ -57,8 +85,22 @@ def _mask(word: str) -> int:
 
 def protocol(word: str) -> int:
     """Return the number of a protocol."""
-    named = {**PROTOCOLS, **_OTHERS}
-    return named[word.lower()] if word.lower() in named else units.number(word)
+    known = _NUMBERS.get(word.lower())
+    return units.number(word) if known is None else known
+
+
+def _ipv4(text: str) -> tuple[int, int] | None:
+    """Return the number and mask of a prefix such as ``10.0.0.0/8``; None for other forms."""
+    address, _, length = text.partition("/")
+    try:
+        number = int.from_bytes(inet_pton(AF_INET, address), "big")
+    except OSError:
+        return None
+    length = length or "32"
+    if length not in _LENGTHS:
+        return None
+    mask = 0xFFFFFFFF << (32 - int(length)) & 0xFFFFFFFF
+    return number & mask, mask
 
 
 def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
@@ -84,6 +126,9 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
         start = _HEADER[version]
         field, rest = rest[0].lower(), rest[1:]
         if field in ("src", "dst"):
+            simple = _ipv4(rest[0]) if version == 4 else None
+            if simple is not None:
+                return [(12 if field == "src" else 16, 4, *simple)], rest[1:], version
             network = ip_network(rest[0], strict=False)
             if network.version != version:
                 raise ValueError(f"`{rest[0][:40]}` is not an address of this version")
@@ -101,12 +146,9 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
             if version == 4:
                 return [(1, 1, value, mask)], rest, version
             return [(0, 2, value << 4, mask << 4)], rest, version
-        places = {"protocol": (9 if version == 4 else 6, 1), "ihl": (0, 1)}
-        places |= {"sport": (start, 2), "dport": (start + 2, 2), "nofrag": (6, 2)}
-        places |= {"icmp_type": (start, 1), "icmp_code": (start + 1, 1)}
-        if field not in places:
+        if field not in _FIELDS[version]:
             raise UnsupportedMatchError(f"the field {field[:20]} is no condition of a scenario")
-        return [(*places[field], value, mask)], rest, version
+        return [(*_FIELDS[version][field], value, mask)], rest, version
     if kind in ("tcp", "udp"):
         field, rest = rest[0].lower(), rest[1:]
         if field not in ("src", "dst"):
@@ -136,32 +178,25 @@ def conditions(found: list[Key], version: int) -> tuple[Conditions, str]:
             value[place] |= one
             mask[place] |= other
     start = _HEADER[version]
-    used = set(range(start, start + 4))
     size = 4 if version == 4 else 16
     first = 12 if version == 4 else 8
-    used |= set(range(first, first + 2 * size))
     if version == 4:
         # The version and length of the header are always 4 and 5 words.
         if (0x45 ^ value[0]) & mask[0]:
             return Conditions(dscp=frozenset()), ""
         tos, bits, at = value[1], mask[1], 9
-        used |= {0, 1, 9}
     else:
         tos = (value[0] << 4 | value[1] >> 4) & 0xFF
         bits, at = (mask[0] << 4 | mask[1] >> 4) & 0xFF, 6
         if mask[1] & 0x0F:
             raise UnsupportedMatchError("the flow label is no condition of a scenario")
-        used |= {0, 1, 6}
-    for place in range(64):
-        if mask[place] and place not in used:
-            raise UnsupportedMatchError(_what(place, version))
-    dscps = None
-    if bits:
-        dscps = frozenset(d for d in range(64) if not ((d << 2) ^ tos) & bits & 0xFC)
+    if int.from_bytes(mask, "big") & _OTHER_BYTES[version]:
+        place = next(each for each in range(64) if mask[each] and each not in _BYTES[version])
+        raise UnsupportedMatchError(_what(place, version))
     note = "it compares the bits of ECN, too" if bits & 0x03 else ""
     return (
         Conditions(
-            dscp=dscps,
+            dscp=dscps(tos, bits) if bits else None,
             protocols=_protocols(value[at], mask[at]),
             source=_network(value, mask, first, size),
             destination=_network(value, mask, first + size, size),
@@ -182,6 +217,13 @@ def _what(place: int, version: int) -> str:
     return f"{name} of a packet is no condition of a scenario"
 
 
+@lru_cache(maxsize=1024)
+def dscps(tos: int, mask: int) -> frozenset[int]:
+    """Return the code points of the bytes (traffic class, type of service) that a mask permits."""
+    return frozenset(d for d in range(64) if not ((d << 2) ^ tos) & mask & 0xFC)
+
+
+@lru_cache(maxsize=1024)
 def _protocols(value: int, mask: int) -> frozenset[str] | None:
     if not mask:
         return None

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["classid", "handle", "number", "percent", "rate", "share", "size", "time"]
 
@@ -35,7 +39,7 @@ _TIMES: Final = {
 }
 
 
-def _quantity(text: str, units: dict[str, int] | dict[str, Fraction], kind: str) -> int:
+def _quantity(text: str, units: Mapping[str, int | Fraction], kind: str) -> int:
     match = _NUMBER.fullmatch(text.lower()) if len(text) <= 40 else None
     if match is None or match[2] not in units:
         raise ValueError(f"`{text[:40]}` is not a {kind} of tc")
@@ -45,21 +49,25 @@ def _quantity(text: str, units: dict[str, int] | dict[str, Fraction], kind: str)
     return value
 
 
+@lru_cache(maxsize=4096)
 def rate(text: str) -> int:
     """Return a rate in bit/s; ValueError says what is wrong."""
     return _quantity(text, _RATES, "rate")
 
 
+@lru_cache(maxsize=4096)
 def size(text: str) -> int:
     """Return a size in bytes; what follows a ``/`` (the cell of a rate table) is ignored."""
     return _quantity(text.partition("/")[0], _SIZES, "size")
 
 
+@lru_cache(maxsize=4096)
 def time(text: str) -> int:
     """Return a time in picoseconds."""
     return _quantity(text, _TIMES, "time")
 
 
+@lru_cache(maxsize=4096)
 def number(text: str) -> int:
     """Return a whole number, decimal or hexadecimal, of 32 bits."""
     if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10}", text, re.ASCII):
@@ -84,6 +92,7 @@ def share(text: str) -> Fraction:
     return value / 100 if match[2] == "%" else value
 
 
+@lru_cache(maxsize=4096)
 def classid(text: str, major: int = 0) -> int:
     """Return the 32 bits of a class such as ``1:10``; both numbers are hexadecimal.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ASSIGNMENT", "TOKEN", "Variables", "unknown"]
+__all__ = ["ASSIGNMENT", "SPECIAL", "TOKEN", "Variables", "unknown"]
 
 _PARTS: Final = (
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|\$\(\((?:[^()]|\([^()]*\))*\)\)"
@@ -25,7 +25,9 @@ TOKEN: Final = re.compile(
 
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _PART: Final = re.compile(rf"(?:{_PARTS})|{_PLAIN}+|(?s:.)")
-_SPECIAL: Final = re.compile(r"[$`'\"\\{]")
+SPECIAL: Final = re.compile(r"[$`'\"\\{]")
+"""What a word needs to stand for anything but itself."""
+
 _NAMED: Final = re.compile(r"\$\{([A-Za-z_]\w*|[0-9@*])(?:(:?[-=])(.*))?\}", re.DOTALL)
 _EXPRESSION: Final = re.compile(r"\s*(?:([0-9]{1,18})|([A-Za-z_]\w*)|([-+*/%()]))")
 _UNKNOWN: Final = re.compile(r"\$[\w({\[@*#?!$-]|`")
@@ -61,7 +63,7 @@ class Variables:
 
     def expand(self, word: str, *, split: bool = True, depth: int = 0) -> list[str]:
         """Return the words that a word of the script stands for."""
-        if not _SPECIAL.search(word):
+        if not SPECIAL.search(word):
             return [word]
         if depth > _DEEPEST:
             return [word[:_MOST]]

@@ -173,12 +173,12 @@ class Builder:
 
     def _classes(self, node: Node) -> list[Node]:
         """Return the classes in the order of their numbers."""
-        found = [each for each in node.each("class") if each.word.isdigit() and each.word.isascii()]
+        found = [each for each in node.each("class") if each.word.isdecimal() and each.word.isascii()]
         return sorted((each for each in found if 0 < int(each.word[:9]) < _LAST), key=_number)
 
     def _name(self, device: Device, node: Node, classid: int) -> str:
         minor = classid & 0xFFFF
-        device.names[classid] = f"class{minor}" if node.word.isdigit() else "default"
+        device.names[classid] = f"class{minor}" if node.word.isdecimal() else "default"
         node.value("description")
         return device.names[classid]
 
@@ -216,7 +216,7 @@ class Builder:
     def _shaped(self, device: Device, node: Node, classid: int, whole: Rate) -> None:
         """Add a class of a shaper."""
         name = self._name(device, node, classid)
-        is_default = not node.word.isdigit()
+        is_default = not node.word.isdecimal()
         rate = given = self._guaranteed(node, whole)
         if rate is not None and self._overbooked > WHOLE:
             rate = replace(rate, bits=max(rate.bits * WHOLE // self._overbooked, 1))
@@ -330,7 +330,7 @@ class Builder:
         rate = self._policy_rate(node)
         values = {"rate": f"{rate.bits}bit", "burst": node.text_of("burst") or "15k"}
         latency = node.text_of("latency") or "50"
-        values["latency"] = f"{latency}ms" if latency.isdigit() else latency
+        values["latency"] = f"{latency}ms" if latency.isdecimal() else latency
         self._default(node, "burst", "15k", "latency", "50 ms")
         device.put(Qdisc("tbf", 1, ROOT, self._options(node, values), node.place))
 
@@ -385,7 +385,7 @@ class Builder:
                     continue
                 order = index + 1
                 if shaped and not self.older:
-                    ranked = given is not None and given.isdigit() and len(given) < 5
+                    ranked = given is not None and given.isdecimal() and len(given) < 5
                     order = int(given or 0) if ranked else number
                 target = 0x10000 + int(each.word)
                 device.filters.append(
@@ -393,10 +393,10 @@ class Builder:
                 )
 
     def _priority(self, device: Device, node: Node) -> None:
-        classes = [each for each in self._classes(node) if each.word in "1234567"]
+        classes = [each for each in self._classes(node) if each.word in set("1234567")]
         qdisc = Qdisc("prio", 1, ROOT, self._options(node, {"bands": "8"}), node.place)
         last = max([int(each.word) for each in classes], default=0) + 1
-        qdisc.lists["priomap"] = (str(min(last - 1, 7)),) * 16
+        qdisc.lists = {**qdisc.lists, "priomap": (str(min(last - 1, 7)),) * 16}
         device.put(qdisc)
         for minor, each in [
             *((int(each.word), each) for each in classes),
@@ -497,4 +497,4 @@ def _number(node: Node) -> int:
 def _rank(node: Node) -> int:
     """Return the order of a limiter's class."""
     text = node.text_of("priority") or ""
-    return int(text) if text.isdigit() and len(text) < 5 else _LIMITER_PRIORITY
+    return int(text) if text.isdecimal() and len(text) < 5 else _LIMITER_PRIORITY

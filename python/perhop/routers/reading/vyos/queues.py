@@ -71,7 +71,7 @@ def put(device: Device, node: Node, kind: str, parent: int, ledger: Ledger, sour
         for key, word in _WORDS.get(kind, {}).items():
             text = node.text_of(key)
             if text is not None:
-                timed = key in ("interval", "target") and text.isdigit()
+                timed = key in ("interval", "target") and text.isdecimal()
                 values[word] = f"{text}ms" if timed else text
     if kind == "fq_codel":
         values["noecn"] = ""
@@ -86,7 +86,7 @@ def put(device: Device, node: Node, kind: str, parent: int, ledger: Ledger, sour
 
 def _number(node: Node, key: str) -> int | None:
     text = node.text_of(key) or node.text_of(_OLD_WORDS.get(key, key))
-    return int(text) if text is not None and text.isdigit() and len(text) < 8 else None
+    return int(text) if text is not None and text.isdecimal() and len(text) < 8 else None
 
 
 def _red(node: Node, precedence: int, ledger: Ledger, source: str) -> dict[str, str]:

@@ -128,7 +128,7 @@ class _Reader:
             speed = next(iter(node.children["speed"].children.values()), None) if (
                 "speed" in node.children
             ) else None  # fmt: skip
-            if speed is not None and speed.word.isdigit() and 0 < len(speed.word) < 8:
+            if speed is not None and speed.word.isdecimal() and 0 < len(speed.word) < 8:
                 speeds[label] = int(speed.word) * 10**6, speed.place
             elif outer in speeds:
                 speeds[label] = speeds[outer]
