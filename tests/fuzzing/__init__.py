@@ -6,6 +6,8 @@
 `scenarios`     whole scenarios whose parts agree, and that are cheap to run
 `cost`          about how much a run of one does
 `invariants`    what must hold of every dataset
+`damage`        texts changed at random, fast
+`routers`       damaged configurations and counters of routers
 `mutation`      bytes, words and parts of files, changed at random
 ==============  ===================================================================================
 

@@ -16,13 +16,15 @@ from fuzzing.running import FOUND
 TESTS: Final = [
     "tests/test_fuzz_runs.py",
     "tests/test_fuzz_files.py",
-    "tests/test_fuzz_routers.py",
 ]
 EXAMPLES: Final = 200
 """Number of examples of each test in a round."""
 
 CASES: Final = 3_000_000
 """Number of inputs for each parser of the core in a round."""
+
+READERS_S: Final = 900
+"""Time in a round for the readers of routers' texts."""
 
 ROUND_S: Final = 3600
 """A round that takes longer hangs."""
@@ -54,11 +56,12 @@ def main() -> int:
 
 
 def commands(seed: int) -> list[list[str]]:
-    """Return what a round runs: the tests in Python, and the fuzz targets of the core."""
+    """Return what a round runs: tests, the readers of routers' texts, and targets of the core."""
     rounds = [f"PERHOP_FUZZ={EXAMPLES}", f"PERHOP_FUZZ_CASES={CASES}", f"PERHOP_FUZZ_SEED={seed}"]
     cargo = os.environ.get("CARGO", "cargo")
     return [
         ["env", *rounds, sys.executable, "-m", "pytest", "-q", f"--hypothesis-seed={seed}", *TESTS],
+        [sys.executable, "-m", "fuzzing.routers", f"--seconds={READERS_S}", f"--seed={seed}"],
         ["env", *rounds, cargo, "test", "--quiet", "--workspace", "fuzz_"],
     ]
 

@@ -32,13 +32,14 @@ OUT: Final = "edge>next"
 IN: Final = "previous>edge"
 """The link with the policy in the scenarios of `perhop import`, by the policy's direction."""
 
-_READERS: Final[tuple[tuple[Callable[[str], bool], Callable[[Source], list[Reading]]], ...]] = (
+READERS: Final[tuple[tuple[Callable[[str], bool], Callable[[Source], list[Reading]]], ...]] = (
     (ios.applies, ios.read),
     (junos_xml.applies, junos_xml.read),
     (junos.applies, junos.read),
     (pf.applies, pf.read),
     (tc.applies, tc.read),
 )
+"""For each family, whether a text has its counters, and the reader."""
 
 _SECOND: Final = 10**12
 
@@ -94,7 +95,7 @@ def read(files: Sequence[str | os.PathLike[str]]) -> tuple[Counted, ...]:
 
 
 def _readings(text: Source) -> list[Reading]:
-    for applies, of in _READERS:
+    for applies, of in READERS:
         if applies(text.text) and (found := of(text)):
             return found
     raise UsageError(

@@ -173,7 +173,9 @@ class Builder:
 
     def _classes(self, node: Node) -> list[Node]:
         """Return the classes in the order of their numbers."""
-        found = [each for each in node.each("class") if each.word.isdecimal() and each.word.isascii()]
+        found = [
+            each for each in node.each("class") if each.word.isdecimal() and each.word.isascii()
+        ]
         return sorted((each for each in found if 0 < int(each.word[:9]) < _LAST), key=_number)
 
     def _name(self, device: Device, node: Node, classid: int) -> str:
