@@ -185,6 +185,7 @@ def test_the_page_stands_alone_and_escapes(whole: Dataset, half: Dataset) -> Non
     )
 
 
+@SLOW
 def test_the_command_prints_writes_and_explains(
     perhop: Callable[..., Outcome], place: Path, whole: Dataset, half: Dataset
 ) -> None:

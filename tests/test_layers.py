@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -108,6 +109,7 @@ CRATES: dict[str, set[str]] = {
 # Python
 
 
+@cache
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
@@ -124,11 +126,17 @@ def dotted(path: Path) -> str:
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
     """The modules of perhop that a module imports, wherever in it, and for types too."""
     known = {*map(dotted, modules()), "perhop._core"}
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree(path)):
         match node:
             case ast.Import(names=names):
                 found |= {name.name for name in names}
@@ -138,7 +146,7 @@ def imported(path: Path) -> set[str]:
             case ast.ImportFrom():
                 raise AssertionError(f"{path}:{node.lineno}: a relative import")
     assert "perhop" not in found, f"{path}: the package as a whole is for its users"
-    return {name for name in found if name.startswith("perhop.")}
+    return frozenset(name for name in found if name.startswith("perhop."))
 
 
 def room(module: str) -> str:
@@ -161,7 +169,7 @@ def test_imports_run_downwards(path: Path) -> None:
         allowed.add("_core")
     names = imported(path)
     if room(dotted(path)) == "reading" and own == "scenario":
-        names = {name for name in names if not f"{name}.".startswith(f"{READERS}.")}
+        names = frozenset(name for name in names if not f"{name}.".startswith(f"{READERS}."))
     assert {name.split(".")[1] for name in names} <= allowed - NEVER.get(own, set())
 
 
@@ -191,11 +199,9 @@ def test_rooms_of_a_scenario(path: Path) -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_rich_stays_in_the_command_line(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
-    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    names |= {
-        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
-    }
+    nodes = list(ast.walk(tree(path)))
+    names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    names |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     roots = {name.split(".")[0] for name in names if name}
     assert part(path) == "cli" or not roots & {"rich", "click"}
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from perhop.routers.reading.configuration import Attachment, Configuration, Source, Treatment
 from perhop.routers.reading.linux import read, units
 from perhop.routers.reading.linux.classify import priority
@@ -220,6 +221,7 @@ def test_what_the_script_does_not_tell_is_said() -> None:
     assert found[7] == "eth0 has a qdisc here already, by wan.sh:1: `add` fails"
 
 
+@SLOW
 def test_a_bomb_of_variables_is_bounded() -> None:
     lines = ["a=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]
     lines += [f"a=$a$a; tc qdisc add dev $a root sfq # {number}" for number in range(40)]
