@@ -596,3 +596,56 @@ def test_nothing_replies_to_what_is_blocked() -> None:
 )
 def test_priorities_of_hfsc_have_no_effect(text: str) -> None:
     assert "HFSC serves by service curves: `priority` has no effect" in notes(text)[2]
+
+
+def test_settings_of_red_at_an_interface() -> None:
+    text = "interface em0 bandwidth 10M red qlimit 60 thmin 5 thmax 15 invpmax 20 weight 256 ecn\n"
+    red = policy(text, "em0").policy["classes"]["red"]["queue"]["red"]
+    assert (red["min"], red["max"], red["probability"]) == ("5 packets", "15 packets", "5%")
+    assert (red["weight"], red["ecn"]) == ("0.390625%", True)
+    assert notes(text) == {}
+
+
+def test_what_belongs_to_a_discipline_that_perhop_lacks_says_so() -> None:
+    text = (
+        "altq on em0 fairq bandwidth 1Mb queue { std }\nqueue std fairq(default)\n"
+        "pass out on em0 queue std\n"
+    )
+    assert notes(text) == {
+        1: "perhop does not have fairq",
+        2: "perhop does not have the discipline of its interface",
+        3: "the queue `std` is not modelled",
+    }
+    text = (
+        "interface em0 bandwidth 1M jobs\nclass jobs em0 a NULL priority 0\nfilter em0 a 0 0 0 0 17"
+    )
+    assert notes(text)[3] == "the class or conditioner `a` is not modelled"
+    text = (
+        "interface em0\nconditioner em0 c <tswtcm 1M 2M 5 <pass><pass><drop>>\n"
+        "filter em0 c 0 0 0 0 6\n"
+    )
+    assert notes(text)[3] == "the class or conditioner `c` is not modelled"
+
+
+def test_classes_whose_rules_never_decide_say_so() -> None:
+    text = QUEUES + "pass out on em0 proto tcp to port 22 queue web\npass out on em0 queue rest\n"
+    assert notes(text)[2].startswith("other rules, which decide, take all packets")
+
+
+def test_words_of_pf_that_other_systems_write() -> None:
+    assert web("pass out on em0 proto udp to any tracker 1477 queue web") == {"protocol": "udp"}
+    assert web("match in on em0 proto tcp to port 25 rdr-to 127.0.0.1 port spamd queue web") == {
+        "protocol": "tcp",
+        "source_port": 25,
+    }
+    codel = "altq on em0 codelq( target 10 ecn ) bandwidth 10Mb queue { a }\n"
+    assert policy(codel, "em0").policy["classes"]["codel"]["queue"]["codel"]["target"] == "10 ms"
+    none = "queue q on em0 bandwidth 1M max 1M\nqueue a parent q bandwidth 1M min 0K default\n"
+    assert notes(none) == {}
+
+
+def test_a_share_of_an_interface_is_its_shaper() -> None:
+    text = "altq on em0 priq bandwidth 50% queue { a }\nqueue a priq(default)\n"
+    found = policy(text, "em0")
+    assert (found.rate, found.shape) == (None, {"rate": "50%"})
+    assert notes(text) == {}

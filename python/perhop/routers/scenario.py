@@ -163,6 +163,10 @@ def _traffic(
     for path, chosen in found.items():
         if chosen is None:
             _class(policy, path)["unused"] = True
+            for depth in range(1, len(path)):
+                inside = [other for other in found if other[:depth] == path[:depth]]
+                if not any(found[other] for other in inside):
+                    _class(policy, path[:depth])["unused"] = True
             remarks.append(f"class {'/'.join(path)} has no flow: {unreachable(policy, path)}")
             continue
         name = scenario_name("-".join(path), {*classes, "total"})

@@ -10,7 +10,7 @@ from perhop.routers.reading.matching import Conditions
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from perhop.routers.reading.altq.ledger import Ledger
     from perhop.routers.reading.altq.nodes import Device, Entry, Node
@@ -25,8 +25,17 @@ _MAX_BLOCKED: Final = 2**17
 """The most pairs of rules, of which one blocks packets and one assigns a queue, at an interface."""
 
 
-def assign(ledger: Ledger, devices: Sequence[Device], rules: Sequence[Rule]) -> None:
-    """Set the packets of the classes of each interface, as the rules assign them."""
+def assign(
+    ledger: Ledger, devices: Sequence[Device], lost: Collection[str], rules: Sequence[Rule]
+) -> None:
+    """Set the packets of the classes of each interface, as the rules assign them.
+
+    Args:
+        ledger: The account of lines that this changes.
+        devices: The interfaces.
+        lost: Names of queues that are not modelled.
+        rules: The rules in the order of the file.
+    """
     known: set[str] = set()
     for device in devices:
         nodes = _by_name(device)
@@ -35,7 +44,9 @@ def assign(ledger: Ledger, devices: Sequence[Device], rules: Sequence[Rule]) -> 
     replies = False
     for rule in rules:
         for name in {rule.queue, rule.urgent} - {""}:
-            if name not in known and not rule.blocks:
+            if name not in known and name in lost:
+                ledger.ignored(rule.statement, f"the queue {quote(name)} is not modelled")
+            elif name not in known and not rule.blocks:
                 note = f"{quote(name)} is not a queue of an interface"
                 ledger.ignored(rule.statement, note, Fault.UNDEFINED)
         assigns = rule.queue and not rule.blocks

@@ -42,6 +42,7 @@ def read(
         ledger.ignored(
             statement, f"the discipline of the interface is {interface.discipline or 'not given'}"
         )
+        interface.lost.update(words[:1])
         return
     if len(words) < 2:
         ledger.ignored(statement, "names no class and parent")

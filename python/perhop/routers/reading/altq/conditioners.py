@@ -45,6 +45,7 @@ def read(ledger: Ledger, interface: Interface, statement: Statement, words: Sequ
             settings = _class(_action(tokens))
         except _ActionError as error:
             ledger.ignored(statement, str(error))
+            interface.lost.add(name)
             return
         interface.conditioners[name] = Conditioner(statement, settings)
 

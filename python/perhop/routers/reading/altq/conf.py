@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq import classes, conditioners, filters
@@ -11,7 +12,7 @@ from perhop.routers.reading.altq.nodes import Device, Node
 from perhop.routers.reading.altq.policy import attachment
 from perhop.routers.reading.altq.values import count, rate, size
 from perhop.routers.reading.configuration import Configuration, Place
-from perhop.units import format_rate, format_size, quote
+from perhop.units import WHOLE, format_rate, format_share, format_size, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +41,16 @@ OTHERS: Final = {
 }
 """The disciplines that perhop does not have."""
 
+_RED: Final = {
+    "thmin": "min",
+    "thmax": "max",
+    "invpmax": "probability",
+    "weight": "weight",
+    "packetsize": "packet",
+}
+"""Settings of RED and their keys in scenarios."""
+
+_RIO: Final = re.compile(r"(lo|med|hi)_(thmin|thmax|invpmax)|packetsize|weight")
 _LIMITS: Final = {"fifoq": 50, "red": 60, "rio": 60}
 """The default queue limits of disciplines without classes, in packets."""
 
@@ -131,11 +142,33 @@ class Reader:
                 interface.no_control = True
             elif word == "qlimit":
                 limit = count(next(todo, "")) or 0
+            elif word in _RED and interface.discipline == "red":
+                self._threshold(interface, word, next(todo, ""))
+            elif word == "ecn" and interface.discipline in ("red", "rio"):
+                interface.thresholds["ecn"] = True
+            elif _RIO.fullmatch(word) and interface.discipline == "rio":
+                next(todo, None)
+                self.ledger.approximated(
+                    statement, "perhop sets the thresholds of RIO from the queue limit"
+                )
             elif interface.discipline in OTHERS:
                 next(todo, None)
             else:
                 self.ledger.approximated(statement, f"{quote(word)} is not modelled")
         self._complete(interface, limit)
+
+    def _threshold(self, interface: Interface, word: str, text: str) -> None:
+        """Read a setting of RED for the queue of an interface."""
+        number = count(text)
+        if not number or number > 10**6:
+            note = f"{word}: {quote(text)} is no number above zero"
+            self.ledger.approximated(interface.device.statement, note)
+        elif word in ("thmin", "thmax"):
+            interface.thresholds[_RED[word]] = f"{number} packets"
+        elif word == "packetsize":
+            interface.thresholds["packet"] = f"{min(max(number, 64), 65535)} B"
+        else:
+            interface.thresholds[_RED[word]] = format_share(max(WHOLE // number, 1))
 
     def _complete(self, interface: Interface, limit: int) -> None:
         """Set what follows from the options of an interface."""
@@ -170,6 +203,10 @@ class Reader:
             if word == "rio":
                 self.ledger.approximated(statement, "RIO is RED for all drop precedences")
             node = Node(word, statement, share=10**9, limit=limit, red=word in ("red", "rio"))
+            node.thresholds = interface.thresholds
+            low, high = (count(node.thresholds.get(k, "0 x").split()[0]) for k in ("min", "max"))
+            if low and (not high or high <= low):
+                node.thresholds["max"] = f"{max(limit * 3 // 10, low + 1)} packets"
             device.top, device.default = [node], node
 
     def attachments(self) -> Iterator[Attachment]:

@@ -21,8 +21,8 @@ _FQ_LIMIT: Final = 1024
 
 def build(
     ledger: Ledger, roots: Sequence[Definition], definitions: Sequence[Definition]
-) -> list[Device]:
-    """Return the interfaces with their classes.
+) -> tuple[list[Device], set[str]]:
+    """Return the interfaces with their classes, and the names of queues that are not modelled.
 
     Args:
         ledger: The account of lines that this changes.
@@ -31,6 +31,7 @@ def build(
     """
     found: list[Device] = []
     used: set[int] = set()
+    lost: set[str] = set()
     altq = bool(roots)
     tops = roots if altq else [each for each in definitions if each.interfaces and not each.parent]
     for definition in tops:
@@ -48,10 +49,12 @@ def build(
             used.add(id(definition))
             if device is not None:
                 found.append(device)
+            else:
+                lost |= builder.leave()
     for definition in definitions:
         if id(definition) not in used:
             ledger.ignored(definition.statement, "no interface has the queue")
-    return found
+    return found, lost
 
 
 class _Builder:
@@ -86,8 +89,6 @@ class _Builder:
         root, ledger = self.root, self.ledger
         share, rate = root.bandwidth
         place = root.statement.place
-        if share is not None:
-            ledger.approximated(root.statement, "a share of the rate of an unknown interface")
         if self.altq:
             if root.discipline not in SCHEDULERS:
                 ledger.ignored(
@@ -96,10 +97,10 @@ class _Builder:
                     else "names no discipline",
                 )  # fmt: skip
                 return None
-            device = Device(self.interface, root.statement, "wfq", rate)
+            device = Device(self.interface, root.statement, "wfq", rate, portion=share)
             device.scheduler = SCHEDULERS[root.discipline]  # type: ignore[assignment]
             device.burst = root.numbers.get("tbrsize")
-            if rate is None:
+            if rate is None and share is None:
                 ledger.default(place, "bandwidth", "the rate of the interface", _MAN)
             if device.scheduler == "altq-cbq" and rate is not None:
                 device.cbq["rate"] = format_rate(rate)
@@ -107,7 +108,7 @@ class _Builder:
                 ledger.approximated(
                     root.statement, "perhop sets the size of the token bucket from the rate"
                 )
-            if root.discipline == "codel":
+            if root.discipline in ("codel", "codelq"):
                 limit = root.numbers.get("qlimit", 50)
                 only = Node("codel", root.statement, share=WHOLE, limit=limit)
                 only.discipline = root.codel
@@ -115,7 +116,7 @@ class _Builder:
                 return device
             children = root.children
         else:
-            device = Device(self.interface, root.statement, "wfq", rate)
+            device = Device(self.interface, root.statement, "wfq", rate, portion=share)
             most = root.curves.get("ul", (None, None))[1]
             if most is not None:
                 device.rate = most
@@ -141,6 +142,22 @@ class _Builder:
             self.nodes[root.name] = own
         device.entries = []
         return device
+
+    def leave(self) -> set[str]:
+        """Enter the queues of an interface as not modelled; return their names."""
+        found: set[str] = set()
+        todo = list(self.root.children)
+        while todo:
+            name = todo.pop()
+            definition = self.by_name.get(name)
+            if name in found or definition is None:
+                continue
+            found.add(name)
+            todo += definition.children
+            self.used.add(id(definition))
+            note = "perhop does not have the discipline of its interface"
+            self.ledger.ignored(definition.statement, note)
+        return found
 
     def _node(self, name: str, parent: Node | None, device: Device) -> Node | None:
         definition = self.by_name.get(name)

@@ -29,6 +29,9 @@ def read(ledger: Ledger, interface: Interface, statement: Statement, words: Sequ
     """Read a filter, after the name of its interface."""
     target = words[0] if words else ""
     node = interface.nodes.get(target)
+    if node is None and target in interface.lost:
+        ledger.ignored(statement, f"the class or conditioner {quote(target)} is not modelled")
+        return
     if node is None and target not in interface.conditioners:
         note = f"{quote(target)} is not a class of the interface"
         ledger.ignored(statement, note, Fault.UNDEFINED)

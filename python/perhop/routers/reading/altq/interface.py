@@ -56,6 +56,8 @@ class Interface:
         conditioned: Filters of conditioners, in the order of the file.
         control: The class of control packets.
         no_control: Whether no class for control packets is created.
+        thresholds: Settings of RED for the only queue, as a scenario states them.
+        lost: Names of classes and conditioners that are not modelled.
         bursts: The classes that set a burst or the size of packets, by setting and value.
     """
 
@@ -67,4 +69,6 @@ class Interface:
     conditioned: list[Filter] = field(default_factory=list)
     control: Node | None = None
     no_control: bool = False
+    thresholds: dict[str, Any] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
     bursts: dict[str, dict[int, list[Statement]]] = field(default_factory=dict)

@@ -34,6 +34,7 @@ class Node:
         limit: The limit of its queue in packets.
         red: Whether its queue has RED.
         ecn: Whether RED marks packets.
+        thresholds: Settings of RED that the configuration states, as a scenario does.
         discipline: The discipline of its queue as a scenario states it, beside RED.
         rest: Whether it has what its siblings leave, because it stands for its parent's own
             packets.
@@ -53,6 +54,7 @@ class Node:
     limit: int = 50
     red: bool = False
     ecn: bool = False
+    thresholds: dict[str, Any] = field(default_factory=dict)
     discipline: dict[str, Any] | None = None
     rest: bool = False
     implicit: bool = False
@@ -81,6 +83,8 @@ class Device:
         scheduler: The scheduler of the scenario's policy.
         rate: The rate of the interface, or of the token bucket at it, in bit/s.
         burst: The size of that token bucket in bytes, if the configuration sets it.
+        portion: The rate of the token bucket in parts per billion of that of the interface, which
+            the configuration does not tell; None if `rate` says it.
         top: The classes without a parent.
         entries: The packets of each class, in the order of precedence.
         default: The class of all other packets.
@@ -92,6 +96,7 @@ class Device:
     scheduler: Literal["altq-cbq", "priority", "wfq"]
     rate: int | None = None
     burst: int | None = None
+    portion: int | None = None
     top: list[Node] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     default: Node | None = None

@@ -100,7 +100,10 @@ class _Reader:
         """Read a rule that blocks packets, if the configuration tells which."""
         words, _ = self.macros.expand(statement.words)
         if _ASSIGN.intersection(words):
-            self.ledger.ignored(statement, "packets that a rule blocks get no queue")
+            self.ledger.ignored(
+                statement,
+                "the queue is that of pf's answers to blocked packets, which perhop does not have",
+            )
         try:
             rule = rules.parse(statement, words, self.tables)
         except rules.RuleError:
@@ -161,8 +164,8 @@ class _Reader:
             for statement in syntax.statements(source):
                 self.statement(statement)
         self.anchors()
-        found = devices.build(self.ledger, self.roots, self.queues)
-        assignment.assign(self.ledger, found, self.rules)
+        found, lost = devices.build(self.ledger, self.roots, self.queues)
+        assignment.assign(self.ledger, found, lost, self.rules)
         attached = [attachment(device, self.ledger) for device in found]
         return Configuration(
             "pf",

@@ -9,7 +9,7 @@ from perhop.routers.reading.altq.shares import bandwidths
 from perhop.routers.reading.configuration import Attachment, Fault, scenario_name
 from perhop.routers.reading.matching import MAX_RULES, Conditions, Rules
 from perhop.scenario.model.cbq import ALTQ_CBQ
-from perhop.units import format_rate, format_size
+from perhop.units import WHOLE, format_rate, format_share, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,8 @@ def attachment(device: Device, ledger: Ledger) -> Attachment | None:
             device.statement, "no class is the default one: the last one takes all other packets"
         )
         device.default = device.top[-1]
-    writer = _Writer(device, ledger)
     _own_packets(device, ledger)
+    writer = _Writer(device, ledger)
     writer.places[()] = device.statement.place
     policy: dict[str, Any] = {}
     if device.scheduler != "wfq":
@@ -51,6 +51,8 @@ def attachment(device: Device, ledger: Ledger) -> Attachment | None:
     shape = None
     if device.burst is not None and device.rate is not None and device.scheduler != ALTQ_CBQ:
         shape = {"rate": format_rate(device.rate), "burst": format_size(device.burst)}
+    elif device.portion is not None and device.portion < WHOLE:
+        shape = {"rate": format_share(device.portion)}
     return Attachment(
         device.interface,
         "out",
@@ -98,6 +100,7 @@ class _Writer:
         self.device = device
         self.ledger = ledger
         self.places: dict[Loc, Place] = {}
+        self._assigned = {id(node) for _, node in device.entries}
         self._ranked = len({node.rank for node in _leaves(device.top)}) > 1
 
     def entries(self) -> list[Entry]:
@@ -181,6 +184,13 @@ class _Writer:
         return written
 
     def _unreached(self, node: Node) -> None:
+        if self._assigned.intersection(map(id, _leaves([node]))):
+            note = (
+                "other rules, which decide, take all packets that its rules assign to the class: "
+                "perhop leaves it out"
+            )
+            self.ledger.approximated(node.statement, note, Fault.EMPTY)
+            return
         note = "no rule assigns packets to the class, so that perhop leaves it out"
         self.ledger.approximated(node.statement, note, Fault.UNUSED)
 
@@ -226,6 +236,7 @@ def queue(node: Node) -> dict[str, Any]:
         "weight": "0.1953125%",
         "gentle": False,
         "ecn": node.ecn,
+        **node.thresholds,
     }
     return {"limit": limit, "red": red}
 

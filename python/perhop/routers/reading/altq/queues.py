@@ -12,7 +12,13 @@ from perhop.units import quote
 if TYPE_CHECKING:
     from perhop.routers.reading.altq.ledger import Ledger, Statement
 
-SCHEDULERS: Final = {"cbq": "altq-cbq", "priq": "priority", "hfsc": "wfq", "codel": "wfq"}
+SCHEDULERS: Final = {
+    "cbq": "altq-cbq",
+    "priq": "priority",
+    "hfsc": "wfq",
+    "codel": "wfq",
+    "codelq": "wfq",
+}
 """The disciplines of `altq on` that perhop has, and their schedulers."""
 
 _FLAGS: Final = frozenset(("borrow", "default", "red", "ecn", "rio", "codel"))
@@ -149,7 +155,15 @@ class _Parser:
         elif word in ("priority", "qlimit", "tbrsize", "flows", "quantum"):
             self.number(word)
         elif word in ("min", "max"):
-            found.curves["rt" if word == "min" else "ul"] = self.bandwidth(word)
+            if word == "min" and self.words[self.at : self.at + 1] in (
+                ["0"],
+                ["0K"],
+                ["0M"],
+                ["0G"],
+            ):
+                self.at += 1  # no guarantee
+            else:
+                found.curves["rt" if word == "min" else "ul"] = self.bandwidth(word)
         elif word == "burst":
             self.next()
             if self.words[self.at : self.at + 1] == ["for"]:

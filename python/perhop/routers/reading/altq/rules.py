@@ -29,12 +29,15 @@ _SKIPPED: Final = {
     "log": 0, "quick": 0, "flags": 1, "label": 1, "tag": 1, "allow-opts": 0, "rtable": 1,
     "keep": 1, "modulate": 1, "synproxy": 1, "once": 0, "divert-packet": 2, "reply-to": 1,
     "route-to": 1, "dup-to": 1, "fastroute": 0, "max-pkt-rate": 1, "all": 0, "dnpipe": 1,
-    "dnqueue": 1, "ridentifier": 1, "sloppy": 0, "scrub": 0, "nat-to": 1, "rdr-to": 1,
+    "dnqueue": 1, "ridentifier": 1, "tracker": 1, "sloppy": 0, "scrub": 0, "nat-to": 1, "rdr-to": 1,
     "binat-to": 1, "af-to": 1, "static-port": 0, "bitmask": 0, "random": 0, "round-robin": 0,
     "drop": 0, "return": 0, "return-rst": 0, "return-icmp": 0, "return-icmp6": 0,
     "source-hash": 0, "sticky-address": 0, "least-states": 0, "divert-to": 1, "divert-reply": 0,
 }  # fmt: skip
 """Options that change no queue, and the number of words that follow each."""
+
+_TRANSLATIONS: Final = frozenset(("nat-to", "rdr-to", "binat-to", "af-to", "divert-to"))
+"""Options that have an address, which a port may follow."""
 
 _CONDITIONS: Final = {
     "tagged": 1, "user": 1, "group": 1, "os": 1, "probability": 1, "received-on": 1,
@@ -217,6 +220,9 @@ def _option(reading: _Reading, word: str) -> None:
             for _ in range(_SKIPPED[word]):
                 reading.items()
             reading.parenthesis()
+            if word in _TRANSLATIONS and reading.words[reading.at : reading.at + 1] == ["port"]:
+                reading.at += 1
+                reading.items()
         case "port":
             raise RuleError("its port belongs to neither `from` nor `to`")
         case "(":

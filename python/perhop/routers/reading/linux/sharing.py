@@ -176,6 +176,8 @@ class Shares:
             own["borrow"] = False
         else:
             own["limit"] = format_rate(ceiling)
+            if rate and "bandwidth" not in own and not strict:
+                own["bandwidth"] = format_rate(min(rate, ceiling))
 
 
 def _parts(weights: dict[int, int]) -> dict[int, str]:
