@@ -325,7 +325,7 @@ def test_random_detect() -> None:
     (older,) = reading(text).attachments
     profiles = older.policy["classes"]["all"]["queue"]["wred"]["profiles"]
     assert [each["min"] for each in profiles][:6] == [
-        *("9 KiB", "10 KiB", "11 KiB", "12 KiB", "13 KiB"), "31 KiB",
+        *("9 packets", "10 packets", "11 packets", "12 packets", "13 packets"), "31 packets",
     ]  # fmt: skip
 
 

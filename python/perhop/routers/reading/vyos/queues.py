@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.linux.model import Options, Qdisc
 from perhop.routers.reading.linux.queues import queue
+from perhop.units import WHOLE, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,27 +131,29 @@ def random_detect(
             if not older and word != "0":
                 note = "VyOS 1.4 handles all packets as those of precedence 0"
                 ledger.ignored(child.place, note)
-    found = []
-    for precedence in range(_PRECEDENCES if older else 1):
+    if not older:
+        own = given.get("0", node)
+        return queue(_qdisc(own, _red(own, 0, ledger, source), ledger), own.place, None, ledger)
+    ledger.approximated(node.place, "one average length of the queue for all precedences")
+    profiles = []
+    limit = 0
+    for precedence in range(_PRECEDENCES):
         own = given.get(str(precedence), node)
         values = _red(own, precedence, ledger, source)
-        if older and "mark-probability" not in own.children:
-            values["probability"] = f"{_OLD_PROBABILITIES[precedence]:.9f}"
-        found.append(queue(_qdisc(own, values, ledger), own.place, None, ledger))
-    if not older or not all(found):
-        return found[0]
-    ledger.approximated(node.place, "one average length of the queue for all precedences")
-    reds = [each["red"] for each in found if each is not None]
-    profiles = [
-        {
-            "dscp": list(range(8 * index, 8 * index + 8)),
-            **{key: red[key] for key in ("min", "max", "probability")},
-        }
-        for index, red in enumerate(reds)
-    ]
-    common = {key: reds[0][key] for key in ("weight", "packet")}
-    limit = (found[0] or {})["limit"]
-    return {"limit": limit, "wred": {"profiles": profiles, **common}}
+        packet = int(values["avpkt"])
+        odds = values["probability"]
+        if "mark-probability" not in own.children:
+            odds = f"{_OLD_PROBABILITIES[precedence]:.9f}"
+        limit = max(limit, int(values["limit"]) // packet)
+        profiles.append(
+            {
+                "dscp": list(range(8 * precedence, 8 * precedence + 8)),
+                "min": f"{int(values['min']) // packet} packets",
+                "max": f"{int(values['max']) // packet} packets",
+                "probability": format_share(round(float(odds) * WHOLE)),
+            }
+        )
+    return {"limit": f"{limit} packets", "wred": {"profiles": profiles, "weight": "12.5%"}}
 
 
 def _qdisc(node: Node, values: dict[str, str], ledger: Ledger) -> Qdisc:
