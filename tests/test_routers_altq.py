@@ -17,6 +17,7 @@ from perhop.experiments.cbq import ROWS
 from perhop.gallery import load
 from perhop.routers.reading import Attachment, Configuration, Treatment, source
 from perhop.routers.reading.altq import read
+from perhop.routers.scenario import around
 from perhop.routers.writing import write
 from perhop.scenario import parse
 from perhop.scenario.model.classes import Policy
@@ -649,3 +650,19 @@ def test_a_share_of_an_interface_is_its_shaper() -> None:
     found = policy(text, "em0")
     assert (found.rate, found.shape) == (None, {"rate": "50%"})
     assert notes(text) == {}
+
+
+def test_classes_without_flows_and_shares_above_the_whole_run() -> None:
+    inner = (
+        "altq on em0 cbq bandwidth 10Mb queue { std, web }\nqueue std bandwidth 50% cbq(default)\n"
+        "queue web bandwidth 50% cbq { a, b }\nqueue a bandwidth 50%\nqueue b bandwidth 50%\n"
+        "pass in on em0 proto tcp to any port 80 queue a\n"
+    )
+    above = (
+        "interface em0 bandwidth 10M cbq no-control\nclass cbq em0 root NULL pbandwidth 100\n"
+        "class cbq em0 a root default pbandwidth 70\nclass cbq em0 b root pbandwidth 60\n"
+        "filter em0 b 0 0 0 0 6\n"
+    )
+    for text in (inner, above):
+        around(config(text), "q.conf").scenario()
+    assert "130% are given to the classes together" in notes(above)[3]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from perhop.cli import perhop
 from perhop.routers.reading.configuration import Attachment, Configuration, Source, Treatment
 from perhop.routers.reading.vyos import read
+from perhop.routers.scenario import around
 
 BRACES = """\
 interfaces {
@@ -403,3 +404,15 @@ def test_the_session_of_the_documentation(tmp_path: Path) -> None:
     file.write_text(config, "utf-8")
     printed = CliRunner().invoke(perhop, ["import", str(file)]).output
     assert printed.replace(f"{tmp_path}/", "").startswith(shown)
+
+
+def test_policies_become_scenarios_that_run() -> None:
+    for lines in (
+        # One class with a ceiling below the shaper, and packets that no class takes.
+        "shaper S bandwidth 100mbit\nshaper S default bandwidth 80mbit\n",
+        "shaper S default bandwidth 80mbit\n",
+        "round-robin R class 1 match A ip destination port 22\n"
+        "round-robin R class 2 match B ip destination port 23\n",
+    ):
+        found = reading("".join(f"set qos policy {line}\n" for line in lines.splitlines()))
+        around(found, "config.boot", rate=2 * 10**8).scenario()

@@ -49,7 +49,7 @@ def bandwidths(
     empty = [node for node in nodes if not shares[id(node)]]
     least = min(_LEAST, WHOLE // (2 * max(len(empty), 1)))
     free = WHOLE - least * len(empty)
-    scaled = total > free and (scheduler == "wfq" or total <= WHOLE)
+    scaled = total > free
     for node in empty:
         ledger.approximated(
             node.statement, f"has no bandwidth of its own; perhop guarantees {format_share(least)}"

@@ -21,7 +21,7 @@ from perhop.routers.reading.linux.queues import queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares, slack
 from perhop.routers.reading.matching import Conditions, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
-from perhop.units import format_rate, format_size
+from perhop.units import WHOLE, format_rate, format_share, format_size, parse_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,9 @@ _DEEPEST: Final = 8
 _MOST_CLASSES: Final = 1024
 _PACKET: Final = 1500
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
+_ROOM: Final = 10_000
+"""A share in parts per billion, 0.001%."""
+
 _DROPS: Final = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
 NAMES: Final = {0: "unclassified", -1: "dropped"}
 
@@ -251,6 +254,8 @@ class Tree:
                     written["shape"] = {"rate": format_rate(rate), **sizes}
             classes[name] = written
             places |= {(*loc, *inner): place for inner, place in part.places.items()}
+        if -1 in order:
+            _leave_room(classes)
         if len(classes) == 1 and set(next(iter(classes.values()))) <= {"match", "queue"}:
             ((name, only),) = classes.items()
             kept: dict[Loc, Place] = (
@@ -390,6 +395,18 @@ class Tree:
             else:
                 result += _by_dscp(verdict, prios)
         return result
+
+
+def _leave_room(classes: dict[str, Any]) -> None:
+    """Leave the policer of dropped packets, whose rate counts, a part of shares that are 100%."""
+    shares = {
+        name: parse_share(each["bandwidth"])
+        for name, each in classes.items()
+        if str(each.get("bandwidth", "")).endswith("%")
+    }
+    if sum(shares.values()) > WHOLE - _ROOM and shares:
+        largest = max(shares, key=shares.__getitem__)
+        classes[largest]["bandwidth"] = format_share(max(shares[largest] - _ROOM, 1))
 
 
 def _by_dscp(verdict: Verdict, prios: Sequence[int]) -> list[Verdict]:
