@@ -179,6 +179,85 @@ def test_junos_priorities_are_those_of_borrowing() -> None:
     ]
 
 
+def test_junos_drop_profiles() -> None:
+    found = scenario(
+        "a: match: {dscp: 1}, queue: {limit: 100 kB, red: {min: 20 kB, max: 50 kB, weight: 100%, "
+        "probability: 10%}}",
+        "b: match: any, queue: {limit: 100 kB, red: {min: 30 kB, max: 80 kB, weight: 100%, "
+        "probability: 100%, ecn: false}}",
+    )
+    cos = section(found, "class-of-service")
+    assert (
+        """
+drop-profiles {
+    p-a {
+        interpolate {
+            fill-level [ 20 50 ];
+            drop-probability [ 0 10 ];
+        }
+    }
+    p-b {
+        interpolate {
+            fill-level [ 30 80 ];
+            drop-probability [ 0 100 ];
+        }
+    }
+}"""
+        in cos
+    )
+    assert "loss-priority any protocol any drop-profile p-b;" in cos
+    assert cos.count("explicit-congestion-notification;") == 1
+    near = scenario(
+        "a: match: {dscp: 1}, queue: {limit: 100 kB, red: {min: 1234 B, max: 50 kB, "
+        "weight: 1%, probability: 0.5%, gentle: false}}",
+        "b: match: {dscp: 2}, queue: {limit: 10 kB, red: {min: 9 kB, max: 20 kB, weight: 100%, "
+        "harddrop: false}}",
+        "c: match: any, queue: {limit: 10 packets, wred: {}}",
+    )
+    found = refused(near, "junos")
+    red = "policies.p.classes.a.queue.red"
+    assert "fill levels in whole percent, not 1.234%" in found[f"{red}.min"]
+    assert "chances in whole percent, not 0.5%" in found[f"{red}.probability"]
+    assert "go by the current length" in found[f"{red}.weight"]
+    assert "rise to 100% where the queue is full" in found[f"{red}.gentle"]
+    assert "is above the limit" in found["policies.p.classes.b.queue.red.max"]
+    assert "reaches 100%" in found["policies.p.classes.b.queue.red.harddrop"]
+    assert "by loss priority" in found["policies.p.classes.c.queue.wred"]
+
+
+def test_junos_filters_of_both_versions() -> None:
+    found = scenario(
+        "v: match: {source: ['2001:db8::/32', 10.0.0.0/8], dscp: ef, protocol: icmp}, "
+        "mark: af11, queue: {limit: 10 kB}",
+        "w: match: {destination: '2001:db8:1::/48'}, queue: {limit: 10 kB}, "
+        "police: {rate: 1 Mbps, burst: 8 kB}",
+        "x: match: any, queue: {limit: 10 kB}",
+        link=", remark: {r: [{match: {source: '::/0'}, dscp: be}]}",
+    )
+    filters = section(found, "firewall").split("family ")
+    assert "10.0.0.0/8;" in filters[1]
+    assert "term w" not in filters[1]
+    assert "2001:db8::/32;" in filters[2]
+    assert "traffic-class ef;" in filters[2]
+    assert "next-header icmp6;" in filters[2]
+    assert "traffic-class 0;" in filters[2] or "traffic-class be;" in filters[2]
+    assert "dscp-ipv6 p;" in section(found, "class-of-service")
+    both = scenario(
+        "v: match: {source: '2001:db8::/32'}, queue: {limit: 10 kB}",
+        "x: match: any, queue: {limit: 10 kB}, police: {rate: 1 Mbps, burst: 8 kB}",
+    )
+    assert "a bucket for each version" in refused(both, "junos")["policies.p.classes.x.police"]
+
+
+def test_junos_polices_all_that_an_interface_sends() -> None:
+    inner = "classes: {y: {match: any, unused: true, queue: {limit: 10 kB}}}"
+    found = scenario(f"all: match: any, police: {{rate: 5 Mbps, burst: 8 kB}}, {inner}")
+    assert "policer {\n                output all;" in section(found, "interfaces")
+    assert "policer all {" in section(found, "firewall")
+    shaped = scenario(f"all: match: any, mark: af11, {inner}")
+    assert refused(shaped, "junos").keys() == {"policies.p.classes.all"}
+
+
 def test_what_junos_cannot_express() -> None:
     assert refused(
         scenario(
@@ -197,7 +276,6 @@ def test_what_junos_cannot_express() -> None:
         "policies.p.classes.a.queue.limit",
         "policies.p.classes.b",
         "policies.p.classes.b.queue.drop",
-        "policies.p.classes.c.match",
         "policies.p.classes.c.queue.pie",
         *(
             f"policies.p.classes.c.police.{key}"

@@ -111,6 +111,30 @@ def test_junos_schedulers() -> None:
     assert read_again("junos", late) == []
 
 
+def test_junos_drop_profiles_addresses_and_policers_of_interfaces() -> None:
+    red = "red: {min: 20 kB, max: 50 kB, weight: 100%, probability: 10%, ecn: false}"
+    found = scenario(
+        f"a: match: {{dscp: 1}}, queue: {{limit: 100 kB, {red}}}",
+        "b: match: any, queue: {limit: 100 kB, red: {min: 30 kB, max: 80 kB, weight: 100%, "
+        "probability: 100%, gentle: false}}",
+    )
+    assert read_again("junos", found) == []
+    versions = scenario(
+        "a: match: [{except: {source: '2001:db8::/32', protocol: tcp}}, {source: [10.0.0.0/8, "
+        "'2001:db8::/31']}], mark: af11, queue: {limit: 10 kB}",
+        "b: match: {destination: 192.0.2.0/24}, police: {rate: 1 Mbps, burst: 8 kB}, "
+        "queue: {limit: 10 kB}",
+        "c: match: any, queue: {limit: 10 kB}",
+    )
+    assert read_again("junos", versions) == []
+    policed = scenario(
+        "all: match: any, police: {rate: 5 Mbps, burst: 8 kB}, classes: {"
+        "x: {match: {dscp: ef}, unused: true, bandwidth: 30%, queue: {limit: 10 kB}}, "
+        "y: {match: any, unused: true, queue: {limit: 10 kB}}}",
+    )
+    assert read_again("junos", policed) == []
+
+
 @pytest.mark.parametrize("family", ["ios", "junos"])
 def test_marking_of_what_arrives(family: str) -> None:
     found = scenario(

@@ -8,24 +8,30 @@ User Guide; rates are bit/s, sizes bytes.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.draft import Definitions, Names
+from perhop.routers.writing.junos_drops import drop_profile
 from perhop.routers.writing.junos_filters import (
+    FAMILIES,
     block,
     conditions,
     dscp_name,
     levels,
     losses,
     policer,
+    versions,
     with_either_port,
 )
 from perhop.routers.writing.packets import decisions
+from perhop.scenario.model.queues import Red
 from perhop.units import MICROSECOND, WHOLE, format_duration, format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perhop.routers.reading.matching import Conditions
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Division, End, Part
     from perhop.scenario.model.network import Limit
@@ -39,6 +45,18 @@ _LEAST_RATE: Final = 3_200
 _MOST_BUFFER_US: Final = 200_000
 _PACKET: Final = 1_500
 _MICROSECONDS_PER_BYTE: Final = 8 * 10**6
+_UNDIVIDED: Final = (
+    "Junos divides no forwarding class further; only one class around all others can be written, "
+    "with a policer that drops"
+)
+_TWO_BUCKETS: Final = (
+    "a policer of Junos has a bucket for each version of IP; expected addresses of one version"
+)
+_LOSS_PRIORITIES: Final = (
+    "Junos chooses drop profiles by loss priority, which the classifiers of other interfaces set; "
+    "expected `red`"
+)
+_NO_DISCIPLINE: Final = "Junos has drop profiles, and no such discipline; expected `red`"
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:
@@ -56,8 +74,10 @@ class _Writer:
         self.maps = Definitions(Names(_LONGEST_NAME))
         self.profiles = Definitions(Names(_LONGEST_NAME))
         self.rewrites = Definitions(Names(_LONGEST_NAME))
+        self.rewrites_6: dict[str, None] = {}
         self.policers = Definitions(Names(_LONGEST_NAME))
-        self.filters = Definitions(Names(_LONGEST_NAME))
+        self.drops = Definitions(Names(_LONGEST_NAME))
+        self.filters = {family: Definitions(Names(_LONGEST_NAME)) for family in FAMILIES}
 
     def write(self, ends: Sequence[End]) -> list[str]:
         cos, interfaces = [], []
@@ -70,19 +90,24 @@ class _Writer:
             numbered = [f"class {name} queue-num {n};" for name, n in self.queues.items()]
             top += block("forwarding-classes", numbered)
         for title, found in (
+            ("drop-profiles", self.drops),
             ("schedulers", self.schedulers),
             ("scheduler-maps", self.maps),
             ("traffic-control-profiles", self.profiles),
             ("rewrite-rules", self.rewrites),
         ):
             inside = _blocks(found, "dscp " if title == "rewrite-rules" else "")
+            if title == "rewrite-rules":
+                for name in self.rewrites_6:
+                    inside += block(f"dscp-ipv6 {name}", found.bodies[name])
             top += block(title, inside) if inside else []
         top += block("interfaces", cos) if cos else []
         firewall: list[str] = []
         for name, (kind, *body) in self.policers.bodies.items():
             firewall += block(f"{kind} {name}", body)
-        filters = _blocks(self.filters, "filter ")
-        firewall += block("family inet", filters) if filters else []
+        for family, definitions in self.filters.items():
+            filters = _blocks(definitions, "filter ")
+            firewall += block(f"family {family}", filters) if filters else []
         return [
             *block("interfaces", interfaces),
             *(block("class-of-service", top) if top else []),
@@ -92,16 +117,22 @@ class _Writer:
     def end(self, end: End) -> tuple[list[str], list[str]]:
         """Return the blocks of an interface in `interfaces` and in `class-of-service`."""
         physical, _, unit = end.interface.partition(".")
-        inet: list[str] = []
-        if end.marks:
-            inet.append(f"input {self.marking(end)};")
+        families: dict[str, list[str]] = {"inet": []}
+        for family, name in (self.marking(end) if end.marks else {}).items():
+            families.setdefault(family, []).append(f"input {name};")
         body: list[str] = []
         rewrite = ""
-        if end.division is not None:
-            inet.append(f"output {self.filter(end.division)};")
-            name = self.scheduler_map(end.division)
-            body = [f"scheduler-map {name};"]
-            rewrite = self.rewrite(end.division)
+        division, limit = end.division, ""
+        if division is not None and _is_policed(division):
+            outer = division.parts[0]
+            limit, division = self.whole(outer), outer.inside
+        if division is not None:
+            for family, name in self.filter(division).items():
+                families.setdefault(family, []).append(f"output {name};")
+            body = [f"scheduler-map {self.scheduler_map(division)};"]
+            rewrite = self.rewrite(division)
+        if limit and len(families) > 1:
+            self.draft.gap(f"{end.place}.egress", _TWO_BUCKETS)
         if end.shape is not None:
             burst = end.shape.burst or self.one_packet(end.shape.place)
             shaping = f"shaping-rate {self.rate(end.shape.rate, end.shape.place)}"
@@ -109,37 +140,68 @@ class _Writer:
             wanted = f"{end.division.name if end.division else end.node}-shape"
             body = [f"output-traffic-control-profile {self.profiles.define(wanted, profile)};"]
         if rewrite:
-            body += block(f"unit {unit or 0}", block("rewrite-rules", [f"dscp {rewrite};"]))
-        family = block("family inet", block("filter", inet)) if inet else ["family inet;"]
-        logical = block(f"unit {unit or 0}", [f"bandwidth {end.link.rate};", *family])
+            rules = [f"dscp {rewrite};"]
+            if "inet6" in families:
+                self.rewrites_6[rewrite] = None
+                rules.append(f"dscp-ipv6 {rewrite};")
+            body += block(f"unit {unit or 0}", block("rewrite-rules", rules))
+        inside: list[str] = []
+        for family, lines in families.items():
+            policed = block("policer", [f"output {limit};"]) if limit else []
+            filters = block("filter", lines) if lines else []
+            found = [*policed, *filters]
+            inside += block(f"family {family}", found) if found else [f"family {family};"]
+        logical = block(f"unit {unit or 0}", [f"bandwidth {end.link.rate};", *inside])
         return block(physical, logical), block(physical, body) if body else []
 
-    def marking(self, end: End) -> str:
-        """Return the filter that marks what an interface receives."""
-        body: list[str] = []
+    def marking(self, end: End) -> dict[str, str]:
+        """Return the filters that mark what an interface receives, by family."""
         found = decisions([mark.rules for mark in end.marks])
-        for number, (index, each) in enumerate(found):
-            mark = end.marks[index] if index < len(end.marks) else None
-            terms = conditions(each, end.marks[0].place if mark is None else mark.place, self.draft)
-            new = [] if mark is None else [f"dscp {dscp_name(mark.dscp)};"]
-            body += block(f"term mark-{number}", [*terms, *block("then", [*new, "accept;"])])
-        if not found or not found[-1][1].is_any:
-            body += block("term rest", ["then accept;"])
-        return self.filters.define(f"{end.node}-input", body)
+        names = {}
+        for family in _families([each for _, each in found]):
+            body: list[str] = []
+            for number, (index, each) in enumerate(found):
+                terms = conditions(each, family)
+                if terms is None:
+                    continue
+                word = FAMILIES[family][1]
+                marked = index < len(end.marks)
+                new = [f"{word} {dscp_name(end.marks[index].dscp)};"] if marked else []
+                body += block(f"term mark-{number}", [*terms, *block("then", [*new, "accept;"])])
+            if not found or not found[-1][1].is_any:
+                body += block("term rest", ["then accept;"])
+            names[family] = self.filters[family].define(f"{end.node}-input", body)
+        return names
 
-    def filter(self, division: Division) -> str:
-        """Return the filter that classifies and polices what an interface sends."""
+    def filter(self, division: Division) -> dict[str, str]:
+        """Return the filters that classify and police what an interface sends, by family."""
         found = with_either_port(decisions([part.rules for part in division.parts]))
-        count = [0] * len(division.parts)
-        for index, _, _ in found:
-            count[index] += 1
+        names = {}
+        policed: set[str] = set()
+        for family in _families([each for _, each, _ in found]):
+            written = [
+                (division.parts[index], terms)
+                for index, each, either in found
+                if (terms := conditions(each, family, either=either)) is not None
+            ]
+            names[family] = self._filter(division, family, written)
+            own = {part.name: part for part, _ in written if part.class_.police is not None}
+            for name in policed & own.keys():
+                self.draft.gap(f"{own[name].place}.police", _TWO_BUCKETS)
+            policed |= own.keys()
+        return names
+
+    def _filter(
+        self, division: Division, family: str, written: Sequence[tuple[Part, list[str]]]
+    ) -> str:
+        """Return the filter of a family, from the conditions of its terms."""
+        count = Counter(part.name for part, _ in written)
         body: list[str] = []
         names = Names(_LONGEST_NAME)
-        for index, each, either in found:
-            part = division.parts[index]
+        for part, terms in written:
             then = []
             if part.class_.police is not None:
-                kind, lines = policer(part, part.class_.police, self.draft, terms=count[index])
+                kind, lines = policer(part, part.class_.police, self.draft, terms=count[part.name])
                 name = self.policers.define(f"{division.name}-{part.name}", [kind, *lines])
                 if kind == "policer":
                     then.append(f"policer {name};")
@@ -147,9 +209,16 @@ class _Writer:
                     rates = "two-rate" if part.class_.police.peak_rate else "single-rate"
                     then += block(kind, [f"{rates} {name};"])
             then += [f"forwarding-class {self.forwarding_class(division, part)};", "accept;"]
-            terms = conditions(each, part.place, self.draft, either=either)
             body += block(f"term {names.unique(part.name)}", [*terms, *block("then", then)])
-        return self.filters.define(division.name, body)
+        return self.filters[family].define(division.name, body)
+
+    def whole(self, part: Part) -> str:
+        """Return the policer of everything that an interface sends."""
+        police = part.class_.police
+        if police is None:
+            return ""
+        kind, lines = policer(part, police, self.draft, terms=1)
+        return self.policers.define(part.name, [kind, *lines])
 
     def forwarding_class(self, division: Division, part: Part) -> str:
         """Return the forwarding class of a class; the last one of the first policy has queue 0."""
@@ -189,7 +258,7 @@ class _Writer:
             else:
                 lines.append(f"transmit-rate {self.transmit(division, part)};")
                 lines.append(f"priority {priorities[part.name]};")
-            lines += self.scheduler(part, division.capacity)
+            lines += self.scheduler(part, division)
             name = self.schedulers.define(f"{division.name}-{part.name}", lines)
             entries.append(f"forwarding-class {part.name} scheduler {name};")
         return self.maps.define(division.name, entries)
@@ -231,9 +300,10 @@ class _Writer:
                 return f"percent {percent}{exact}"
         return f"{self.rate(part.rate or 0, f'{part.place}.bandwidth')}{exact}"
 
-    def scheduler(self, part: Part, whole: int) -> list[str]:
+    def scheduler(self, part: Part, division: Division) -> list[str]:
         """Return the statements of a scheduler, apart from guarantee and priority."""
         lines = []
+        whole, whole_name = division.capacity, division.name
         ceiling, class_ = part.ceiling, part.class_
         if ceiling is not None and class_.borrow:
             burst = "" if class_.limit is not None else ceiling.burst
@@ -242,14 +312,22 @@ class _Writer:
             words = f"shaping-rate {self.rate(ceiling.rate, ceiling.place)}"
             lines.append(f"{words} burst-size {burst};" if burst else f"{words};")
         if part.inside is not None:
-            self.draft.gap(part.place, "Junos divides no forwarding class further")
+            self.draft.gap(part.place, _UNDIVIDED)
             return lines
         queue, place = part.queue, f"{part.place}.queue"
         if queue.drop == "head":
             self.draft.gap(f"{place}.drop", "Junos drops at the tail")
-        for key in queue.disciplines:
-            self.draft.gap(f"{place}.{key}", f"perhop writes no drop profiles of Junos for {key}")
-        if not queue.disciplines:
+        for key, discipline in queue.disciplines.items():
+            if isinstance(discipline, Red):
+                body = drop_profile(discipline, part, place, self.draft)
+                name = self.drops.define(f"{whole_name}-{part.name}", body)
+                target = f"loss-priority any protocol any drop-profile {name}"
+                lines.append(f"drop-profile-map {target};")
+                lines += ["explicit-congestion-notification;"] if discipline.ecn else []
+            else:
+                reason = _LOSS_PRIORITIES if key == "wred" else _NO_DISCIPLINE
+                self.draft.gap(f"{place}.{key}", reason)
+        if queue.disciplines.keys() <= {"red"}:
             limit = queue.effective_limit(in_class=part.in_class)
             lines.append(self.buffer(limit, part, whole, f"{place}.limit"))
         return lines
@@ -295,6 +373,29 @@ class _Writer:
         if rate < _LEAST_RATE:
             self.draft.gap(place, f"Junos has rates from {format_rate(_LEAST_RATE)}")
         return rate
+
+
+def _is_policed(division: Division) -> bool:
+    """Return whether a policy is another one behind a policer that drops."""
+    part = division.parts[0]
+    police = part.class_.police
+    return (
+        len(division.parts) == 1
+        and part.inside is not None
+        and police is not None
+        and not police.three_colours
+        and police.actions[1].drops
+        and part.mark is None
+        and part.ceiling is None
+    )
+
+
+def _families(found: Sequence[Conditions]) -> list[str]:
+    """Return the families of filters: `inet6` only if there are addresses of IPv6.
+
+    Without it, one filter classifies packets of both versions.
+    """
+    return ["inet", "inet6"] if 6 in versions(found) else ["inet"]
 
 
 def _blocks(found: Definitions, kind: str = "") -> list[str]:

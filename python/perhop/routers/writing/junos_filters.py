@@ -9,14 +9,30 @@ from perhop.scenario import format_dscp
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from perhop.routers.reading.matching import Conditions, Network, Ports
+    from perhop.routers.reading.matching import Conditions, Ports
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Part
     from perhop.scenario.model.classes import Action, Police
 
-__all__ = ["block", "conditions", "dscp_name", "levels", "losses", "policer", "with_either_port"]
+__all__ = [
+    "FAMILIES",
+    "block",
+    "conditions",
+    "dscp_name",
+    "levels",
+    "losses",
+    "policer",
+    "versions",
+    "with_either_port",
+]
+
+FAMILIES: Final = {
+    "inet": (4, "dscp", "protocol", "icmp"),
+    "inet6": (6, "traffic-class", "next-header", "icmp6"),
+}
+"""The version of IP of each family, and its words for code points, protocols and ICMP."""
 
 _LEAST_POLICED: Final = 8_000
 _LEAST_BURST: Final = 1_500
@@ -63,27 +79,36 @@ def with_either_port(
     return done
 
 
-def conditions(
-    found: Conditions, place: str, draft: Draft, *, either: Ports | None = None
-) -> list[str]:
-    """Return the block `from` of a term of family `inet`; nothing if all packets meet it.
+def versions(found: Iterable[Conditions]) -> set[int]:
+    """Return the versions of IP of all addresses in some conditions."""
+    sides = [side for each in found for side in (each.source, each.destination)]
+    return {network.version for side in sides for network in side or ()}
+
+
+def conditions(found: Conditions, family: str, *, either: Ports | None = None) -> list[str] | None:
+    """Return the block `from` of a term; nothing in it if all packets of the family meet it.
 
     Args:
         found: The conditions.
-        place: The place of the class in the scenario.
-        draft: Where gaps are added.
+        family: One of `FAMILIES`.
         either: The ports that the source or the destination must have; None for any.
+
+    Returns:
+        None if no packet of the family can meet the conditions.
     """
+    version, dscp, protocol, icmp = FAMILIES[family]
     lines = []
     if found.dscp is not None:
-        lines.append(f"dscp {_one_of([dscp_name(dscp) for dscp in sorted(found.dscp)])};")
+        lines.append(f"{dscp} {_one_of([dscp_name(each) for each in sorted(found.dscp)])};")
     if found.protocols is not None:
-        lines.append(f"protocol {_one_of(sorted(found.protocols))};")
+        names = [icmp if each == "icmp" else each for each in sorted(found.protocols)]
+        lines.append(f"{protocol} {_one_of(names)};")
     for key, networks in (("source", found.source), ("destination", found.destination)):
         if networks is not None:
-            lines += block(f"{key}-address", [f"{each};" for each in _ipv4(networks)])
-            if len(_ipv4(networks)) < len(networks):
-                draft.gap(f"{place}.match", "perhop writes filters of Junos for IPv4 only")
+            own = [each for each in networks if each.version == version]
+            if not own:
+                return None
+            lines += block(f"{key}-address", [f"{each};" for each in own])
     for key, ports in (
         ("port", either),
         ("source-port", found.source_ports),
@@ -96,10 +121,6 @@ def conditions(
 
 def _one_of(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"[ {' '.join(words)} ]"
-
-
-def _ipv4(networks: Sequence[Network]) -> list[Network]:
-    return [each for each in networks if each.version == 4]
 
 
 def _ranges(ports: Ports) -> list[str]:
