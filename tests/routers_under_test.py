@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from perhop.routers.pushing import Settings, Target
+from tools import unable
 
 YANG: Final = Path(__file__).parent
 MODULE: Final = "junos-policy"
@@ -148,3 +149,64 @@ def router(folder: Path) -> Iterator[Served]:
             key=str(folder / "user"), known_hosts=known(folder, "host", port), timeout=10
         )
         yield Served(Target("netconf", user(), "127.0.0.1", port), settings, folder)
+
+
+@dataclass(frozen=True)
+class Machine(Served):
+    """A Linux machine in namespaces of its own, and a process in them."""
+
+    process: int
+
+    def run(self, script: str) -> str:
+        """Run a script on the machine."""
+        command = [*entering(self.process), "sh", "-e"]
+        done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+def entering(process: int) -> list[str]:
+    whose = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    return ["nsenter", "--target", str(process), "--net", "--mount", *whose]
+
+
+MACHINE: Final = """
+mount -t tmpfs none /run
+ip link add eth1 type veth peer name eth1-peer
+ip link add eth2 type veth peer name eth2-peer
+for each in eth1 eth1-peer eth2 eth2-peer; do ip link set $each up; done
+echo ready
+exec sleep 600
+"""
+
+
+@contextmanager
+def machine(folder: Path) -> Iterator[Machine]:
+    """A Linux machine with two interfaces behind OpenSSH's server."""
+    keys(folder)
+    whose = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    process = subprocess.Popen(
+        ["unshare", "--net", "--mount", *whose, "sh", "-ec", MACHINE],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            unable(process.communicate()[1])
+        port = free_port()
+        enter = " ".join(entering(process.pid))
+        own = (folder / "user.pub").read_text()
+        (folder / "authorized_keys").write_text(
+            f'command="{enter} sh -c \\"$SSH_ORIGINAL_COMMAND\\"" {own}'
+        )
+        with sshd(folder, port):
+            settings = Settings(
+                key=str(folder / "user"), known_hosts=known(folder, "host", port), timeout=10
+            )
+            yield Machine(Target("ssh", user(), "127.0.0.1", port), settings, folder, process.pid)
+    finally:
+        process.terminate()
+        process.communicate()

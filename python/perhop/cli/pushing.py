@@ -23,7 +23,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--push",
             metavar="URL",
-            help="Set the policy on the router at netconf://USER@HOST[:PORT].",
+            help="Set the policy on a router: netconf://USER@HOST[:PORT] or ssh://root@HOST[:PORT].",
         ),
         click.option("--dry-run", is_flag=True, help="With --push: show the changes, and stop."),
         click.option("--yes", is_flag=True, help="With --push: do not ask before the change."),

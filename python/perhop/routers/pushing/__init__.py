@@ -8,6 +8,7 @@
 `transaction`     lock, edit, validate, confirmed commit, read back, confirm or undo
 `junos`           configurations of Junos as XML and back
 `junos_schema`    the statements that perhop writes, as elements
+`linux`           queues and rules of a Linux machine, by a shell that restores them
 ================  ============================================================================
 
 `ncclient` and `paramiko` come with ``pip install 'perhop[push]'``. Nothing else imports them.

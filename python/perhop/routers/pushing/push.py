@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.errors import UsageError
 from perhop.routers.pushing.connection import connect, need_libraries
 from perhop.routers.pushing.junos import Junos
+from perhop.routers.pushing.linux import Machine, set_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMES", "Settings", "check", "push"]
 
-SCHEMES: Final[dict[str, Scheme]] = {"junos": "netconf"}
+SCHEMES: Final[dict[str, Scheme]] = {"junos": "netconf", "tc": "ssh"}
 """The protocol by which each family is configured."""
 
 _HEADING: Final = re.compile(r"^# ={8} (.+) ={8}$", re.MULTILINE)
@@ -75,10 +76,7 @@ def push(
     check(target, family)
     one_router(text)
     need_libraries()
-    from perhop.routers.pushing.netconf import Router
-    from perhop.routers.pushing.transaction import transact
-
-    policy = Junos(text)
+    policy = Junos(text) if target.scheme == "netconf" else None
     client = connect(
         target,
         key=settings.key,
@@ -86,6 +84,15 @@ def push(
         known_hosts=settings.known_hosts,
         timeout=settings.timeout,
     )
+    if policy is None:
+        with client:
+            machine = Machine(client, target, settings.timeout)
+            return set_policy(
+                machine, text, seconds=settings.confirm, approve=approve, dry=settings.dry
+            )
+    from perhop.routers.pushing.netconf import Router
+    from perhop.routers.pushing.transaction import transact
+
     with Router(client, target, settings.timeout) as router:
         return transact(router, policy, seconds=settings.confirm, approve=approve, dry=settings.dry)
 
