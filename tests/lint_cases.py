@@ -243,7 +243,7 @@ CASES = [
         [
             one(
                 VOICE + "  video: {match: {dscp: af41}, priority: strict, "
-                "police: {rate: 2300 kbps, burst: 60 kB}}\n" + REST
+                "police: {rate: 2330 kbps, burst: 60 kB}}\n" + REST
             )
         ],
     ),

@@ -225,6 +225,18 @@ def test_a_default_is_listed_once_with_its_lines(
     assert "one.sh (tc): 1 line about quality of service: " in perhop("import", "one.sh").out
 
 
+def test_a_file_of_no_family_is_not_taken_for_a_scenario(
+    place: Path, perhop: Callable[..., Outcome]
+) -> None:
+    (place / "notes.txt").write_text("call the provider\n")
+    for command in (("run", "notes.txt"), ("diff", "notes.txt", "notes.txt")):
+        done = perhop(*command)
+        assert done.code == 2
+        assert done.err.startswith("perhop: notes.txt: is neither a scenario, which has a key")
+    (place / "notes.txt").write_text("perhop: 1\n")
+    assert "notes.txt:1:1: name: is missing" in perhop("run", "notes.txt").err
+
+
 def test_values_of_the_link_have_their_lines(place: Path) -> None:
     (place / "wan.sh").write_text(HTB)
     imported = build([str(place / "wan.sh")], rate=10**7)

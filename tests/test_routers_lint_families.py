@@ -189,6 +189,42 @@ pass out proto tcp to port 22 queue a
     assert ("unused-class", 3) in named("pf.conf", pf)
 
 
+def test_rules_of_pf_that_later_ones_replace() -> None:
+    pf = """\
+altq on em0 hfsc bandwidth 50Mb queue { dns, voip, bulk }
+queue dns bandwidth 30%
+queue voip bandwidth 60%
+queue bulk bandwidth 50% hfsc(default)
+pass out on em0 proto udp to any port 53 queue dns
+pass out on em0 proto udp to any queue voip
+pass in on em0 from em1 set prio 3
+"""
+    found = named("pf.conf", pf)
+    assert ("children-above-parent", 3) in found
+    assert ("unused-class", 2) in found
+    # A rule that perhop does not read may name the queue.
+    named_too = pf.replace("set prio 3", "user dns queue dns")
+    assert "unused-class" not in dict(named("pf.conf", named_too))
+
+
+def test_a_filter_of_linux_for_a_class_that_does_not_exist() -> None:
+    wrong = LINUX.replace("flowid 1:10", "flowid 1:40")
+    assert ("undefined-name", 5) in named("qos.sh", wrong)
+    assert "undefined-name" not in dict(named("qos.sh", LINUX))
+
+
+def test_a_class_of_linux_whose_packets_an_earlier_filter_takes() -> None:
+    text = LINUX.replace(
+        "tc qdisc add dev eth1",
+        "tc class add dev eth0 parent 1:1 classid 1:40 htb rate 1mbit\n"
+        "tc filter add dev eth0 protocol ip parent 1: prio 2 u32 match ip dport 80 0xffff "
+        "match ip tos 0xb8 0xfc flowid 1:40\n"
+        "tc qdisc add dev eth1",
+        1,
+    )
+    assert {"unused-class", "shadowed-class"} & dict(named("qos.sh", text)).keys()
+
+
 def test_drop_profiles_and_rewrite_rules_do_not_select_packets() -> None:
     # They are approximated, which says nothing about the classes of packets.
     text = (

@@ -162,3 +162,35 @@ control-plane
     assert named(lint([Source("switch.cfg", text)])) == []
     without = text.replace(" service-policy input system-cpp-policy\n", "")
     assert named(lint([Source("switch.cfg", without)])) == [("unused-policy", 5)]
+
+
+def test_a_policy_at_several_interfaces_is_judged_once() -> None:
+    inner = """\
+class-map match-any ALL
+ match access-group 1
+class-map match-any WEB
+ match access-group 2
+policy-map OUT
+ class ALL
+  bandwidth 256
+  queue-limit 4096
+ class WEB
+  bandwidth 128
+  random-detect
+  random-detect precedence 0 100 50 10
+policy-map SHAPER
+ class class-default
+  shape average 2000000
+  service-policy OUT
+interface Serial0/0
+ bandwidth 2048
+ service-policy output SHAPER
+interface Serial0/1
+ bandwidth 1544
+ service-policy output OUT
+access-list 1 permit 10.0.0.0 0.255.255.255
+access-list 2 permit 10.1.0.0 0.0.255.255
+"""
+    found = named(lint([Source("two.cfg", inner)]))
+    assert len(found) == len(set(found))
+    assert {("shadowed-class", 9), ("long-queue", 8), ("invalid-value", 12)} <= set(found)

@@ -117,7 +117,7 @@ def _chosen(found: Sequence[Counted], interfaces: Sequence[str]) -> dict[str, Co
     from perhop.routers.reading.selection import meant
 
     if not interfaces and len(found) > 1:
-        names = ", ".join(each.name for each in found[:12])
+        names = "; ".join(each.name for each in found[:12])
         raise UsageError(
             f"there are counters of several interfaces: {names}; expected --interface, and "
             "perhaps --direction"

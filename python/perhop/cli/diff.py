@@ -62,7 +62,7 @@ def diff(
     more than the link carries. Scenarios run with the traffic of OLD. Prints throughput, delay and
     loss of each class before and after the change.
     """
-    from perhop.cli.loading import is_configuration
+    from perhop.cli.loading import is_configuration, refuse_other
     from perhop.cli.progress import watching
     from perhop.routers import difference
 
@@ -74,6 +74,8 @@ def diff(
             for values in (families, interfaces)
         )
         named = family is not None or is_configuration(file)
+        if not named:
+            refuse_other(file)
         return difference.Side(file, named, family, interface, direction, speed)
 
     with watching("diff") as watch:

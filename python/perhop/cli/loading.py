@@ -11,7 +11,7 @@ from perhop.files import read_file
 if TYPE_CHECKING:
     from perhop.scenario import Overrides, Scenario
 
-__all__ = ["is_configuration", "load"]
+__all__ = ["is_configuration", "load", "refuse_other"]
 
 _SCENARIO = re.compile(r"""^[ \t{]*["']?perhop["']?[ \t]*:""", re.MULTILINE)
 """The first key of a scenario."""
@@ -35,7 +35,34 @@ def load(source: str, *, overrides: Overrides = (), agents: str | None = None) -
         return build([source]).scenario(overrides)
     from perhop import gallery
 
+    refuse_other(source)
     return gallery.load(source, overrides=overrides, agents=agents)
+
+
+def refuse_other(source: str) -> None:
+    """Refuse a file that is neither a scenario nor a configuration of a family that is recognised.
+
+    A file with the suffix of YAML, or with the first key of a scenario, is a scenario with errors.
+
+    Raises:
+        UsageError: The file is none of these.
+    """
+    from perhop import gallery
+    from perhop.errors import UsageError
+    from perhop.routers.reading import MAX_SIZE
+
+    path = Path(source)
+    if path.suffix in (".yaml", ".yml") or not path.is_file() or source in gallery.names():
+        return
+    try:
+        text = read_file(source, MAX_SIZE).decode("utf-8", "replace")
+    except ValueError:
+        return
+    if not _SCENARIO.search(text):
+        raise UsageError(
+            f"{source}: is neither a scenario, which has a key `perhop`, nor a configuration whose "
+            "family perhop recognises; `perhop import --family NAME` reads one"
+        )
 
 
 def is_configuration(source: str) -> bool:

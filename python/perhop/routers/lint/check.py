@@ -101,7 +101,7 @@ def check(
         name = finding.rule.name
         if name in settings.ignored or name in off.get(finding.place.file, ()):
             continue
-        found.setdefault((finding.rule.name, finding.place, _key(finding)), finding)
+        found.setdefault((name, finding.place, _key(finding)), finding)
     return sorted(
         found.values(),
         key=lambda finding: (finding.place, -RANKS[finding.rule.severity], finding.rule.name),
@@ -109,8 +109,15 @@ def check(
 
 
 def _key(finding: Finding) -> str:
-    """Return what distinguishes findings of one rule in one line: the text, without numbers."""
-    return re.sub(r"[0-9][0-9.,]*", "0", finding.message)
+    """Return what distinguishes findings of one rule in one line.
+
+    It is the text without numbers, the policy, which may be in another one, and other classes that
+    have the same. A policer that several classes share is one.
+    """
+    text = re.sub(r" of policy `[^`]*`|; the same for .*", "", finding.message)
+    if finding.rule in policers.RULES:
+        text = re.sub(r" of class `[^`]*`", "", text)
+    return re.sub(r"[0-9][0-9.,]*", "0", text)
 
 
 def _all(policies: Sequence[AttachedPolicy], settings: Settings) -> Iterator[Finding]:

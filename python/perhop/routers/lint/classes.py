@@ -49,6 +49,9 @@ UNCLASSIFIED: Final = Rule(
 
 RULES: Final = (EMPTY, SHADOWED, UNCLASSIFIED)
 
+_WITHOUT_DEFAULT: Final = frozenset({"tc", "altq", "pf"})
+"""Families whose default class is one that somebody made for packets."""
+
 
 def findings(policy: AttachedPolicy, budget: Budget) -> Iterator[Finding]:
     """Find classes of a policy that get no packets.
@@ -104,7 +107,8 @@ def _judge(
             )
             return
     reaching[judged.loc] = left = without(packets, _of(judged.earlier), budget)
-    if left or judged.is_default or judged.class_.unused:
+    rest = judged.is_default and judged.attached.family not in _WITHOUT_DEFAULT
+    if left or rest or judged.class_.unused or judged.is_unclassified:
         return
     takers = [other for other in judged.earlier if overlap(packets, other.packets or ())]
     alone = [other for other in takers if not without(packets, other.packets or [], budget)]

@@ -44,7 +44,7 @@ def inexact_places(
     wrong = frozenset(
         line.place
         for line in configuration.lines
-        if line.treatment is not Treatment.MODELLED and _selects(line)
+        if line.treatment is not Treatment.MODELLED and selects(line)
     )
     if not configuration.family.startswith("ios"):
         return None if wrong else frozenset()
@@ -57,7 +57,7 @@ def inexact_places(
     )
 
 
-def _selects(line: Line) -> bool:
+def selects(line: Line) -> bool:
     """Return whether a line selects packets: as its reader tells, or else by its words."""
     return bool(_MATCHING.search(line.text)) if line.selects is None else line.selects
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.classes import EMPTY, SHADOWED
+from perhop.routers.lint.exactness import selects
 from perhop.routers.lint.findings import Finding, Rule, Severity
 from perhop.routers.lint.guarantees import ABOVE_PARENT
-from perhop.routers.reading import Fault
+from perhop.routers.lint.policies import INVALID_VALUE
+from perhop.routers.reading import Fault, Treatment
 from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perhop.routers.reading import Configuration, Place
+    from perhop.routers.reading import Configuration, Line, Place
 
 UNDEFINED: Final = Rule(
     "undefined-name",
@@ -35,6 +38,9 @@ UNUSED: Final = Rule(
 )
 
 RULES: Final = (UNDEFINED, UNUSED)
+
+_QUEUE: Final = re.compile(r"^queue (\S+)")
+"""The definition of a queue in pf.conf."""
 
 
 def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> Iterator[Finding]:
@@ -73,11 +79,12 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                         "lower guarantees until they fit",
                     )
             case Fault.UNUSED:
-                # Filters that perhop does not model may lead packets to it.
-                if inexact is not None:
+                if not _may_be_used(line, configuration):
                     yield Finding(
                         UNUSED, line.place, about, "lead packets to the class, or remove it"
                     )
+            case Fault.INVALID:
+                yield Finding(INVALID_VALUE, line.place, about, "correct it")
             case Fault.EMPTY:
                 if inexact is not None and line.place not in inexact:
                     yield Finding(
@@ -87,3 +94,20 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                         "other",
                         "let a packet meet any of the conditions (`match-any`), or correct them",
                     )
+
+
+def _may_be_used(line: Line, configuration: Configuration) -> bool:
+    """Return whether lines that a reader does not model may lead packets to a class.
+
+    Rules of pf name the queue; filters, and rules of iptables, may set marks that others look at.
+    """
+    unread = [
+        other
+        for other in configuration.lines
+        if other.treatment is Treatment.NOT_MODELLED and other.fault is None and selects(other)
+    ]
+    queue = _QUEUE.search(line.text)
+    if queue is None:
+        return bool(unread)
+    name = re.compile(rf"(?<![\w-]){re.escape(queue[1])}(?![\w-])")
+    return any(name.search(other.text) for other in unread)

@@ -58,7 +58,7 @@ VOICE_QUEUE: Final = Rule(
 
 RULES: Final = (UNLIMITED, SHARE, VOICE_RED, VOICE_QUEUE)
 
-THIRD: Final = 330_000_000
+THIRD: Final = WHOLE // 3
 """The share of a link for strict classes, in parts per billion."""
 
 DEEPEST: Final = 30 * MILLISECOND

@@ -80,6 +80,9 @@ class Fault(StrEnum):
     SHADOWED = "shadowed"
     """Earlier classes take all packets of the class, which is left out."""
 
+    INVALID = "invalid"
+    """The line has a value that has no meaning."""
+
     UNUSED = "unused"
     """No filter or rule leads packets to the class, which is left out."""
 

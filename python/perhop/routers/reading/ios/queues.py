@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.ios.defaults import COMMANDS, PACKET
 from perhop.routers.reading.ios.numbers import dscp, number, precedence, share_text, whole
 from perhop.scenario.model.dscp import format_dscp
@@ -150,9 +151,8 @@ def read_wred(statement: Statement, settings: QueueSettings, account: Account) -
             points, rest = _points(kind, rest)
             thresholds = _thresholds(statement, rest, account) if points else None
             if thresholds is None:
-                account.not_modelled(
-                    statement, "expected a code point, and a maximum above the minimum"
-                )
+                note = "expected a code point, and a maximum above the minimum"
+                account.not_modelled(statement, note, Fault.INVALID)
                 return
             wred.profiles.pop(points, None)
             wred.profiles[points] = thresholds

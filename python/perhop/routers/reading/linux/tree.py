@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.configuration import Loc, Place, scenario_name
+from perhop.routers.reading.configuration import Fault, Loc, Place, scenario_name
 from perhop.routers.reading.linux.classify import (
     MOST_PAIRS,
     Packets,
@@ -171,6 +171,11 @@ class Tree:
             (each, each.target if each.target in found.leaves or each.target == -1 else default)
             for each in self._by_priority(qdisc, found, verdicts)
         ]
+        for verdict in verdicts:
+            known = verdict.target in found.places or not verdict.target & 0xFFFF
+            if verdict.filter is not None and verdict.target >> 16 == qdisc.handle and not known:
+                note = f"there is no class {qdisc.handle:x}:{verdict.target & 0xFFFF:x}"
+                self.ledger.approximated(verdict.filter.place, note, Fault.UNDEFINED)
         used = {key for _, key in landed}
         if len(used) > _MOST_CLASSES:
             raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
