@@ -40,8 +40,8 @@ PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Three for two processors: tests wait for a third of their time."""
-    return max(2, len(os.sched_getaffinity(0)) * 3 // 2)
+    """Two for each processor: tests wait for half of their time."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 LONGEST: Final = (
