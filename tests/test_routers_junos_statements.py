@@ -7,6 +7,7 @@ import pytest
 from junos import notes, policy, reading
 from perhop.routers.reading import Source
 from perhop.routers.reading.detect import detect
+from perhop.routers.reading.junos.syntax import read_tree
 
 HEAD: Final = "set class-of-service "
 MAP: Final = (
@@ -188,3 +189,16 @@ def test_a_shaper_above_the_rate_of_the_interface_divides_that_rate() -> None:
 )
 def test_parts_of_configurations_are_recognised(text: str) -> None:
     assert detect([Source("r.conf", text)]) == "junos"
+
+
+def test_the_tree_has_each_word_and_no_list_once() -> None:
+    text = "set class-of-service schedulers a priority low\n"
+    text += "set class-of-service schedulers b priority low\n"
+    tree = read_tree([Source("r.conf", text)])
+    first, second = (tree.root.get("class-of-service", "schedulers", name) for name in "ab")
+    assert first is not None
+    assert second is not None
+    leaves = [found for each in (first, second) if (found := each.get("priority", "low"))]
+    assert leaves[0].word is leaves[1].word
+    assert leaves[0].children is leaves[1].children
+    assert list(tree.statements.values()) == leaves

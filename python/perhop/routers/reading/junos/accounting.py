@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Line, Treatment
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = "unknown statement"
 NOTHING: Final = "nothing in it is modelled"
+Contents = dict[str, "tuple[str, array[int]]"]
+"""The text of each file, and where its lines begin."""
+
 _ORDER: Final = (Treatment.MODELLED, Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
 _TOPS: Final = ("class-of-service", "firewall")
 _SELECTING: Final = frozenset(
@@ -34,16 +38,17 @@ _IN_INTERFACES: Final = frozenset(
 
 def lines(tree: Tree, texts: Sequence[Source]) -> tuple[Line, ...]:
     """Return every line about quality of service, in the order of the files."""
-    about, selecting = _about_qos(tree.root), _selecting(tree.root)
-    for path, node in tree.removed:
-        if _is_about(path):
-            about.update(id(each) for each in node.walk())
-    contents = {text.file: text.text.split("\n") for text in texts}
+    _find_about(tree.root)
+    _find_selecting(tree.root)
+    for path, removed in tree.removed:
+        for each in removed.walk() if _is_about(path) else ():
+            each.about = True
+    contents = {text.file: (text.text, _starts(text.text)) for text in texts}
     found: dict[Place, Line] = {}
     for place, nodes in tree.statements.items():
-        mine = [node for node in nodes if id(node) in about]
+        mine = [node for node in (nodes if isinstance(nodes, list) else (nodes,)) if node.about]
         if mine:
-            selects = any(id(node) in selecting for node in mine)
+            selects = any(node.selects for node in mine)
             found[place] = _line(place, mine, contents, selects=selects)
     for place, note in tree.faults.items():
         if place.line:
@@ -56,8 +61,20 @@ def lines(tree: Tree, texts: Sequence[Source]) -> tuple[Line, ...]:
     return tuple(sorted(found.values(), key=lambda line: (order[line.place.file], line.place.line)))
 
 
-def _text(place: Place, contents: dict[str, list[str]]) -> str:
-    return contents[place.file][place.line - 1].strip()
+def _starts(text: str) -> array[int]:
+    """Return where each line begins, and where one after the last would."""
+    starts = array("L", (0,))
+    end = text.find("\n")
+    while end >= 0:
+        starts.append(end + 1)
+        end = text.find("\n", end + 1)
+    starts.append(len(text) + 1)
+    return starts
+
+
+def _text(place: Place, contents: Contents) -> str:
+    text, starts = contents[place.file]
+    return text[starts[place.line - 1] : starts[place.line] - 1].strip()
 
 
 def _is_about(path: Sequence[str]) -> bool:
@@ -66,9 +83,7 @@ def _is_about(path: Sequence[str]) -> bool:
     return path[0] in _TOPS or any(word in _IN_INTERFACES or word == "filter" for word in path)
 
 
-def _line(
-    place: Place, nodes: Sequence[Node], contents: dict[str, list[str]], *, selects: bool
-) -> Line:
+def _line(place: Place, nodes: Sequence[Node], contents: Contents, *, selects: bool) -> Line:
     """Return a line with the treatment of the statement on it that is modelled least."""
     found = [_result(node) for node in nodes]
     worst = max((treatment for treatment, _ in found), key=_ORDER.index)
@@ -97,24 +112,19 @@ def _result(node: Node) -> tuple[Treatment, tuple[str, ...]]:
     return Treatment.NOT_MODELLED, (UNKNOWN,)
 
 
-def _selecting(root: Node) -> set[int]:
-    """Return the nodes of statements that select packets: conditions, classifiers and classes."""
-    return {
-        id(each)
-        for node in root.walk()
-        if node.word in _SELECTING
-        for each in node.walk()
-        if each.word not in ("policer", "three-color-policer")
-    }
+def _find_selecting(root: Node) -> None:
+    """Find the statements that select packets: conditions, classifiers and classes."""
+    for node in root.walk():
+        for each in node.walk() if node.word in _SELECTING else ():
+            each.selects = each.word not in ("policer", "three-color-policer")
 
 
-def _about_qos(root: Node) -> set[int]:
-    """Return the nodes of statements about quality of service, those of groups included."""
-    found: set[int] = set()
+def _find_about(root: Node) -> None:
+    """Find the statements about quality of service, those of groups included."""
 
     def add(node: Node | None) -> None:
-        if node is not None:
-            found.update(id(each) for each in node.walk())
+        for each in node.walk() if node is not None else ():
+            each.about = True
 
     tops = [root]
     for word in ("groups", "logical-systems", "tenants", "dynamic-profiles"):
@@ -123,8 +133,7 @@ def _about_qos(root: Node) -> set[int]:
     for top in tops:
         add(top.children.get("class-of-service"))
         _firewall(top.children.get("firewall"), add)
-        _marked(top, found)
-    return found
+        _find_marked(top)
 
 
 def _firewall(node: Node | None, add: Callable[[Node | None], None]) -> None:
@@ -149,12 +158,11 @@ def _firewall(node: Node | None, add: Callable[[Node | None], None]) -> None:
             add(child)
 
 
-def _marked(top: Node, found: set[int]) -> None:
-    """Add the statements outside these parts that something has looked at."""
+def _find_marked(top: Node) -> None:
+    """Find the statements outside these parts that something has looked at."""
     for word in ("interfaces", "policy-options", "routing-options", "protocols"):
         node = top.children.get(word)
         if node is None:
             continue
         for each in node.walk():
-            if each.treatment is not None:
-                found.add(id(each))
+            each.about = each.about or each.treatment is not None

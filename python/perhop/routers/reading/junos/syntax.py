@@ -332,7 +332,7 @@ class _Reader:
             return
         self.tree.changes[place] = list(path)
         if verb == "delete":
-            del parent.children[node.word]
+            self.tree.remove(parent, node)
             parent.values = None
             node.ignored(f"deleted by line {place.line}")
             self.tree.removed.append((list(path), node))

@@ -6,12 +6,14 @@ Braces and `set` commands that say the same give the same tree: ``unit 0 { famil
 
 from __future__ import annotations
 
+from sys import intern
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Fault, Treatment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
 
@@ -26,6 +28,9 @@ MAX_NOTES: Final = 3
 
 APPLIED: Final = frozenset(("apply-groups", "apply-groups-except", "apply-macro"))
 """Statements that every level may have, beside those of its own."""
+
+_NO_CHILDREN: Final[Mapping[str, Node]] = MappingProxyType({})
+"""What every leaf has."""
 
 _ORDER: Final = (Treatment.MODELLED, Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
 
@@ -50,9 +55,12 @@ class Node:
         notes: How it was approximated, or why it is not modelled.
         fault: A fault of the configuration in the statement, and that in words.
         values: The words after it in the order of their statements, with repetitions.
+        about: True if it is of a statement about quality of service.
+        selects: True if it is of a statement that selects packets.
     """
 
     __slots__ = (
+        "about",
         "children",
         "fault",
         "inactive",
@@ -61,6 +69,7 @@ class Node:
         "origin",
         "patterns",
         "place",
+        "selects",
         "treatment",
         "values",
         "word",
@@ -69,7 +78,7 @@ class Node:
     def __init__(self, word: str, place: Place) -> None:
         self.word = word
         self.place = place
-        self.children: dict[str, Node] = {}
+        self.children: Mapping[str, Node] = _NO_CHILDREN
         self.origin: Node | None = None
         self.inherited = False
         self.patterns = 0
@@ -78,6 +87,8 @@ class Node:
         self.notes: tuple[str, ...] = ()
         self.fault: tuple[Fault, str] | None = None
         self.values: list[str] | None = None
+        self.about = False
+        self.selects = False
 
     def __iter__(self) -> Iterator[Node]:
         """Yield the active nodes below this one, each once, but not those of `APPLIED`."""
@@ -185,7 +196,8 @@ class Tree:
 
     Attributes:
         root: The node above the top of the configuration.
-        statements: For each line, the last nodes of the statements that stand on it.
+        statements: For each line, the last node of the statement that stands on it, or those of
+            several.
         size: The number of nodes.
         faults: Lines that cannot be read, with the reason.
         changes: The lines and paths of commands that delete, deactivate or activate statements.
@@ -194,7 +206,7 @@ class Tree:
 
     def __init__(self, place: Place) -> None:
         self.root = Node("", place)
-        self.statements: dict[Place, list[Node]] = {}
+        self.statements: dict[Place, Node | list[Node]] = {}
         self.size = 0
         self.faults: dict[Place, str] = {}
         self.changes: dict[Place, list[str]] = {}
@@ -211,10 +223,24 @@ class Tree:
             if self.size >= MAX_NODES:
                 return None
             self.size += 1
-            node = parent.children[word] = Node(word, place)
+            # Most nodes are leaves, and many have the same word.
+            node = Node(intern(word), place)
+            if isinstance(parent.children, dict):
+                parent.children[node.word] = node
+            else:
+                parent.children = {node.word: node}
             parent.patterns += is_pattern(word)
         return node
 
+    def remove(self, parent: Node, node: Node) -> None:
+        """Remove a node below another."""
+        if isinstance(parent.children, dict):
+            del parent.children[node.word]
+
     def ends(self, node: Node, place: Place) -> None:
         """Record that a statement on the line `place` ends with a node."""
-        self.statements.setdefault(place, []).append(node)
+        others = self.statements.setdefault(place, node)
+        if isinstance(others, list):
+            others.append(node)
+        elif others is not node:
+            self.statements[place] = [others, node]
