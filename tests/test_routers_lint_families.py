@@ -191,25 +191,30 @@ pass out proto tcp to port 22 queue a
 
 def test_rules_of_pf_that_later_ones_replace() -> None:
     pf = """\
-altq on em0 hfsc bandwidth 50Mb queue { dns, voip, bulk }
-queue dns bandwidth 30%
-queue voip bandwidth 60%
-queue bulk bandwidth 50% hfsc(default)
+altq on em0 priq bandwidth 50Mb queue { dns, voip, web, bulk }
+queue dns priority 7
+queue voip priority 6
+queue web priority 5
+queue bulk priority 1 priq(default)
 pass out on em0 proto udp to any port 53 queue dns
 pass out on em0 proto udp to any queue voip
 pass in on em0 from em1 set prio 3
 """
     found = named("pf.conf", pf)
-    assert ("children-above-parent", 3) in found
-    assert ("unused-class", 2) in found
-    # A rule that perhop does not read may name the queue.
-    named_too = pf.replace("set prio 3", "user dns queue dns")
+    assert ("unused-class", 4) in found
+    assert {line for name, line in found if name in ("shadowed-class", "unused-class")} == {2, 4}
+    # A rule that perhop does not read may name the queue, and rules may be in another file.
+    named_too = pf.replace("set prio 3", "user web queue web")
     assert "unused-class" not in dict(named("pf.conf", named_too))
+    assert "unused-class" not in dict(named("pf.conf", pf.partition("pass")[0]))
 
 
 def test_a_filter_of_linux_for_a_class_that_does_not_exist() -> None:
     wrong = LINUX.replace("flowid 1:10", "flowid 1:40")
     assert ("undefined-name", 5) in named("qos.sh", wrong)
+    # Its rate is not in the script.
+    unread = wrong + "tc class add dev eth0 parent 1:1 classid 1:40 htb rate $1\n"
+    assert "undefined-name" not in dict(named("qos.sh", unread))
     assert "undefined-name" not in dict(named("qos.sh", LINUX))
 
 

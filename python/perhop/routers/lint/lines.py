@@ -42,6 +42,9 @@ RULES: Final = (UNDEFINED, UNUSED)
 _QUEUE: Final = re.compile(r"^queue (\S+)")
 """The definition of a queue in pf.conf."""
 
+_ASSIGNS: Final = re.compile(r"^(?:pass|match)\b.*\bqueue\b")
+"""A rule of pf.conf that assigns packets to a queue."""
+
 
 def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> Iterator[Finding]:
     """Find names that are not defined, classes that a reader left out, and reduced guarantees.
@@ -65,9 +68,7 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                 # Each line of the class has it.
                 if (line.place.file, line.fault_note) not in told:
                     told.add((line.place.file, line.fault_note))
-                    yield Finding(
-                        SHADOWED, line.place, about, "put it before that term, or remove it"
-                    )
+                    yield Finding(SHADOWED, line.place, about, "change the order, or remove it")
             case Fault.ABOVE_PARENT:
                 # Each of the classes that share has the note.
                 if (line.place.file, line.fault_note) not in told:
@@ -109,5 +110,7 @@ def _may_be_used(line: Line, configuration: Configuration) -> bool:
     queue = _QUEUE.search(line.text)
     if queue is None:
         return bool(unread)
+    if not any(_ASSIGNS.search(other.text) for other in configuration.lines):
+        return True  # the rules are in another file
     name = re.compile(rf"(?<![\w-]){re.escape(queue[1])}(?![\w-])")
     return any(name.search(other.text) for other in unread)

@@ -194,7 +194,9 @@ class JudgedClass:
     @property
     def is_voice(self) -> bool:
         """True if it is for telephony: strict beside others, or for its code points only."""
-        by_order = all(map(self.policy.strict, self.policy.classes.values()))
+        strict = sum(map(self.policy.strict, self.policy.classes.values()))
+        # Of three or more classes, all but the last one: a mere order.
+        by_order = strict >= max(len(self.policy.classes) - 1, 2)
         return (self.strict and not by_order) or (
             bool(self.code_points) and self.code_points <= EXPEDITED
         )

@@ -54,11 +54,9 @@ class Ledger:
         for place, text in statement.lines:
             self._entries.setdefault(place, _Entry(text))
 
-    def approximated(
-        self, statement: Statement, note: str, fault: Fault | None = None, said: str = ""
-    ) -> None:
-        """Enter a statement as approximated, and say how; `said` is a fault in other words."""
-        self._note(statement, Treatment.APPROXIMATED, note, fault, said)
+    def approximated(self, statement: Statement, note: str, fault: Fault | None = None) -> None:
+        """Enter a statement as approximated, and say how."""
+        self._note(statement, Treatment.APPROXIMATED, note, fault)
 
     def ignored(self, statement: Statement, note: str, fault: Fault | None = None) -> None:
         """Enter a statement as not modelled, and say why."""
@@ -69,12 +67,7 @@ class Ledger:
         self._defaults[Default(place, setting, value, source)] = None
 
     def _note(
-        self,
-        statement: Statement,
-        treatment: Treatment,
-        note: str,
-        fault: Fault | None,
-        said: str = "",
+        self, statement: Statement, treatment: Treatment, note: str, fault: Fault | None
     ) -> None:
         self.modelled(statement)
         for place, _ in statement.lines:
@@ -82,7 +75,7 @@ class Ledger:
             if entry.treatment != Treatment.NOT_MODELLED:
                 entry.treatment = treatment
             if fault is not None and entry.fault is None:
-                entry.fault, entry.fault_note = fault, said or note
+                entry.fault, entry.fault_note = fault, note
             if len(entry.notes) < _MOST_NOTES:
                 entry.notes[note] = None
 

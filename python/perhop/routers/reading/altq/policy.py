@@ -189,7 +189,7 @@ class _Writer:
                 "other rules, which decide, take all packets that its rules assign to the class: "
                 "perhop leaves it out"
             )
-            self.ledger.approximated(node.statement, note, Fault.EMPTY)
+            self.ledger.approximated(node.statement, note, Fault.SHADOWED)
             return
         note = "no rule assigns packets to the class, so that perhop leaves it out"
         self.ledger.approximated(node.statement, note, Fault.UNUSED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Fault
 from perhop.units import WHOLE, format_rate, format_share
 
 if TYPE_CHECKING:
@@ -59,13 +58,10 @@ def bandwidths(
         for node in nodes:
             if shares[id(node)]:
                 shares[id(node)] = max(shares[id(node)] * free // total, 1)
-                note = f"{format_share(total)} are given to the classes together"
-                own = format_share(shares[id(node)])
                 ledger.approximated(
                     node.statement,
-                    f"{note}: perhop scales this one's to {own}",
-                    Fault.ABOVE_PARENT,
-                    note,
+                    f"{format_share(total)} are given to the classes together: perhop scales this "
+                    f"one's to {format_share(shares[id(node)])}",
                 )
     found = {}
     for node in nodes:

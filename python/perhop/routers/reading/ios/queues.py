@@ -152,7 +152,9 @@ def read_wred(statement: Statement, settings: QueueSettings, account: Account) -
             thresholds = _thresholds(statement, rest, account) if points else None
             if thresholds is None:
                 note = "expected a code point, and a maximum above the minimum"
-                account.not_modelled(statement, note, Fault.INVALID)
+                values = [number(word, 2**40) or 0 for word in rest[:2]]
+                reversed_ = points and len(values) == 2 and values[0] > values[1] > 0
+                account.not_modelled(statement, note, Fault.INVALID if reversed_ else None)
                 return
             wred.profiles.pop(points, None)
             wred.profiles[points] = thresholds

@@ -24,10 +24,14 @@ class Ledger:
 
     Several commands can stand on a line, and a command can be read several times: the worst
     treatment counts, and the notes add up.
+
+    Attributes:
+        unread_class: True if a line that defines a class is not modelled.
     """
 
     def __init__(self, files: Iterable[str]) -> None:
         self._order = {file: index for index, file in enumerate(files)}
+        self.unread_class = False
         self._texts: dict[Place, str] = {}
         self._notes: dict[Place, tuple[Treatment, tuple[str, ...]]] = {}
         self._faults: dict[Place, tuple[Fault, str]] = {}
@@ -57,7 +61,9 @@ class Ledger:
     def _note(self, place: Place, treatment: Treatment, note: str, fault: Fault | None) -> None:
         if fault is not None:
             self._faults.setdefault(place, (fault, note))
-        self._texts.setdefault(place, "")
+        text = self._texts.setdefault(place, "")
+        if treatment is Treatment.NOT_MODELLED and "classid" in text:
+            self.unread_class = True
         before, notes = self._notes.get(place, _MODELLED)
         worse = max(before, treatment, key=_WEIGHT.__getitem__)
         if note not in notes and len(notes) < _MOST_NOTES:

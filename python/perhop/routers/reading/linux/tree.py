@@ -174,8 +174,10 @@ class Tree:
         for verdict in verdicts:
             known = verdict.target in found.places or not verdict.target & 0xFFFF
             if verdict.filter is not None and verdict.target >> 16 == qdisc.handle and not known:
-                note = f"there is no class {qdisc.handle:x}:{verdict.target & 0xFFFF:x}"
-                self.ledger.approximated(verdict.filter.place, note, Fault.UNDEFINED)
+                name = f"{qdisc.handle:x}:{verdict.target & 0xFFFF:x}"
+                if not self.ledger.unread_class:
+                    note = f"there is no class {name}"
+                    self.ledger.approximated(verdict.filter.place, note, Fault.UNDEFINED)
         used = {key for _, key in landed}
         if len(used) > _MOST_CLASSES:
             raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
