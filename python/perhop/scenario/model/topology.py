@@ -7,6 +7,8 @@ from pydantic import (
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     StrictBool,
+    ValidationInfo,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -185,6 +187,20 @@ class Link(Model):
 
     remark: dict[Name, Marking] = Field(default_factory=dict)
     """Remarking of packets that an end receives over the link, by node."""
+
+    @field_validator("shape", mode="before")
+    @classmethod
+    def _of_ends(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse a shaper that does not name its end."""
+        if isinstance(value, dict) and any(
+            key in Shape.model_fields and not isinstance(each, dict) for key, each in value.items()
+        ):
+            first, second = info.data.get("ends", ("r1", "r2"))
+            raise ValueError(
+                f"expected the shapers of ends by node, {first} or {second}, "
+                f"such as `{{{first}: {{rate: 1 Mbps, burst: 10 kB}}}}`"
+            )
+        return value
 
     def capacity(self, node: str) -> int:
         """Return the rate at which `node` can send into the link, in bits per second."""
