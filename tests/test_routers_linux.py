@@ -204,7 +204,7 @@ def test_marks_of_unknown_rules_reach_no_class() -> None:
         "class add parent 1:1 classid 1:30 htb rate 1mbit ceil 10mbit",
         "filter add parent 1: prio 1 handle 0x10/0xff fw classid 1:10",
     )
-    assert notes(text)[3] == "no filter leads packets to this class"
+    assert notes(text)[3] == "no rule that perhop can read sets the mark 0x10/0xff that leads here"
 
 
 def test_what_the_script_does_not_tell_is_said() -> None:
@@ -326,10 +326,12 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         "".join(f"for {name} in {{0..255}}; do\n" for name in "abc") + "x\n" + "done\n" * 3,
         "tc qdisc add dev eth0 root pfifo\n" + "\n" * 200_000,
+        "".join(f"f{i}() {{\n" + 'f1 "$@ $@ -v"\n' * 5 + "}\n" for i in range(2)) + "f1 a\n",
+        "$(\n" * 20_000,
         "tc qdisc add dev a root handle 1: tbf rate 1mbit burst 9k\n"
         "tc qdisc add dev a parent 1:1 handle 1: tbf rate 1mbit burst 9k\n",
     ],
-    ids=["loops", "empty lines", "a qdisc in itself"],
+    ids=["loops", "empty lines", "recursion", "open brackets", "a qdisc in itself"],
 )
 def test_bounded_time(script: str) -> None:
     started = time.process_time()

@@ -9,6 +9,7 @@
 `filters`       classifiers and actions
 `u32`           comparisons of bits as conditions on headers
 `nft`           rules of nftables that mark packets or give them a priority
+`iptables`      commands of iptables, as such rules
 `classify`      packets on their way through filters
 `tree`          qdiscs with classes as policies
 `sharing`       shares of classes

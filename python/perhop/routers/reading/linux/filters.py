@@ -133,6 +133,9 @@ def actions(words: Words) -> list[Action]:
             found.append(Action("gact", {}, kind))
             if kind in ("goto", "jump") and words:
                 words.take()
+            if words.next == "random":
+                del words[-4:]
+                found.append(Action("random", {}))
         elif kind in _ACTIONS or re.fullmatch("[a-z_]+", kind):
             if kind in ("flowid", "classid"):
                 break

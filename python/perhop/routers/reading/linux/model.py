@@ -206,6 +206,7 @@ class Device:
         classes: Its classes, by their numbers, in order.
         filters: Its filters, in order of their addition.
         length: The packets of its transmit queue, if the script sets it.
+        speed: The speed of the card in bit/s, if the script sets it.
         names: Names of classes, where they have one.
     """
 
@@ -214,6 +215,7 @@ class Device:
     classes: dict[int, Class] = field(default_factory=dict)
     filters: list[Filter] = field(default_factory=list)
     length: int | None = None
+    speed: int | None = None
     names: dict[int, str] = field(default_factory=dict)
     _next: int = 0x8000
     _numbered: dict[int, Qdisc] = field(default_factory=dict)

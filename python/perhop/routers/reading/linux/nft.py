@@ -8,7 +8,7 @@ from ipaddress import IPv6Network, ip_network
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.linux import units
+from perhop.routers.reading.linux import iptables, units
 from perhop.routers.reading.linux.classify import EVERY, Packets, meet
 from perhop.routers.reading.linux.filters import ports_of
 from perhop.routers.reading.linux.model import Test
@@ -29,6 +29,12 @@ _TOKEN: Final = re.compile(r"[{};,]|\"[^\"]*\"|[^\s{};,\"]+")
 _HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting")
 _FAMILIES: Final = frozenset({"ip", "ip6", "inet", "arp", "bridge", "netdev"})
 _SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
+_SAYS_IPTABLES: Final = re.compile(
+    r"\b(?:(?:CONN)?MARK|CLASSIFY|DSCP|TOS) --"
+    r"|mangle (?=.*(?:-A|-I|--append|--insert) )(?=.*-[jg] (?!TCPMSS|N?F?LOG|TTL|HL|TPROXY|CT\b))"
+)
+"""Rules about quality of service, and jumps and verdicts among them."""
+
 _UNITS: Final = {"bytes": 8, "kbytes": 8 * 1024, "mbytes": 8 * 1024 * 1024}
 _NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
 _ALL: Final = 0xFFFFFFFF
@@ -46,7 +52,11 @@ _MOST_LINE: Final = 2**16
 
 @dataclass(slots=True)
 class _Rule:
-    """A rule; `earlier` has the changes before its limit, `exceeding` the mark after it."""
+    """A rule.
+
+    `earlier` has the changes before its limit, `exceeding` the mark after it, and `kept` the bits
+    of the mark that stay when it sets the mark.
+    """
 
     place: Place
     tests: list[Test] = field(default_factory=lambda: [Test()])
@@ -56,6 +66,7 @@ class _Rule:
     to: str = ""
     earlier: Mapping[str, Any] = field(default_factory=lambda: _UNCHANGED)
     exceeding: int | None = None
+    kept: int = 0
 
 
 @dataclass(slots=True)
@@ -74,6 +85,14 @@ class Ruleset:
 
     def __bool__(self) -> bool:
         return any(each.rules for each in self._chains.values())
+
+    def unused(self) -> None:
+        """Note that no interface has a policy that sees what the rules set."""
+        for chain in self._chains.values():
+            for rule in chain.rules:
+                if rule.changes:
+                    note = "no interface of these files has a policy that it could act on"
+                    self.ledger.ignored(rule.place, note)
 
     def command(self, words: Sequence[str], place: Place, text: str) -> None:
         """Read a command such as ``add rule inet t c ip dscp ef meta priority set 1:10``."""
@@ -98,6 +117,34 @@ class Ruleset:
         """Add a rule, in the words of nft, at the end of a chain."""
         added = self._chains.setdefault(f"{table}/{chain}", _Chain())
         self._rule(added, [table], words, place, text)
+
+    def iptables(self, words: Sequence[str], place: Place, text: str, *, ipv6: bool) -> None:
+        """Read a command of iptables."""
+        quality = _SAYS_IPTABLES.search(" ".join(words)) is not None
+        if quality:
+            self.ledger.about(place, text)
+        try:
+            found = iptables.parse(words, ipv6=ipv6)
+        except ValueError as error:
+            if quality:
+                self.ledger.ignored(place, f"the rule is not modelled: {str(error)[:120]}")
+            return
+        if found is None:
+            if quality:
+                self.ledger.ignored(place, "it adds no rule to the table `mangle`")
+            return
+        if found.note:
+            self.ledger.approximated(place, found.note)
+        table = "ip6tables" if ipv6 else "iptables"
+        chain = self._chains.setdefault(f"{table}/{found.chain}", _Chain())
+        chain.hook = iptables.HOOKS.get(found.chain, "")
+        rule = _Rule(place, [found.test], found.device, found.changes, found.verdict)
+        rule.to, rule.kept = f"{table}/{found.to}", found.kept
+        self._count += 1
+        if self._count > _MOST_RULES:
+            self.ledger.ignored(place, f"perhop reads {_MOST_RULES:,} rules at most")
+            return
+        chain.rules.insert(0 if found.first else len(chain.rules), rule)
 
     def lines(self, lines: Iterable[tuple[Place, str]]) -> None:
         """Read a file of rules."""
@@ -325,6 +372,8 @@ class Ruleset:
         self, chain: _Chain, index: int, rule: _Rule, met: Packets, device: str, depth: int
     ) -> list[tuple[Packets, bool]]:
         changed = replace(met, **rule.changes)
+        if rule.kept and "mark" in rule.changes:
+            changed = replace(changed, mark=met.mark & rule.kept | changed.mark)
         verdict = rule.verdict
         if "police" in rule.changes:
             # Conforming packets pass over the verdict.

@@ -77,6 +77,8 @@ def read(texts: Sequence[Source]) -> Configuration:
             except TooManyRulesError as error:
                 ledger.approximated(device.qdiscs[ROOT].place, f"without rules of nft: {error}")
         found += attachments([device], ledger, arriving)
+    if not any(each.direction == "out" for each in found):
+        rules.unused()
     return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))
 
 
@@ -100,6 +102,12 @@ def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
         return
     if "txqueuelen" in words and words[-1] != "txqueuelen":
         _length(words, command, tc, ledger)
+        return
+    if words[:2] == ["ethtool", "-s"] and "speed" in words[3:-1]:
+        speed = words[words.index("speed", 3) + 1]
+        if re.fullmatch("[0-9]{1,7}", speed) and int(speed):
+            ledger.about(command.place, command.text)
+            tc.host.device(words[2]).speed = int(speed) * 10**6
         return
     space = ""
     for index, word in enumerate(words[:_FIRST]):
@@ -185,9 +193,14 @@ def _other(tool: str, words: list[str], command: Command, rules: Ruleset, ledger
         else:
             rules.command(words, command.place, command.text)
         return
+    if tool != "nft" and not command.lost and "$" not in said:
+        rules.iptables(words, command.place, command.text, ipv6=tool == "ip6tables")
+        return
     if re.search(r"MARK|CLASSIFY|DSCP|\bTOS\b|hashlimit|priority set|mark set|dscp set", said):
         ledger.about(command.place, command.text)
-        ledger.ignored(command.place, command.lost or f"rules of {tool} are not modelled")
+        part = next(filter(None, map(unknown, words)), "")
+        reason = f"the value of {part} is not in the script" if part else "the rule is not modelled"
+        ledger.ignored(command.place, command.lost or reason)
 
 
 def attachments(
@@ -238,7 +251,15 @@ def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:
     parents = {each.parent for each in device.classes.values()}
     for each in device.classes.values():
         if each.classid not in tree.reached and each.classid not in parents:
-            note = "no filter leads packets to this class"
+            marks = [
+                filter_.handle
+                for filter_ in device.filters
+                if filter_.target == each.classid and filter_.kind == "fw"
+            ]
+            if marks:
+                note = f"no rule that perhop can read sets the mark {marks[0][:20]} that leads here"
+            else:
+                note = "no filter leads packets to this class"
             ledger.ignored(each.place, note, Fault.UNUSED)
             below = device.qdiscs.get(each.classid)
             if below is not None:

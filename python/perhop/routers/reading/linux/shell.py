@@ -25,6 +25,9 @@ _FAST_PART: Final = r"[\w \t./:,=%+*@^-]++|\$(?:[A-Za-z_]|\{[A-Za-z_]\w*+\})"
 _FAST: Final = re.compile(rf"(?:{_FAST_PART}|\"(?:{_FAST_PART})*+\")*+", re.ASCII)
 """A line whose words are easily told: variables and double quotes with nothing special in them."""
 
+_ARITHMETIC_LOOP: Final = re.compile(r"^([^#'\"]{0,200}?)\bfor[ \t]*\(\([^()]*+\)\)")
+"""A loop over numbers, whose values only an execution tells."""
+
 _FAST_WORD: Final = re.compile(r"(?:[^\s\"]++|\"[^\"]*+\")+")
 _TOOL: Final = re.compile(r"\s*(?:\S+/)?(?:sudo\s+)?(?:tc|nft|ip6?tables)\s")
 _BEFORE: Final = frozenset({"then", "else", "do", "{", "!", "time", "exec", "command", "(", "fi"})
@@ -41,10 +44,15 @@ SAYS: Final = frozenset(
 )
 """Commands whose words are no commands."""
 
+_TOOLS: Final = frozenset({"tc", "nft", "iptables", "ip6tables"})
+"""Commands that functions of the same name are wrappers of."""
+
 _DECLARES: Final = frozenset({"export", "local", "declare", "readonly", "typeset"})
+_CLOSES: Final = {"$(": ")", "${": "}", "$[": "]"}
 _MOST_JOINED: Final = 64
 _MOST_LINE: Final = 2**16
-_MOST_STEPS: Final = 100_000
+_MOST_STEPS: Final = 50_000
+_WORDS_OF_STEP: Final = 32
 _MOST_VALUES: Final = 256
 _DEEPEST: Final = 32
 
@@ -127,6 +135,8 @@ def _parse(source: Source) -> Iterator[_Simple | _Block]:
                 known = words if quoted or text is not first else None
                 stack[-1].nodes.append(_Simple(place, first, known))
             continue
+        if "((" in text:
+            text = _ARITHMETIC_LOOP.sub(r"\1for _", text)
         tokens, at = _tokens(text, lines, at)
         here: list[tuple[_Simple, str, bool]] = []
         _structure(stack, tokens, place, first, here)
@@ -153,7 +163,7 @@ def _tokens(text: str, lines: list[str], at: int) -> tuple[list[tuple[str, str]]
         if _TOOL.match(lines[after]) or len(joined) > _MOST_LINE:
             break
         joined = f"{joined}\n{lines[after]}"
-        if found[-1][1] in ("$(", "${", "$[") or found[-1][1] in lines[after]:
+        if _CLOSES.get(found[-1][1], found[-1][1]) in lines[after]:
             more = _scan(joined)
             if more[-1][0] != "open":
                 return more, after + 1
@@ -191,7 +201,11 @@ def _structure(
             target = ""
         elif kind == "operator":
             target = ""
-            called = len(now.words) == 1 and re.fullmatch(r"[\w-]+", now.words[0])
+            called = (
+                len(now.words) == 1
+                and now.words[0] not in _WORDS
+                and re.fullmatch(r"[\w-]+", now.words[0])
+            )
             if token == "(" and called:
                 _open(stack, _Block("function", name=now.words[0]))
                 now = _Simple(place, text, [])
@@ -247,14 +261,15 @@ class _Run:
         self._variables = Variables()
         self._functions: dict[str, _Block] = {}
         self._called: set[str] = set()
+        self._active: set[str] = set()
         self._done: set[tuple[Place, tuple[str, ...]]] = set()
         self._steps = 0
 
     def run(self, nodes: Iterable[_Simple | _Block]) -> Iterator[Command]:
         """Yield the commands, then those of functions that nothing calls."""
         yield from self._nodes(nodes, branch=False, lost="", depth=0)
-        for name in list(self._functions):
-            if name not in self._called:
+        while rest := [name for name in self._functions if name not in self._called]:
+            for name in rest:
                 self._called.add(name)
                 nodes = self._functions[name].nodes
                 yield from self._nodes(nodes, branch=True, lost="", depth=1)
@@ -278,8 +293,10 @@ class _Run:
             some = self._variables.listed(word)
             values = None if some is None or values is None else values + some
         known = node.values is not None and values is not None and len(values) <= _MOST_VALUES
-        if not known or self._steps > _MOST_STEPS or lost:
+        if not known or not values or self._steps > _MOST_STEPS or lost:
             reason = "it is in a loop over values that the script does not contain"
+            if known and not values:
+                reason = "it is in a loop over an empty list"
             self._variables.values.pop(node.name, None)
             yield from self._nodes(node.nodes, branch=branch, lost=lost or reason, depth=depth)
             return
@@ -326,8 +343,10 @@ class _Run:
             said = tuple(expanded)
         if not said:
             return
-        function = self._functions.get(said[0])
-        if function is not None and depth < 8 and self._steps < _MOST_STEPS:
+        self._steps += len(said) // _WORDS_OF_STEP
+        function = self._functions.get(said[0]) if said[0] not in _TOOLS else None
+        active = said[0] in self._active
+        if function is not None and not active and depth < 8 and self._steps < _MOST_STEPS:
             yield from self._call(function, said, branch, lost, depth)
             return
         if branch:
@@ -352,7 +371,9 @@ class _Run:
         for key in kept:
             del values[key]
         values.update(given)
+        self._active.add(said[0])
         yield from self._nodes(function.nodes, branch=branch, lost=lost, depth=depth + 1)
+        self._active.discard(said[0])
         for key in given:
             values.pop(key, None)
         values.update(kept)

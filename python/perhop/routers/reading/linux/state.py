@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["State"]
 
 _COMMAND: Final = re.compile(r"\btc (?:-\w+ )*(?:qdisc|class|filter) ?(?:show|list|ls)?\b(.*)")
+_CHANGES: Final = re.compile(
+    r"\b(?:tc|TC\}?) (?:-\w+ )*(?:qdisc|class|filter) (?:add|replace|change) "
+)
 _MULTIQUEUE: Final = "7fff"
 """The number of a discipline `mq` that the kernel made, whose own is 0."""
 
@@ -74,6 +77,8 @@ class State:
                 if item.problem:
                     raise ValueError(item.problem)
                 if item.value is None:
+                    if _CHANGES.search(item.text):
+                        raise ValueError("a command among outputs: give it in a script of its own")
                     command = _COMMAND.search(item.text)
                     if command is not None:
                         device, where = _asked(command[1].split())

@@ -14,14 +14,16 @@ from perhop.routers.reading.linux.model import (
     INGRESS,
     ROOT,
     Class,
+    Device,
     Filter,
     Host,
     Options,
     Qdisc,
 )
+from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.ledger import Ledger
@@ -62,6 +64,20 @@ _FLAGS: Final = frozenset(
 
 _FLAGS_OF: Final = frozenset({("cake", "ingress"), ("cake", "flows"), ("htb", "offload")})
 _LISTS: Final = frozenset({"priomap", "quanta", "map", "queues"})
+_OF_CLASSES: Final = {"dev": "dev", "parent": "parent", "classid": "classid", "handle": "classid"}
+_OF_FILTERS: Final = {
+    **{name: name for name in ("dev", "block", "parent", "handle", "chain", "protocol")},
+    **dict.fromkeys(("prio", "pref", "priority", "preference"), "prio"),
+    "proto": "protocol",
+}
+_HOOKS: Final = {"root": 0, "ingress": CLSACT_INGRESS, "egress": CLSACT_EGRESS}
+_ALONE: Final = _HOOKS.keys()
+"""Settings without a value."""
+
+_RATES: Final = frozenset({"rate", "ceil", "peakrate"})
+_SPEED: Final = 10**9
+"""The speed of a card that the script does not tell, in bit/s."""
+
 _SLOPES: Final = frozenset({"sc", "rt", "ls", "ul"})
 _MOST_OBJECTS: Final = 2**17
 _MOST_FILTERS: Final = 2**16
@@ -131,6 +147,9 @@ class Tc:
                     parent = INGRESS
             elif word == "handle":
                 handle = units.handle(words.take())
+            elif word in ("ingress_block", "egress_block"):
+                words.take()
+                self.ledger.approximated(place, "filters of a shared block are not modelled")
             elif word in ("stab", "estimator"):
                 self._stab(words, place) if word == "stab" else (words.take(), words.take())
             else:
@@ -145,6 +164,7 @@ class Tc:
             self._remove(branch, place, parent in device.qdiscs, lambda: device.remove(parent))
             return
         options, lists = self._options(words, place, kind)
+        self._of_speed(options, device)
         if handle == 0xFFFF and kind in ("ingress", "clsact"):
             parent = INGRESS
         before = device.qdiscs.get(parent) or (None if named else device.numbered(handle))
@@ -213,6 +233,26 @@ class Tc:
                 values[intern(word)] = intern(words.take())
         return Options(place, values, self.ledger), lists
 
+    def _of_speed(self, options: Options, device: Device) -> None:
+        """Replace rates in per cent, which are those of the card's speed (`get_percent_rate`)."""
+        for key, text in options.values.items():
+            if key not in _RATES or "%" not in text:
+                continue
+            share = units.percent(text)
+            if device.speed is None:
+                note = (
+                    f"{text[:20]} of {format_rate(_SPEED)}, as the script does not tell the speed "
+                    f"of {device.name[:30]}: `ethtool -s {device.name[:30]} speed 1000` does"
+                )
+                self.ledger.approximated(options.place, note)
+            options.values[key] = f"{int((device.speed or _SPEED) * share)}bit"
+
+    def _device(self, given: Mapping[str, str], space: str) -> Device:
+        """Return the interface that a command names."""
+        if "dev" not in given:
+            raise ValueError("it names no interface")
+        return self.host.device(space + given["dev"])
+
     def _remove(self, branch: bool, place: Place, exists: bool, remove: object) -> None:
         if branch and exists:
             self.ledger.ignored(place, "it is in a branch, which may not be taken")
@@ -221,25 +261,11 @@ class Tc:
             remove()
 
     def _class(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
-        name, kind = "", ""
-        parent = classid = 0
-        while words and not kind:
-            word = words.take()
-            if word == "dev":
-                name = space + words.take()
-            elif word == "parent":
-                parent = units.classid(words.take())
-            elif word in ("classid", "handle"):
-                classid = units.classid(words.take(), parent >> 16)
-            elif word == "root":
-                parent = 0
-            elif word == "estimator":
-                words.take(), words.take()
-            else:
-                kind = word
-        if not name:
-            raise ValueError("it names no interface")
-        device = self.host.device(name)
+        given, kind = _before_kind(words, _OF_CLASSES)
+        device = self._device(given, space)
+        name = device.name
+        parent = 0 if "root" in given else units.classid(given.get("parent", "0:0"))
+        classid = units.classid(given.get("classid", "0:0"), parent >> 16)
         if verb == "del":
             gone = device.classes.get(classid)
             self._remove(branch, place, gone is not None, lambda: device.classes.pop(classid))
@@ -252,6 +278,7 @@ class Tc:
         options, lists = self._options(words, place, kind)
         for key, some in lists.items():
             options.values[key] = " ".join(some)
+        self._of_speed(options, device)
         before = device.classes.get(classid)
         if before is not None:
             if verb == "add":
@@ -269,36 +296,18 @@ class Tc:
         )
 
     def _filter(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
-        name, kind, protocol, handle = "", "", "all", ""
-        parent = prio = 0
-        while words and not kind:
-            word = words.take()
-            if word == "dev":
-                name = space + words.take()
-            elif word == "parent":
-                parent = units.classid(words.take())
-            elif word == "root":
-                parent = 0
-            elif word == "ingress":
-                parent = CLSACT_INGRESS
-            elif word == "egress":
-                parent = CLSACT_EGRESS
-            elif word in ("prio", "pref", "priority", "preference"):
-                prio = units.number(words.take())
-            elif word in ("protocol", "proto"):
-                protocol = words.take().lower()
-            elif word == "handle":
-                handle = words.take()
-            elif word == "chain":
-                if units.number(words.take()):
-                    raise ValueError("only chain 0 of filters is modelled")
-            elif word == "estimator":
-                words.take(), words.take()
-            else:
-                kind = word
-        if not name:
-            raise ValueError("it names no interface")
-        device = self.host.device(name)
+        given, kind = _before_kind(words, _OF_FILTERS)
+        if "block" in given:
+            raise ValueError("filters of a shared block are not modelled")
+        if units.number(given.get("chain", "0")):
+            raise ValueError("only chain 0 of filters is modelled")
+        device = self._device(given, space)
+        name = device.name
+        parent = units.classid(given.get("parent", "0:0"))
+        for hook, hooked in _HOOKS.items():
+            parent = hooked if hook in given else parent
+        prio = units.number(given.get("prio", "0"))
+        protocol, handle = given.get("protocol", "all").lower(), given.get("handle", "")
         root = device.qdiscs.get(ROOT)
         if parent == 0 and root is not None:
             parent = root.handle << 16
@@ -344,6 +353,31 @@ class Tc:
         device.filters.append(made)
 
 
+def _before_kind(words: Words, names: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Return the settings before the kind of a class or filter, and the kind.
+
+    Args:
+        words: The words of the command.
+        names: The settings with their abbreviations.
+    """
+    given: dict[str, str] = {}
+    while words:
+        word = words.take()
+        if word == "estimator":
+            words.take(), words.take()
+        elif word in _ALONE:
+            given[word] = ""
+        elif word in names:
+            given[names[word]] = words.take()
+        else:
+            return given, word
+    return given, ""
+
+
 def _because(text: str) -> str:
     """Return the reason of an error, without the details of Python's."""
+    if match := re.match(r"'(.*?)' does not appear to be an IPv4 or IPv6", text):
+        return f"`{match[1][:40]}` is not an address or prefix"
+    if match := re.match(r"invalid literal for int\(\) with base \d+: '(.*)'", text):
+        return f"`{match[1][:40]}` is not a number"
     return re.sub(r"\s+", " ", text)[:160] or "it is malformed"

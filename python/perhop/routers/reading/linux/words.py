@@ -109,6 +109,8 @@ class Variables:
             words = self.expand(word)
             return None if any(unknown(each) for each in words) else words
         low, high = int(ranged[1]), int(ranged[2])
+        if low > high:
+            return [str(each) for each in range(low, max(high, low - _MOST_RANGE) - 1, -1)]
         return [str(each) for each in range(low, min(high, low + _MOST_RANGE) + 1)]
 
     def _part(self, part: str, depth: int) -> tuple[str, bool]:

@@ -1,0 +1,148 @@
+"""Reading what scripts of Linux have around tc: iptables, ethtool, loops and functions."""
+
+from typing import Any
+
+import pytest
+
+from perhop.routers.reading.configuration import Configuration, Source, Treatment
+from perhop.routers.reading.linux import read
+
+HTB = """\
+tc qdisc add dev eth0 root handle 1: htb default 30
+tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit
+tc class add dev eth0 parent 1:1 classid 1:10 htb rate 6mbit
+tc class add dev eth0 parent 1:1 classid 1:30 htb rate 4mbit
+tc filter add dev eth0 parent 1: protocol ip handle 0x10/0xf0 fw flowid 1:10
+"""
+PREFIX = "iptables -t mangle -A POSTROUTING"
+
+
+def reading(text: str) -> Configuration:
+    return read([Source("wan.sh", text)])
+
+
+def classes(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = reading(text).attachments[0].policy["classes"]
+    return found
+
+
+def notes(text: str) -> dict[int, str]:
+    return {line.place.line: line.note for line in reading(text).lines if line.note}
+
+
+@pytest.mark.parametrize(
+    ("rules", "match"),
+    [
+        (
+            f"{PREFIX} -o eth0 -p udp -m multiport --dports 53,5060:5061 -j MARK "
+            "--set-mark 0x12/0xf2",
+            {"protocol": "udp", "destination_port": [53, "5060-5061"]},
+        ),
+        (
+            f"iptables -t mangle -N voice\n{PREFIX} -m dscp --dscp-class EF -j voice\n"
+            f"{PREFIX} -p tcp -g voice\niptables -t mangle -A voice -j MARK --or-mark 16",
+            [{"protocol": "tcp"}, {"dscp": "ef"}],
+        ),
+        (
+            f"{PREFIX} -s 10.0.0.0/8 -j CLASSIFY --set-class 1:10",
+            {"source": "10.0.0.0/8"},
+        ),
+    ],
+    ids=["a mark with a mask", "chains", "a class"],
+)
+def test_iptables_leads_packets_to_classes(rules: str, match: Any) -> None:
+    text = f"{HTB}{rules}\n"
+    assert classes(text)["c10"]["match"] == match
+    assert notes(text) == {}
+
+
+def test_a_later_mark_is_the_one_that_counts() -> None:
+    text = (
+        f"{HTB}{PREFIX} -j MARK --set-mark 16\n{PREFIX} -p tcp --sport 80 -j MARK --set-mark 2\n"
+        f"iptables -t mangle -I POSTROUTING -p udp -j MARK --set-mark 2\n"
+    )
+    web, rest = classes(text).items()
+    assert (web[0], web[1]["match"]) == ("c30", {"protocol": "tcp", "source_port": 80})
+    assert (rest[0], rest[1]["match"]) == ("c10", "any")
+
+
+def test_iptables_sets_code_points() -> None:
+    text = f"{HTB}{PREFIX} -j DSCP --set-dscp-class cs1\n"
+    assert {each.get("mark") for each in classes(text).values()} == {"cs1"}
+
+
+def test_rules_that_are_not_modelled_say_why() -> None:
+    text = (
+        f"{HTB}{PREFIX} -p tcp -m length --length 0:100 -j MARK --set-mark 16\n"
+        f"{PREFIX} -i eth1 -j MARK --set-mark 16\n"
+        f"{PREFIX} -m mark --mark $M -j MARK --set-mark 16\n"
+        "iptables -A INPUT -p tcp --dport 22 -j ACCEPT\n"
+    )
+    said = notes(text)
+    assert said[4 - 1] == "no rule that perhop can read sets the mark 0x10/0xf0 that leads here"
+    assert "the match `length` is no condition of a scenario" in said[6]
+    assert "the interface of arrival" in said[7]
+    assert said[8] == "the value of $M is not in the script"
+    assert 9 not in {line.place.line for line in reading(text).lines}
+
+
+def test_rules_without_a_qdisc_are_not_modelled() -> None:
+    found = reading(f"{PREFIX} -p tcp -j MARK --set-mark 16\n")
+    (line,) = found.lines
+    assert line.treatment is Treatment.NOT_MODELLED
+    assert "no interface of these files has a policy" in line.note
+
+
+def test_rates_in_per_cent_are_those_of_the_cards_speed() -> None:
+    text = HTB.replace("10mbit", "100%").replace("6mbit", "60%")
+    known = f"ethtool -s eth0 speed 10 duplex full\n{text}"
+    assert notes(known) == {4: notes(known)[4]}
+    assert reading(known).attachments[0].shape == {"rate": "10 Mbps"}
+    assert "`ethtool -s eth0 speed 1000` does" in notes(text)[2]
+    assert reading(text).attachments[0].shape == {"rate": "1 Gbps"}
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "f() {{\n  for ((i = 0; i < 3; i++)); do\n    x\n  done\n}}\ng() {{\n  {}\n}}\n",
+        "f() {{\n  g() {{\n    {}\n  }}\n}}\n",
+        'tc() {{\n  echo "$@"\n  command tc "$@"\n}}\n{}\n',
+    ],
+    ids=["after a loop over numbers", "in another function", "beside a wrapper of tc"],
+)
+def test_commands_in_and_beside_functions_are_read(around: str) -> None:
+    found = reading(around.format("tc qdisc add dev eth0 root pfifo"))
+    assert [each.interface for each in found.attachments] == ["eth0"]
+
+
+def test_loops_over_nothing_are_noted() -> None:
+    text = 'HOSTS=""\nfor h in $HOSTS; do\n  tc qdisc add dev eth0 root pfifo\ndone\n'
+    assert notes(text) == {3: "it is in a loop over an empty list"}
+
+
+def test_ranges_go_down() -> None:
+    text = "for i in {2..0}; do\n  tc qdisc add dev eth$i root pfifo\ndone\n"
+    assert [each.interface for each in reading(text).attachments] == ["eth2", "eth1", "eth0"]
+
+
+def test_errors_have_the_words_of_tc() -> None:
+    text = (
+        "tc qdisc add dev eth0 clsact\n"
+        "tc filter add dev eth0 ingress protocol ip flower src_ip IPv4 action drop\n"
+        "tc filter add dev eth0 ingress protocol ip flower ip_tos 0:1 action drop\n"
+        "tc filter add block 22 protocol ip matchall action drop\n"
+    )
+    assert notes(text) == {
+        2: "`IPv4` is not an address or prefix",
+        3: "`0:1` is not a number",
+        4: "filters of a shared block are not modelled",
+    }
+
+
+def test_commands_among_outputs_are_noted() -> None:
+    text = (
+        "# tc qdisc add dev eth0 root handle 1: prio\n"
+        "# tc qdisc show dev eth0\nqdisc pfifo 8001: dev eth0 root refcnt 2 limit 9p\n"
+    )
+    assert notes(text) == {1: "a command among outputs: give it in a script of its own"}
