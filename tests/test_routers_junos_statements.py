@@ -202,3 +202,34 @@ def test_the_tree_has_each_word_and_no_list_once() -> None:
     assert leaves[0].word is leaves[1].word
     assert leaves[0].children is leaves[1].children
     assert list(tree.statements.values()) == leaves
+
+
+def test_filters_at_outputs_without_queues_know_forwarding_classes() -> None:
+    text = FILTER.replace("input f", "output f") + "set firewall policer p then discard\n"
+    term = "set firewall family inet filter f term"
+    text += f"{term} a from forwarding-class expedited-forwarding\n{term} a then policer p\n"
+    text += f"{term} r then accept\n"
+    text += "set interfaces ge-0/0/1 unit 0 family inet filter output f\n"
+    text += HEAD + "interfaces ge-0/0/2 unit 0 classifiers dscp default\n"
+    for interface in ("ge-0/0/0.0", "ge-0/0/1.0"):
+        assert policy(text, interface)["a"]["match"] == {"dscp": "ef"}
+    assert said(text) == {}
+    # The same for units with queues, of which the second has the policy of the first.
+    queues = "\n".join(
+        f"{HEAD}interfaces {name} scheduler-map m" for name in ("ge-0/0/0", "ge-0/0/1")
+    )
+    assert "condition" not in str(said(text + MAP + queues))
+
+
+def test_filters_see_addresses_of_their_version() -> None:
+    text = FILTER + "set firewall policer p then discard\n"
+    text += "set policy-options prefix-list l 10.0.0.0/8\n"
+    text += "set policy-options prefix-list l 2001:db8::/32\n"
+    text += "set firewall family inet filter f term a from source-prefix-list l\n"
+    text += "set firewall family inet filter f term a then policer p\n"
+    assert policy(text, direction="in")["a"]["match"] == {"source": "10.0.0.0/8"}
+
+
+def test_the_line_above_a_prompt_is_no_statement() -> None:
+    text = "user@r> show configuration firewall\npolicer p {\n  then discard;\n}\n\n{master:0}\n"
+    assert 6 not in notes(text)

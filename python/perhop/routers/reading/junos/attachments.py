@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Direction, Place
+    from perhop.routers.reading.junos.classification import Classifier
     from perhop.routers.reading.junos.filters import Filter
     from perhop.routers.reading.junos.interfaces import Interface, Placed, Unit
     from perhop.routers.reading.junos.policers import Policer
@@ -179,10 +180,7 @@ class Router:
         nodes = list(self.inputs.filters_of(unit, "out"))
         if nodes:
             try:
-                if too_many(decisions):
-                    raise TooManyRulesError("depends on filters with too many terms")
-                names = {name for _, name in decisions}
-                classes = {name: packets_of(decisions, [name]) for name in names}
+                classes = self._classes(output.fixed, output.classifier)
                 output.filter = self._together(nodes, classes)
                 return self._policed(self.outputs.build(output, place), unit, output)
             except TooManyRulesError as error:
@@ -201,11 +199,31 @@ class Router:
                 entry.ignored(f"a set of packets {error}")
             return None
 
+    def _classes(
+        self, fixed: Sequence[tuple[Rules, str | None]], classifier: Classifier
+    ) -> dict[str, Rules]:
+        """Return the packets of each forwarding class at an output.
+
+        Raises:
+            TooManyRulesError: If a set of packets is too large.
+        """
+        decisions = decide(fixed, classifier, self.classes.default("best-effort"))
+        if too_many(decisions):
+            raise TooManyRulesError("depends on filters with too many terms")
+        return {
+            name: packets_of(decisions, [name])
+            for name in dict.fromkeys(name for _, name in decisions)
+        }
+
     def _used_again(self, unit: Unit | None) -> None:
         """Record the statements of a unit that has the same policy as an earlier one."""
         nodes = list(self.inputs.filters_of(unit, "out"))
-        with suppress(TooManyRulesError):
-            self._together(nodes)
+        if not self.filters.by_class([(family, each.word) for family, each in nodes]):
+            with suppress(TooManyRulesError):
+                self._together(nodes)
+        for _, each in nodes:
+            if each.treatment is None:
+                each.modelled()
         if unit is not None and "out" in unit.policers:
             self._policer(unit.policers["out"])
 
@@ -235,9 +253,17 @@ class Router:
         built: Built | None = None
         used = ""
         if nodes:
-            key = (tuple((family, each.word) for family, each in nodes), bool(rewrite))
+            names = tuple((family, each.word) for family, each in nodes)
+            key: Any = (names, bool(rewrite))
+            classes: Mapping[str, Rules] | None = None
             try:
-                found = self._together(nodes)
+                if direction == "out" and self.filters.by_class(names):
+                    incoming = self.inputs.before(interface.name, nodes[0][1].place)
+                    key = (*key, incoming)
+                    classes = self._classes(
+                        self.inputs.fixed(incoming), self.inputs.classifier(incoming)
+                    )
+                found = self._together(nodes, classes)
                 if key not in self._limited:
                     self._limited[key] = filter_policy(found, rewrite) if found else None
                 built, used = self._limited[key], found.name if found else ""

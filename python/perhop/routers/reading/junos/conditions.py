@@ -32,6 +32,9 @@ _PORTS: Final = {
 _CODES: Final = ("dscp", "traffic-class", "precedence", "ip-precedence")
 _PROTOCOLS: Final = ("protocol", "next-header", "payload-protocol", "ip-protocol")
 
+BY_CLASS: Final = ("forwarding-class", "forwarding-class-except")
+"""Conditions on forwarding classes, which packets have at outputs."""
+
 IGNORED: Final = "perhop has no such condition: the term applies whatever the packet has there"
 
 
@@ -41,11 +44,15 @@ class Matcher:
     Attributes:
         prefixes: `policy-options prefix-list`, which conditions refer to; None if there is none.
         classes: The packets of each forwarding class, for filters at outputs.
+        version: The version of IP of the addresses that conditions see; None for both.
     """
 
-    def __init__(self, prefixes: Node | None, classes: Mapping[str, Rules]) -> None:
+    def __init__(
+        self, prefixes: Node | None, classes: Mapping[str, Rules], family: str = "any"
+    ) -> None:
         self.prefixes = prefixes
         self.classes = classes
+        self.version = {"inet": 4, "inet6": 6}.get(family)
 
     def rules(self, conditions: Node | None) -> Rules | None:
         """Return the packets that meet the conditions of a term; without conditions, all.
@@ -89,7 +96,8 @@ class Matcher:
             permit = each.get("except") is None
             found = self._prefix_list(each) if named else _network(each)
             for network in found:
-                networks[network] = permit
+                if self.version in (None, network.version):
+                    networks[network] = permit
         if not networks:
             return Rules.never()
         ordered = sorted(networks.items(), key=lambda pair: -pair[0].prefixlen)

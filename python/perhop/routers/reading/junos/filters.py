@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.junos import policers, values
-from perhop.routers.reading.junos.conditions import Matcher
+from perhop.routers.reading.junos.conditions import BY_CLASS, Matcher
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.junos.policers import Policer
@@ -139,6 +139,7 @@ class Filters:
         self._nodes: dict[tuple[str, str], Node | None] = {}
         self._policers: dict[tuple[str, str], Policer | None] = {}
         self._filters: dict[tuple[str, str], Filter | None] = {}
+        self._by_class: dict[tuple[str, str], bool] = {}
 
     def all(self) -> Iterator[tuple[str, Node]]:
         """Yield the family and the node of every filter about quality of service."""
@@ -167,6 +168,17 @@ class Filters:
             found = self.firewall.get("family", "any", "filter", name)
         found = found or self.firewall.get("filter", name)
         return found if found is not None and about_qos(found) else None
+
+    def by_class(self, names: Iterable[tuple[str, str]]) -> bool:
+        """Return whether one of some filters has a condition on forwarding classes."""
+        for key in names:
+            if key not in self._by_class:
+                node = self.node(*key)
+                terms = (*node.under("term"), node) if node is not None else ()
+                self._by_class[key] = any(
+                    term.get("from", word) is not None for term in terms for word in BY_CLASS
+                )
+        return any(self._by_class[key] for key in names)
 
     def policer(self, kind: str, name: str) -> Policer | None:
         """Return a policer of a kind, such as ``policer``, by name; None if it is unknown."""
@@ -209,7 +221,7 @@ class Filters:
         found = None
         if node is not None:
             try:
-                found = self._read(node, Matcher(self.prefixes, classes or {}))
+                found = self._read(node, Matcher(self.prefixes, classes or {}, family))
             except TooManyRulesError as error:
                 node.ignored(f"a set of packets {error}")
         if classes is None:

@@ -194,7 +194,10 @@ class Outputs:
             at = node.place
             queue = self.classes.queue(name)
             if isinstance(queue, str) and name not in reached:
-                node.ignored(NO_PACKETS if not self.classes.places else NO_CLASS)
+                if self.classes.places:
+                    node.undefined(NO_CLASS)
+                else:
+                    node.ignored(NO_PACKETS)
             elif queue in found:
                 names, first, _ = found[queue]
                 if scheduler is not first:

@@ -35,6 +35,8 @@ _SET: Final = re.compile(
     r"\s*(?:[\w.-]+@[\w.-]+[#>%]\s*)?(?:set|delete|deactivate|activate)\s+"
     r"(?:class-of-service|firewall|interfaces|policy-options|routing-options|groups)\s[^;{}]*$"
 )
+_MASTER: Final = re.compile(r"\s*\{[\w:-]+\}\s*")
+"""What a router prints above its prompt, such as ``{master:0}``."""
 _COMPARED: Final = re.compile(r"[+-]\s")
 """A line of the output of ``show | compare``, which marks each line in its first column."""
 _TAGS: Final = frozenset(("inactive:", "protect:", "replace:", "delete:", "active:"))
@@ -135,6 +137,8 @@ class _Reader:
             commented, line = without_comments(line)
             began = number if commented else 0
             if not line or line.isspace():
+                continue
+            if not self.open and _MASTER.fullmatch(line) is not None:
                 continue
             place = Place(self.text.file, number)
             if _COMPARED.match(line) is not None:

@@ -110,6 +110,8 @@ def note_unused(root: Node, cos: Node) -> None:
     for family in firewall.under("family") if firewall is not None else ():
         if (each := family.get("prefix-action")) is not None:
             each.ignored(NOT_POLICED["prefix-action"])
+        if (each := family.get("simple-filter")) is not None:
+            each.ignored("simple filters are not read")
     for word, note in _POLICERS.items() if firewall is not None else ():
         for each in firewall.under(word) if firewall is not None else ():
             if note:
