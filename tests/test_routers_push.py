@@ -89,8 +89,8 @@ def test_every_difference_is_named() -> None:
         "lacks: firewall policer p-a if-exceeding burst-size-limit 8000",
         "also has: firewall policer p-a if-exceeding burst-size-limit 1500",
     ]
-    # All statements are there, but another one changes what they do.
-    burst.text = "8000"
+    # All statements are there, one in the words of Junos, but another changes what they do.
+    burst.text = "8k"
     assert policy.differences(there) == [
         "has another policy at ge-0/0/1, direction out: other statements of the router change "
         "what these do"

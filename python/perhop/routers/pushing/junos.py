@@ -7,6 +7,7 @@ commands, for comparison and for the reader of Junos.
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,9 @@ __all__ = ["Junos"]
 Words = tuple[str, ...]
 
 _NETCONF: Final = "urn:ietf:params:xml:ns:netconf:base:1.0"
+
+_NUMBER: Final = re.compile(r"[0-9]{1,18}[kmg]")
+_UNITS: Final = {"k": 10**3, "m": 10**6, "g": 10**9}
 
 _OWNED: Final[tuple[Words, ...]] = (
     ("class-of-service", "schedulers"),
@@ -133,8 +137,8 @@ class Junos:
         in what perhop wrote.
         """
         found = self.lines(configuration)
-        there, wanted = set(found), set(self._lines)
-        messages = [f"lacks: {line}" for line in self._lines if line not in there]
+        there, wanted = set(map(_in_digits, found)), set(map(_in_digits, self._lines))
+        messages = [f"lacks: {line}" for line in self._lines if _in_digits(line) not in there]
         prefixes = tuple(
             " ".join((*path, name, ""))
             for path in _OWNED
@@ -144,7 +148,7 @@ class Junos:
         messages += [
             f"also has: {line}"
             for line in found
-            if line.startswith(prefixes) and line not in wanted
+            if line.startswith(prefixes) and _in_digits(line) not in wanted
         ]
         if not messages:
             read_back = _policies(found)
@@ -293,6 +297,14 @@ def _quoted(word: str) -> str:
     """Return a word as `set` commands have it."""
     plain = all(char.isalnum() or char in "-_./:*+<>,%@" for char in word)
     return word if word and plain else '"' + word.replace("\\", "").replace('"', "") + '"'
+
+
+def _in_digits(line: str) -> str:
+    """Return a statement with numbers in digits: Junos shows 10000000 as ``10m``."""
+    return " ".join(
+        str(int(word[:-1]) * _UNITS[word[-1]]) if _NUMBER.fullmatch(word) else word
+        for word in line.split(" ")
+    )
 
 
 def _policies(lines: Sequence[str]) -> dict[tuple[str, str], object]:
