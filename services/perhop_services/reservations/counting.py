@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perhop_services.reservations.drivers import DriverError, PolicerCounters
+from perhop_services.reservations.drivers import DriverError, NotCountedError, PolicerCounters
 from perhop_services.reservations.plausible import doubt
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Counting:
                         counters, doubts = self._judge(answers[id(device)], node, rule)
                         trouble = trouble or doubts
                         total = _sum(total, counters)
+                    except NotCountedError:
+                        break
                     except DriverError as error:
                         trouble = str(error)
                 else:

@@ -17,12 +17,12 @@ from perhop.routers.reading.configuration import Source
 from perhop.routers.reading.junos import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from xml.etree.ElementTree import Element
 
     from perhop.routers.reading import Attachment
 
-__all__ = ["Junos"]
+__all__ = ["Junos", "in_digits", "made", "statements", "tree"]
 
 Words = tuple[str, ...]
 
@@ -67,10 +67,8 @@ class Junos:
 
     def __init__(self, text: str) -> None:
         """Take a configuration as `perhop.routers.writing` writes it, for one router."""
-        self._wanted = ElementTree.Element("configuration")
-        for words in _statements(text):
-            _add(self._wanted, CONFIGURATION, words)
-        self._lines = _lines(self._wanted)
+        self._wanted = tree(_statements(text))
+        self._lines = statements(self._wanted)
         self._policies = _policies(self._lines)
         names = [each.text or "" for each in self._wanted.findall("interfaces/interface/name")]
         self._interfaces = frozenset(names)
@@ -92,16 +90,13 @@ class Junos:
         Args:
             current: The configuration that the router has; None if it has none.
         """
-        edited = ElementTree.Element("configuration", xmlns=NAMESPACE)
-        edited.set("xmlns:nc", _NETCONF)
-        for each in self._wanted:
-            edited.append(_copy(each))
+        edited = _copy(self._wanted)
         for path in _OWNED:
             for entry in edited.findall("/".join(path)):
                 entry.set("nc:operation", "replace")
         if current is not None:
             self._delete(edited, current)
-        return ElementTree.tostring(edited, encoding="unicode")
+        return made(edited)
 
     def _delete(self, edited: Element, current: Element) -> None:
         """Add the deletion of settings of the interfaces that the policy does not have."""
@@ -127,7 +122,7 @@ class Junos:
 
     def lines(self, configuration: Element | None) -> tuple[str, ...]:
         """Return a configuration as the statements of `set` commands, without the word `set`."""
-        return () if configuration is None else tuple(_lines(configuration))
+        return () if configuration is None else tuple(statements(configuration))
 
     def differences(self, configuration: Element | None) -> list[str]:
         """Return how what a router has differs from the policy, as messages; none if it does not.
@@ -137,8 +132,8 @@ class Junos:
         in what perhop wrote.
         """
         found = self.lines(configuration)
-        there, wanted = set(map(_in_digits, found)), set(map(_in_digits, self._lines))
-        messages = [f"lacks: {line}" for line in self._lines if _in_digits(line) not in there]
+        there, wanted = set(map(in_digits, found)), set(map(in_digits, self._lines))
+        messages = [f"lacks: {line}" for line in self._lines if in_digits(line) not in there]
         prefixes = tuple(
             " ".join((*path, name, ""))
             for path in _OWNED
@@ -148,7 +143,7 @@ class Junos:
         messages += [
             f"also has: {line}"
             for line in found
-            if line.startswith(prefixes) and _in_digits(line) not in wanted
+            if line.startswith(prefixes) and in_digits(line) not in wanted
         ]
         if not messages:
             read_back = _policies(found)
@@ -259,7 +254,26 @@ def _copy(element: Element) -> Element:
     return copied
 
 
-def _lines(configuration: Element) -> list[str]:
+def tree(found: Iterable[Words]) -> Element:
+    """Return statements as the element `configuration`.
+
+    Raises:
+        PushError: If perhop does not know the element of a statement.
+    """
+    configuration = ElementTree.Element("configuration")
+    for words in found:
+        _add(configuration, CONFIGURATION, words)
+    return configuration
+
+
+def made(configuration: Element) -> str:
+    """Return an edit as XML for NETCONF; attributes `nc:operation` tell what becomes of a part."""
+    configuration.set("xmlns", NAMESPACE)
+    configuration.set("xmlns:nc", _NETCONF)
+    return ElementTree.tostring(configuration, encoding="unicode")
+
+
+def statements(configuration: Element) -> list[str]:
     """Return the statements of a configuration, in its order and each once."""
     found = [" ".join(map(_quoted, words)) for words in _words(configuration, CONFIGURATION)]
     return list(dict.fromkeys(found))
@@ -299,7 +313,7 @@ def _quoted(word: str) -> str:
     return word if word and plain else '"' + word.replace("\\", "").replace('"', "") + '"'
 
 
-def _in_digits(line: str) -> str:
+def in_digits(line: str) -> str:
     """Return a statement with numbers in digits: Junos shows 10000000 as ``10m``."""
     return " ".join(
         str(int(word[:-1]) * _UNITS[word[-1]]) if _NUMBER.fullmatch(word) else word

@@ -3,6 +3,7 @@
 from perhop_services.reservations.drivers.protocol import (
     Driver,
     DriverError,
+    NotCountedError,
     PolicerCounters,
     RefusedError,
     Rule,
@@ -10,4 +11,13 @@ from perhop_services.reservations.drivers.protocol import (
 )
 from perhop_services.reservations.drivers.registry import driver
 
-__all__ = ["Driver", "DriverError", "PolicerCounters", "RefusedError", "Rule", "Setting", "driver"]
+__all__ = [
+    "Driver",
+    "DriverError",
+    "NotCountedError",
+    "PolicerCounters",
+    "RefusedError",
+    "Rule",
+    "Setting",
+    "driver",
+]

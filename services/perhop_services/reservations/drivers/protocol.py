@@ -19,6 +19,10 @@ class DriverError(Exception):
     """A failure of a router; the message has the reason."""
 
 
+class NotCountedError(DriverError):
+    """A router whose counters the driver cannot read."""
+
+
 class RefusedError(DriverError):
     """A permanent refusal of a router."""
 
@@ -131,6 +135,7 @@ class Driver(Protocol):
         """Return the counters of perhop's rules, by name.
 
         Raises:
+            NotCountedError: The driver reads no counters.
             DriverError: The router does not say.
         """
 

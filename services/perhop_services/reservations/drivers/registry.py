@@ -16,12 +16,21 @@ if TYPE_CHECKING:
 
     from perhop_services.reservations.drivers.protocol import Driver
 
-_DRIVERS: Final[dict[str, Callable[..., Driver]]] = {
-    "file": FileDriver,
-    "lab": LabDriver,
-    "linux": LinuxDriver,
-    "ios": IosDriver,
-    "junos": JunosDriver,
+
+def _netconf() -> Callable[..., Driver]:
+    """Return the driver for NETCONF, which takes long to import."""
+    from perhop_services.reservations.drivers.netconf import NetconfDriver
+
+    return NetconfDriver
+
+
+_DRIVERS: Final[dict[str, Callable[[], Callable[..., Driver]]]] = {
+    "file": lambda: FileDriver,
+    "lab": lambda: LabDriver,
+    "linux": lambda: LinuxDriver,
+    "ios": lambda: IosDriver,
+    "junos": lambda: JunosDriver,
+    "netconf": _netconf,
 }
 
 
@@ -34,7 +43,7 @@ def driver(text: str) -> Driver:
     kind, _, rest = text.partition(":")
     if kind not in _DRIVERS:
         raise UsageError(f"{kind!r} is not a driver; expected one of {', '.join(_DRIVERS)}")
-    make = _DRIVERS[kind]
+    make = _DRIVERS[kind]()
     if kind == "file":
         if not rest:
             raise UsageError("the driver `file` needs a path: file:PATH")
