@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, collapse_addresses
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -212,6 +213,7 @@ def _both(own: _T | None, other: _T | None, common: Callable[[_T, _T], _T]) -> _
     return common(own, other)
 
 
+@lru_cache(maxsize=4096)
 def _numbers(networks: Networks | None) -> Ports | None:
     """Return prefixes as ranges of numbers, as few as possible."""
     if networks is None:
@@ -272,6 +274,7 @@ def _common_networks(own: Networks, other: Networks) -> Networks:
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
 def _format_network(network: Network) -> str:
     whole = network.prefixlen == network.max_prefixlen
     return str(network.network_address if whole else network)

@@ -13,6 +13,7 @@ MAX_PREFIXES: Final = 256
 """The most prefixes that a wildcard mask may stand for."""
 
 
+@lru_cache(maxsize=4096)
 def wildcard(address: str, mask: str) -> Networks | None:
     """Return the prefixes of an address with a wildcard mask; None for all, or none, is an error.
 
@@ -33,6 +34,16 @@ def wildcard(address: str, mask: str) -> Networks | None:
         values += [value | 1 << bit for value in values]
     length = 32 - low.bit_length()
     return tuple(IPv4Network((value, length)) for value in sorted(values))
+
+
+@lru_cache(maxsize=4096)
+def one(address: str) -> Networks:
+    """Return an address or a prefix with a length as prefixes.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return (ip_network(address, strict=False),)
 
 
 @lru_cache(maxsize=256)

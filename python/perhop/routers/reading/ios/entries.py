@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Fault
-from perhop.routers.reading.ios.addresses import wildcard
+from perhop.routers.reading.ios.addresses import one, wildcard
 from perhop.routers.reading.ios.numbers import dscp, precedence, whole
 from perhop.routers.reading.ios.ports import port, ranges
 from perhop.routers.reading.matching import Conditions
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 _EVERY_IPV6: Final = (IPv6Network("::/0"),)
 _MODELLED: Final = {
-    **{name: name for name in ("tcp", "udp", "icmp")},
-    "6": "tcp",
-    "17": "udp",
-    "1": "icmp",
+    word: frozenset({name})
+    for name, number in (("tcp", "6"), ("udp", "17"), ("icmp", "1"))
+    for word in (name, number)
 }
 _EVERY: Final = frozenset({"ip", "ipv4", "ipv6"})
 _OTHER: Final = frozenset(
@@ -145,7 +144,7 @@ class Entry:
         if word in _EVERY:
             return None
         if word in _MODELLED:
-            return frozenset({_MODELLED[word]})
+            return _MODELLED[word]
         if word in _OTHER or word.isdigit():
             raise _UnreadableError(f"scenarios have no packets of protocol {word}")
         raise _UnreadableError(f"unknown protocol {word or 'at the end of the line'}")
@@ -178,7 +177,7 @@ class Entry:
 
     def _one(self, word: str) -> Networks:
         try:
-            return (ip_network(word, strict=False),)
+            return one(word)
         except ValueError:
             raise _UnreadableError(f"{word or 'the end of the line'} is no address") from None
 

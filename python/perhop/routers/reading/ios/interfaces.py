@@ -77,7 +77,7 @@ class Interfaces:
             elif statement.kind == "map-class":
                 known = self._map_classes.setdefault(statement.words[-1], statement)
                 if known is not statement:
-                    known.children += statement.children
+                    known.add(*statement.children)
 
     def attachments(self) -> list[Attachment]:
         """Return the policies at interfaces."""
@@ -110,7 +110,7 @@ class Interfaces:
             ):
                 text = " ".join(statement.words[:3])
                 inner = _Point(f"{name} {text}", statement, rate=rate, rate_place=place)
-                inner.statements = statement.children
+                inner.statements = list(statement.children)
                 if statement.starts("frame-relay") and statement.words[-2].lower() == "class":
                     inner.inherited = statement.words[-1]
                 circuits.append(inner)
@@ -122,7 +122,7 @@ class Interfaces:
 
     def _pvc(self, name: str, statement: Statement, rate: int | None) -> _Point:
         text = " ".join(statement.words)
-        point = _Point(f"{name} {text}", statement, statement.children, rate)
+        point = _Point(f"{name} {text}", statement, list(statement.children), rate)
         point.rate_place = statement.place if rate is not None else None
         for child in statement.children:
             kind = child.word(0)

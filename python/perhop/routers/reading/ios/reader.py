@@ -41,8 +41,10 @@ def read(texts: Sequence[Source]) -> Configuration:
     for statement in walk(statements):
         if not account.has(statement) and (why := reason_anywhere(statement)) is not None:
             account.not_modelled(statement, why)
-    order = {source.file: index for index, source in enumerate(texts)}
-    lines = sorted(account.lines, key=lambda line: (order[line.place.file], line.place.line))
+    lines = sorted(account.lines, key=lambda line: line.place.line)
+    if len(texts) > 1:
+        order = {source.file: index for index, source in enumerate(texts)}
+        lines.sort(key=lambda line: order[line.place.file])
     balance: Literal["per-packet", "per-destination"] | None = None
     if interfaces.balance is not None:
         balance = "per-packet" if interfaces.balance == "per-packet" else "per-destination"

@@ -8,13 +8,14 @@ block that is less indented, or that has such statements, and pasted text needs 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from perhop.routers.reading.configuration import Source
 
@@ -29,7 +30,7 @@ class Statement:
         words: Its words, in the case of the text.
         indent: The number of spaces before it.
         kind: The kind of block that it opens, a key of `BLOCKS`; `CONTINUED`; "" for others.
-        children: The statements in the block.
+        inside: The statements in the block; None for none, as most lines open no block.
         loose: True while lines of the same indentation may belong to the block.
     """
 
@@ -38,8 +39,19 @@ class Statement:
     words: list[str]
     indent: int = 0
     kind: str = ""
-    children: list[Statement] = field(default_factory=list)
+    inside: list[Statement] | None = None
     loose: bool = False
+
+    @property
+    def children(self) -> Sequence[Statement]:
+        """The statements in the block."""
+        return self.inside or ()
+
+    def add(self, *children: Statement) -> None:
+        """Add statements to the block."""
+        if self.inside is None:
+            self.inside = []
+        self.inside += children
 
     def word(self, index: int) -> str:
         """Return a word in lower case; "" if there are fewer."""
@@ -140,19 +152,31 @@ def read_tree(source: Source) -> list[Statement]:
         if lower == "end":
             open_blocks.clear()
             continue
-        words = (_COMMENT.sub("", text) if "!" in text else text).split()
+        words = _words(_COMMENT.sub("", text) if "!" in text else text)
         statement = Statement(Place(source.file, number), text, words, indent)
         if open_blocks and _continues(open_blocks[-1], statement):
             statement.kind = CONTINUED
             open_blocks[-1].words += words
-            open_blocks[-1].children.append(statement)
+            open_blocks[-1].add(statement)
             continue
         parent = _parent(statement, open_blocks)
         statement.kind = _kind(statement, parent)
         statement.loose = bool(statement.kind)
-        (parent.children if parent is not None else top).append(statement)
+        if parent is not None:
+            parent.add(statement)
+        else:
+            top.append(statement)
         open_blocks.append(statement)
     return top
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a line; those that most configurations repeat take memory once."""
+    words = [
+        intern(word) if word[0].isalpha() or len(word) < 4 or word.startswith("0.") else word
+        for word in text.split()
+    ]
+    return words[:]  # of this length, with no room for more
 
 
 def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
