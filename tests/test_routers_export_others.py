@@ -117,7 +117,8 @@ def test_what_altq_cannot_express() -> None:
     }
     assert refused(marked, "pf").keys() == both
     # A filter of a single destination would precede the others.
-    assert refused(marked, "altq").keys() == both | {f"{place}.b.match", f"{place}.c.match"}
+    overlap = {f"{place}.b.match", f"{place}.c.match"}
+    assert refused(marked, "altq").keys() == both - {"links.1.remark.r.0"} | overlap
     cbq = scenario(
         "a: match: any, queue: {limit: 3 packets}",
         scheduler="altq-cbq, cbq: {tick: 1 ms, kick: false, maxburst: 9}",
@@ -175,9 +176,9 @@ def test_vyos_shapers() -> None:
         "default bandwidth 8667000bit",
         "default ceiling 8667000bit",
         "default codel-quantum 39404",
-        "default priority 0",
         "default queue-type drop-tail",
         "default queue-limit 64",
+        "default priority 0",
     ]
     assert written(found, "vyos") == [
         *(f"set qos policy shaper p {line}" for line in wanted),
@@ -213,4 +214,47 @@ def test_what_vyos_cannot_express() -> None:
         f"{place}.c.queue.drop",
         f"{place}.d",
         f"{place}.e",
+    }
+
+
+def test_vyos_queues_of_strict_and_fair_classes() -> None:
+    found = scenario(
+        "a: match: {dscp: ef}", "b: match: any, queue: {fq-codel: {ecn: false}}",
+        scheduler="priority",
+    )  # fmt: skip
+    assert written(found, "vyos") == [
+        *(
+            f"set qos policy priority-queue p {line}"
+            for line in (
+                "class 1 description a", "class 1 match a-1 ip dscp 46",
+                "class 1 queue-type drop-tail", "class 1 queue-limit 64",
+                "default queue-type fq-codel", "default queue-limit 10240", "default flows 1024",
+                "default interval 100", "default target 5", "default codel-quantum 1514",
+            )
+        ),
+        "set qos interface eth1 egress p",
+    ]  # fmt: skip
+
+
+def test_what_vyos_has_for_queues_only_in_part() -> None:
+    found = scenario(
+        "a: match: {dscp: 1}, priority: 5, queue: {fq-codel: {target: 1.5 ms}}",
+        "b: match: {protocol: tcp}, priority: 1, queue: {red: {}}",
+        "c: match: any, priority: 1, queue: {wred: {}}",
+    )
+    place = "policies.p.classes"
+    assert refused(found, "vyos").keys() == {
+        # TCP with DSCP 1 would be in b, whose priority is the better one.
+        f"{place}.a.priority",
+        f"{place}.a.queue.fq-codel.ecn",
+        f"{place}.a.queue.fq-codel.target",
+        f"{place}.b.queue.red",
+        f"{place}.c.queue.wred",
+    }
+    shared = scenario(
+        "a: match: {dscp: 1}, bandwidth: 10%, queue: {fq-codel: {ecn: false}}",
+        "b: match: any, bandwidth: 90%, queue: {fq-codel: {ecn: false}}",
+    )
+    assert refused(shared, "vyos").keys() == {
+        f"{place}.{name}.queue.fq-codel.quantum" for name in "ab"
     }

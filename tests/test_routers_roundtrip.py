@@ -146,6 +146,16 @@ def test_marking_of_what_arrives(family: str) -> None:
     assert read_again(family, found) == []
 
 
+def test_marking_by_conditioners_of_altq() -> None:
+    found = scenario(
+        "all: match: any, queue: {limit: 50 packets}",
+        link=", remark: {r: [{match: {dscp: af11, destination: 10.1.0.0/16}, dscp: af12}, "
+        "{match: [{except: {protocol: tcp, destination_port: 53}}, {dscp: [ef, af11]}], dscp: be}, "
+        "{match: {protocol: udp, source_port: [80, 81]}, dscp: af12}]}",
+    )
+    assert read_again("altq", found) == []
+
+
 @pytest.mark.parametrize("family", ["ios", "junos"])
 def test_marking_with_exceptions(family: str) -> None:
     found = scenario(
@@ -191,6 +201,23 @@ def test_shapers_of_vyos() -> None:
         "c: match: any, borrow: false",
     )
     assert read_again("vyos", found) == []
+    queues = scenario(
+        "a: match: {dscp: 1}, bandwidth: 30%, borrow: false, queue: {limit: 500 packets, fq-codel: "
+        "{flows: 64, target: 10 ms, interval: 200 ms, quantum: 300 B, ecn: false}}",
+        "b: match: any, queue: {limit: 99 packets}",
+    )
+    assert read_again("vyos", queues) == []
+    late = scenario(
+        "a: match: [{dscp: 1}, {dscp: 2}], bandwidth: 30%, priority: 0",
+        "b: match: {protocol: tcp}, bandwidth: 20%, priority: 2",
+        "c: match: any, bandwidth: 50%, priority: 5",
+    )
+    assert read_again("vyos", late) == []
+    strict = scenario(
+        "a: match: [{dscp: 1}, {dscp: 2}]", "b: match: {protocol: icmp}, queue: {limit: 9 packets}",
+        "c: match: any", scheduler="priority",
+    )  # fmt: skip
+    assert read_again("vyos", strict) == []
 
 
 @pytest.mark.parametrize("name", ["oscars-10M", "qbss-1-70", "qbss-transatlantic"])

@@ -6,9 +6,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.altq_queues import device, tos_values
+from perhop.routers.writing.packets import decisions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from perhop.routers.reading.matching import Conditions, Network, Ports
     from perhop.routers.writing.altq_queues import Device, Queue
@@ -27,8 +28,36 @@ _PROTOCOLS: Final = {"tcp": 6, "udp": 17, "icmp": 1}
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:
     """Return the configuration of a router."""
-    found = [device(end, draft) for end in ends]
-    return [line for each in found if each is not None for line in _interface(each, draft)]
+    lines: list[str] = []
+    for end in ends:
+        found = device(end, draft)
+        if found is not None:
+            lines += _interface(found, draft)
+        elif end.marks:
+            lines.append(f"interface {end.interface} bandwidth {end.link.rate}")
+        taken = [] if found is None else [queue.name for queue in found.queues]
+        lines += _conditioners(end, taken, draft)
+    return lines
+
+
+def _conditioners(end: End, taken: Collection[str], draft: Draft) -> Iterator[str]:
+    """Yield the conditioners that mark what an interface receives, and their filters."""
+    decided = decisions([mark.rules for mark in end.marks]) if end.marks else []
+    names = {mark.dscp: f"mark_{mark.dscp}" for mark in end.marks}
+    unmarked = "unmarked"
+    while {unmarked, *names.values()} & set(taken):
+        names = {dscp: f"{name}_" for dscp, name in names.items()}
+        unmarked += "_"
+    for dscp, name in names.items():
+        yield f"conditioner {end.interface} {name} <mark {dscp << 2:#04x}>"
+    if any(index == len(end.marks) for index, _ in decided):
+        yield f"conditioner {end.interface} {unmarked} <pass>"
+    entries = []
+    for index, conditions in decided:
+        mark = end.marks[index] if index < len(end.marks) else None
+        place = (end.marks[0] if mark is None else mark).place
+        entries.append((conditions, unmarked if mark is None else names[mark.dscp], place))
+    yield from _filters(end.interface, entries, draft)
 
 
 def _interface(found: Device, draft: Draft) -> Iterator[str]:
@@ -45,7 +74,8 @@ def _interface(found: Device, draft: Draft) -> Iterator[str]:
         yield f"class cbq {name} {_ROOT} NULL pbandwidth 100"
     for queue in found.queues:
         yield f"class {found.discipline} {name} {queue.name} {_class(found, queue, draft)}"
-    yield from _filters(found, draft)
+    entries = [(conditions, queue.name, queue.part.place) for conditions, queue in found.entries]
+    yield from _filters(name, entries, draft)
 
 
 def _class(found: Device, queue: Queue, draft: Draft) -> str:
@@ -90,19 +120,27 @@ def _delay(queue: Queue, draft: Draft) -> str:
     return f"maxdelay {ms}"
 
 
-def _filters(found: Device, draft: Draft) -> Iterator[str]:
-    """Yield the filters of an interface, with decreasing numbers in order of precedence."""
+def _filters(
+    interface: str, entries: Sequence[tuple[Conditions, str, str]], draft: Draft
+) -> Iterator[str]:
+    """Yield the filters of an interface, with decreasing numbers in order of precedence.
+
+    Args:
+        interface: The name of the interface.
+        entries: Conditions, the class or conditioner of their packets, and its place in the
+            scenario; the first conditions that apply decide.
+        draft: The gaps.
+    """
     lines: list[tuple[str, str]] = []
-    for index, (conditions, queue) in enumerate(found.entries):
-        place = queue.part.place
-        for later, other in found.entries[index + 1 :]:
+    for index, (conditions, name, place) in enumerate(entries):
+        for later, other, _ in entries[index + 1 :]:
             first = _is_host(later) and not _is_host(conditions)
-            if first and other is not queue and not (conditions & later).is_never:
+            if first and other != name and not (conditions & later).is_never:
                 reason = "altq.conf compares filters of a single destination first, which overlap"
                 draft.gap(f"{place}.match", reason)
-        lines += [(queue.name, fields) for fields in _fields(conditions, place, draft)]
+        lines += [(name, fields) for fields in _fields(conditions, place, draft)]
     for number, (name, fields) in enumerate(lines):
-        yield f"filter {found.interface} {name} ruleno {len(lines) - number} {fields}"
+        yield f"filter {interface} {name} ruleno {len(lines) - number} {fields}"
 
 
 def _is_host(conditions: Conditions) -> bool:

@@ -100,8 +100,6 @@ def device(end: End, draft: Draft) -> Device | None:
         end: The end of a link.
         draft: Where gaps and approximations are added.
     """
-    for mark in end.marks[:1]:
-        draft.gap(mark.place, "perhop writes no traffic conditioners of ALTQ, which mark packets")
     rate, burst = end.link.capacity(end.node), None
     if end.shape is not None:
         burst = end.shape.burst
@@ -171,10 +169,10 @@ def _queues(
         last = default and part is division.parts[-1]
         class_ = part.class_
         if class_.police is not None:
-            reason = "perhop writes no traffic conditioners of ALTQ, which police packets"
+            reason = "ALTQ polices only what an interface receives, by conditioners"
             draft.gap(f"{part.place}.police", reason)
         if part.mark is not None:
-            reason = "perhop writes no traffic conditioners of ALTQ, which mark packets"
+            reason = "ALTQ marks only what an interface receives, by conditioners"
             draft.gap(f"{part.place}.mark", reason)
         priority = None
         if discipline == "priq":

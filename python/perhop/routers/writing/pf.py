@@ -27,6 +27,10 @@ _ECN: Final = 4
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:
     """Return the configuration of a router: queues first, as pf.conf requires, then rules."""
+    for end in ends:
+        for mark in end.marks[:1]:
+            reason = "pf.conf with `altq` marks by `scrub` only, which perhop does not write"
+            draft.gap(mark.place, reason)
     found = [each for end in ends if (each := device(end, draft)) is not None]
     lines = [line for each in found for line in _queues(each, draft)]
     return [*lines, *(line for each in found for line in _rules(each, draft))]

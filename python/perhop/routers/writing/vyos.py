@@ -1,4 +1,6 @@
-"""VyOS from 1.4: shapers below `qos policy`, as `set` commands.
+"""VyOS from 1.4: policies below `qos policy`, as `set` commands.
+
+Strict classes are a `priority-queue`, and others a `shaper`.
 
 A shaper is Linux's HTB: a class has its `bandwidth`, borrows up to its `ceiling`, and takes turns
 of `codel-quantum` bytes, which VyOS gives to HTB as its quantum (vyos-1x,
@@ -11,9 +13,17 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from perhop.linux.htb import PACKET
 from perhop.routers.writing.draft import Definitions, Names
 from perhop.routers.writing.packets import decisions
+from perhop.routers.writing.vyos_queues import (
+    MOST_QUANTUM,
+    check_turns,
+    fq_codel,
+    is_strict,
+    quantum_of,
+    queue,
+    ranks,
+)
 from perhop.scenario.model.classes import CEILING_BURST
 from perhop.units import WHOLE
 
@@ -31,7 +41,6 @@ _FIRST: Final = 10
 _STEP: Final = 10
 _MOST_CLASSES: Final = 400
 _MOST_PORTS: Final = 64
-_MOST_QUANTUM: Final = 1_048_576
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:
@@ -40,17 +49,21 @@ def write(ends: Sequence[End], draft: Draft) -> list[str]:
     attached = []
     for end in ends:
         for mark in end.marks[:1]:
-            draft.gap(mark.place, "perhop writes no policy routes of VyOS, which mark packets")
+            reason = "VyOS marks what arrives by policy routes only, which perhop does not write"
+            draft.gap(mark.place, reason)
+        strict = end.division is not None and end.shape is None and is_strict(end.division)
         if end.shape is not None:
             reason = "the bandwidth of a shaper of VyOS has no burst of its own"
             draft.near(end.shape.place, reason, "a bandwidth alone")
         if end.division is None:
             continue
-        name = policies.define(end.division.name, list(_shaper(end.division, draft)))
+        body = _priority_queue(end.division, draft) if strict else _shaper(end.division, draft)
+        kind = "priority-queue" if strict else "shaper"
+        name = policies.define(end.division.name, [kind, *body])
         attached.append(f"set qos interface {end.interface} egress {name}")
     lines = [
-        f"set qos policy shaper {name} {line}"
-        for name, body in policies.bodies.items()
+        f"set qos policy {kind} {name} {line}"
+        for name, (kind, *body) in policies.bodies.items()
         for line in body
     ]
     return [*lines, *attached]
@@ -63,26 +76,80 @@ def _shaper(division: Division, draft: Draft) -> Iterator[str]:
     if len(division.parts) > _MOST_CLASSES:
         draft.gap(division.place, f"perhop writes up to {_MOST_CLASSES} classes of VyOS")
     yield f"bandwidth {division.capacity}bit"
-    found = decisions([part.rules for part in division.parts])
-    for number, (index, conditions) in enumerate(found):
-        for other, later in found[number + 1 :]:
-            if other < index and not (conditions & later).is_never:
-                place = division.parts[index].place
-                draft.gap(f"{place}.match", "VyOS compares all matches of one class together")
+    found = _decided(division, draft)
+    priorities = ranks(division, draft)
+    _check_order(division, found, priorities, draft)
+    check_turns(division, priorities, draft)
     least = min((part.rate for part in division.parts if part.rate), default=1)
-    compared = _compared(division.parts[:-1], found, draft)
+    compared = _compared(division.parts[:-1], found, draft, ahead=not priorities)
     for index, part in enumerate(division.parts):
         last = index == len(division.parts) - 1
         head = "default" if last else f"class {_FIRST + _STEP * index}"
         if not last:
             yield f"{head} description {part.name}"
-            for number, fields in enumerate(compared[index], 1):
-                yield from (f"{head} match {part.name[:20]}-{number} ip {each}" for each in fields)
+            yield from _written(head, part, compared[index])
         yield from (f"{head} {line}" for line in _class(division, part, least, draft))
+        if priorities:
+            yield f"{head} priority {priorities[index]}"
+        elif last:
+            yield f"{head} priority 0"  # VyOS has 7: after all others.
+
+
+def _priority_queue(division: Division, draft: Draft) -> Iterator[str]:
+    """Yield the settings of a priority queue, whose classes are compared in their order."""
+    found = _decided(division, draft)
+    compared = _compared(division.parts[:-1], found, draft, ahead=False)
+    for index, part in enumerate(division.parts):
+        last = index == len(division.parts) - 1
+        head = "default" if last else f"class {index + 1}"
+        if not last:
+            yield f"{head} description {part.name}"
+            yield from _written(head, part, compared[index])
+        rate = part.rate or part.capacity
+        yield from (f"{head} {line}" for line in queue(part, rate, draft))
+        if fq_codel(part) is not None:
+            yield f"{head} codel-quantum {quantum_of(part, rate, 1)}"
+
+
+def _decided(division: Division, draft: Draft) -> list[tuple[int, Conditions]]:
+    """Return the packets of each class; the first conditions that apply decide."""
+    found = list(decisions([part.rules for part in division.parts]))
+    for number, (index, conditions) in enumerate(found):
+        for other, later in found[number + 1 :]:
+            if other < index and not (conditions & later).is_never:
+                place = division.parts[index].place
+                draft.gap(f"{place}.match", "VyOS compares all matches of one class together")
+    return found
+
+
+def _check_order(
+    division: Division,
+    found: Sequence[tuple[int, Conditions]],
+    priorities: Sequence[int],
+    draft: Draft,
+) -> None:
+    """Check that priorities, by which VyOS orders the matches of classes, keep their order."""
+    for number, (index, conditions) in enumerate(found):
+        for other, later in found[number + 1 :] if priorities else ():
+            after = other < len(division.parts) - 1 and priorities[index] > priorities[other]
+            if after and not conditions.disjoint(later):
+                place = division.parts[index].place
+                reason = "VyOS compares matches in the order of priorities, too"
+                draft.gap(f"{place}.priority", reason)
+
+
+def _written(head: str, part: Part, matches: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the matches of a class."""
+    for number, fields in enumerate(matches, 1):
+        yield from (f"{head} match {part.name[:20]}-{number} ip {each}" for each in fields)
 
 
 def _compared(
-    parts: Sequence[Part], found: Sequence[tuple[int, Conditions]], draft: Draft
+    parts: Sequence[Part],
+    found: Sequence[tuple[int, Conditions]],
+    draft: Draft,
+    *,
+    ahead: bool,
 ) -> list[list[list[str]]]:
     """Return the matches of each class as fields.
 
@@ -90,6 +157,12 @@ def _compared(
     match would come before one of an earlier class that has packets in common with it, copies of
     the earlier class's matches stand before it: they change nothing, as the earlier class has these
     packets already.
+
+    Args:
+        parts: The classes.
+        found: The packets of each class; the first conditions that apply decide.
+        draft: The gaps.
+        ahead: True if VyOS compares by the position of matches, false if by class.
     """
     written: list[list[list[str]]] = []
     last: list[tuple[int, int, Conditions]] = []
@@ -101,13 +174,13 @@ def _compared(
             first = len(lines) + 1
             lines += _matches(conditions, part, draft)
             spans.append((first, len(lines), conditions))
-        ahead, source = 0, 0
-        for first, _, conditions in spans:
+        copies, source = 0, 0
+        for first, _, conditions in spans if ahead else ():
             for number, other, earlier in last:
-                if number - first > ahead and not conditions.disjoint(earlier):
-                    ahead, source = number - first, other
-        written.append([*(written[source][:ahead] if ahead else []), *lines])
-        last += [(end + ahead, index, conditions) for _, end, conditions in spans]
+                if number - first > copies and not conditions.disjoint(earlier):
+                    copies, source = number - first, other
+        written.append([*(written[source][:copies] if copies else []), *lines])
+        last += [(end + copies, index, conditions) for _, end, conditions in spans]
     return written
 
 
@@ -116,11 +189,11 @@ def _class(division: Division, part: Part, least: int, draft: Draft) -> Iterator
     class_, place = part.class_, part.place
     if part.strict and len(division.parts) > 1:
         draft.gap(place, "shapers of VyOS have no strict priority: guarantees go first")
-    if class_.borrows_late:
-        reason = "a priority of VyOS changes the order of matching, too"
-        draft.gap(f"{place}.priority", reason)
     if class_.police is not None:
-        draft.gap(f"{place}.police", "VyOS polices only what an interface receives")
+        reason = (
+            "VyOS polices only what an interface receives (`limiter`), and perhop writes policies "
+        )
+        draft.gap(f"{place}.police", f"{reason}of what it sends")
     if part.inside is not None:
         draft.gap(place, "shapers of VyOS divide no class further")
     rate = part.rate or part.capacity
@@ -130,19 +203,15 @@ def _class(division: Division, part: Part, least: int, draft: Draft) -> Iterator
     if ceiling is not None and ceiling.burst != CEILING_BURST:
         draft.gap(ceiling.place, "a ceiling of VyOS has no burst; expected `limit`")
     yield f"ceiling {division.capacity if ceiling is None else ceiling.rate}bit"
-    # HTB lends in turns of `quantum` bytes, which are in proportion to guarantees.
-    quantum = PACKET * rate // max(least, 1)
-    if quantum > _MOST_QUANTUM:
-        reason = f"a quantum of VyOS is at most {_MOST_QUANTUM} B, so that turns in proportion to"
-        draft.near(f"{place}.bandwidth", f"{reason} guarantees do not fit", f"{_MOST_QUANTUM} B")
-    yield f"codel-quantum {min(max(quantum, PACKET), _MOST_QUANTUM)}"
-    if last:
-        yield "priority 0"  # VyOS has 7: after all others.
+    quantum = quantum_of(part, rate, least)
+    if quantum > MOST_QUANTUM:
+        reason = f"a quantum of VyOS is at most {MOST_QUANTUM} B, so that turns in proportion to"
+        draft.near(f"{place}.bandwidth", f"{reason} guarantees do not fit", f"{MOST_QUANTUM} B")
+    yield f"codel-quantum {min(quantum, MOST_QUANTUM)}"
     if part.mark is not None:
         yield f"set-dscp {part.mark}"
     if part.inside is None:
-        yield "queue-type drop-tail"
-        yield f"queue-limit {_limit(part, rate, draft)}"
+        yield from queue(part, rate, draft)
 
 
 def _bandwidth(part: Part, rate: int) -> str:
@@ -153,24 +222,6 @@ def _bandwidth(part: Part, rate: int) -> str:
         if not rest:
             return f"{percent}%"
     return f"{rate}bit"
-
-
-def _limit(part: Part, rate: int, draft: Draft) -> int:
-    """Return the limit of a queue in packets."""
-    place, queue = f"{part.place}.queue", part.queue
-    if queue.drop == "head":
-        draft.gap(f"{place}.drop", "queues of VyOS drop at the tail")
-    for key in queue.disciplines:
-        draft.gap(
-            f"{place}.{key}", f"perhop writes queues of VyOS that drop at the tail, not {key}"
-        )
-    limit = queue.effective_limit(in_class=part.in_class)
-    if limit.unit == "packets":
-        return limit.amount
-    packets = max(limit.size(rate) // 1500, 1)
-    reason = "queues of VyOS have limits in packets"
-    draft.near(f"{place}.limit", reason, f"{packets} packets of 1500 B")
-    return packets
 
 
 def _matches(conditions: Conditions, part: Part, draft: Draft) -> Iterator[list[str]]:

@@ -34,6 +34,9 @@ _OLDER: Final = "VyOS 1.3, lib/Vyatta/Qos"
 _LAST: Final = 65000
 """Classes have smaller numbers."""
 
+_AUTOMATIC: Final = 0xC000
+"""The priority that Linux gives the first filter without one, or with 0; later ones get less."""
+
 _LIMITER_PRIORITY: Final = 20
 _DEFAULT_PRIORITY: Final = 7
 _QUANTUM: Final = "1514"
@@ -388,7 +391,7 @@ class Builder:
                 order = index + 1
                 if shaped and not self.older:
                     ranked = given is not None and given.isdecimal() and len(given) < 5
-                    order = int(given or 0) if ranked else number
+                    order = int(given or 0) or (_AUTOMATIC - index) if ranked else number
                 target = 0x10000 + int(each.word)
                 device.filters.append(
                     Filter(0x10000, order, "u32", "all", "", (test,), target, (), match.place)
