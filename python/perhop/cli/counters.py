@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from perhop.cli import options
 from perhop.errors import UsageError
 from perhop.units import quote
 
@@ -67,12 +68,7 @@ def counters(
 
     over_ps = None
     if over is not None:
-        try:
-            over_ps = parse_duration(over)
-        except ValueError as error:
-            raise UsageError(f"--over: {error}") from None
-        if not over_ps:
-            raise UsageError("--over: is zero; expected a time such as '5min'")
+        over_ps = options.above_zero("--over", over, parse_duration, "a time", "5min")
     found = [
         each for each in routers.read(files) if direction is None or each.direction == direction
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from perhop.cli import options
+
 __all__ = ["lint"]
 
 
@@ -75,12 +77,10 @@ def lint(
         return 0
     if not files:
         raise UsageError("expected a configuration or a scenario; `perhop lint --help` has all")
-    try:
-        times = [parse_duration(text) for text in rtts]
-    except ValueError as error:
-        raise UsageError(f"--rtt: {error}") from None
-    if any(time <= 0 for time in times):
-        raise UsageError("--rtt: expected a time above zero, such as `20 ms`")
+    times = [
+        options.above_zero("--rtt", text, parse_duration, "a round-trip time", "20 ms")
+        for text in rtts
+    ]
     found = linter.lint(
         files,
         family=family,

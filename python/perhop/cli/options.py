@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from perhop.errors import UsageError
 
-__all__ = ["agents", "captures", "direction", "rate", "rate_of", "seed"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["above_zero", "agents", "captures", "direction", "rate", "rate_of", "seed"]
 
 seed = click.option(
     "--seed",
@@ -52,12 +57,28 @@ def rate_of(text: str | None) -> int | None:
     """
     from perhop.units import parse_rate
 
-    if text is None:
-        return None
+    return None if text is None else above_zero("--rate", text, parse_rate, "a rate", "100 Mbps")
+
+
+def above_zero(
+    option: str, text: str, parse: Callable[[str], int], expected: str, example: str
+) -> int:
+    """Return the value of an option that is a quantity.
+
+    Args:
+        option: The option.
+        text: Its value.
+        parse: The parser of the quantity.
+        expected: The quantity in words, such as ``a rate``.
+        example: A value.
+
+    Raises:
+        UsageError: The text is not such a quantity, or is zero.
+    """
     try:
-        found = parse_rate(text)
+        found = parse(text)
     except ValueError as error:
-        raise UsageError(f"--rate: {error}") from None
+        raise UsageError(f"{option}: {error}") from None
     if not found:
-        raise UsageError("--rate: is zero; expected a rate such as '100 Mbps'")
+        raise UsageError(f"{option}: is zero; expected {expected} such as '{example}'")
     return found
