@@ -237,6 +237,20 @@ def test_a_file_of_no_family_is_not_taken_for_a_scenario(
     assert "notes.txt:1:1: name: is missing" in perhop("run", "notes.txt").err
 
 
+def test_other_policies_of_a_configuration_are_mentioned(place: Path) -> None:
+    ingress = "tc qdisc add dev eth1 root pfifo limit 10\n"
+    (place / "wan.sh").write_text(HTB)
+    (place / "two.sh").write_text(HTB + ingress)
+    said = "two.sh has 2 policies; `perhop import` lists them"
+    for file, interface, expected in (
+        ("two.sh", None, True),
+        ("two.sh", "eth0", False),
+        ("wan.sh", None, False),
+    ):
+        remarks = build([str(place / file)], interface=interface, rate=10**7).remarks
+        assert any(said in each for each in remarks) == expected
+
+
 def test_values_of_the_link_have_their_lines(place: Path) -> None:
     (place / "wan.sh").write_text(HTB)
     imported = build([str(place / "wan.sh")], rate=10**7)

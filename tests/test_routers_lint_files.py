@@ -372,7 +372,10 @@ def test_the_exit_code_tells_of_findings(tmp_path: Path) -> None:
         ([], "expected a configuration or a scenario"),
         (["no-such-file.cfg"], r"no-such-file\.cfg: cannot be read"),
         (["qbss-1-70", "--rtt", "20"], "--rtt: .*needs a unit"),
-        (["qbss-1-70", "--rtt", "0 ms"], "--rtt: is zero; expected a round-trip time such as .20 ms."),
+        (
+            ["qbss-1-70", "--rtt", "0 ms"],
+            "--rtt: is zero; expected a round-trip time such as .20 ms.",
+        ),
         (["qbss-1-70", "--ignore", "tcp-bursts"], "`tcp-bursts` is not a rule; did you mean `tcp"),
         (["qbss-1-70", "--untrusted", "Gi0/7"], "no file names such an interface"),
     ],

@@ -115,6 +115,12 @@ def around(
         configuration, file, interface=interface, direction=direction, any_of_several=True
     )
     remarks: list[str] = []
+    policies = {(each.interface, each.direction, each.name) for each in configuration.attachments}
+    if interface is None and direction is None and len(policies) > 1:
+        remarks.append(
+            f"{file} has {len(policies)} policies; `perhop import` lists them, and its options "
+            "--interface and --direction choose one"
+        )
     link, capacity = rates(attachment, file, rate, remarks)
     if attachment.direction == "in":
         remarks.append(
