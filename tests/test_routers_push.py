@@ -9,7 +9,7 @@ import pytest
 from conftest import Outcome
 from exporting import classes, network, scenario
 from perhop.errors import UsageError
-from perhop.routers.pushing import Settings, Target, target
+from perhop.routers.pushing import Settings, Target, printable, target
 from perhop.routers.pushing.junos import Junos
 from perhop.routers.reading import Source
 from perhop.routers.reading.junos import read
@@ -166,6 +166,16 @@ def test_options_that_do_not_fit(
     code, out, err = perhop("export", "qbss-1-70", *arguments)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_what_routers_say_does_not_reach_the_terminal_as_it_is() -> None:
+    policy = Junos(text("remainder"))
+    there = edited(policy)
+    ElementTree.SubElement(
+        there.findall("class-of-service/schedulers")[0], "priority"
+    ).text = "\x9b2J"
+    [found] = policy.differences(there)
+    assert printable(found) == 'also has: class-of-service schedulers p-a priority "\\x9b2J"'
 
 
 def test_a_push_is_for_one_router(perhop: Callable[..., Outcome], place: Path) -> None:

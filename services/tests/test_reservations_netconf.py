@@ -15,8 +15,10 @@ from perhop_services.reservations.drivers import (
     NotCountedError,
     RefusedError,
     Rule,
+    Setting,
     driver,
 )
+from perhop_services.reservations.drivers.netconf import _settings
 from perhop_services.reservations.enforcement import Enforcer
 from perhop_services.reservations.model import Selector, State
 from reserving import Clock, service, terms, user
@@ -93,6 +95,16 @@ def test_rules_are_set_changed_and_removed(server: Served) -> None:
         of(server, "guard").set(RULE)
     with pytest.raises(RefusedError, match="from 8000 bit/s"):
         r1.set(replace(RULE, rate=7999))
+
+
+def test_half_a_rule_is_no_rule() -> None:
+    said = [
+        "firewall family inet filter perhop term perhop_8",
+        "firewall policer perhop_9 if-exceeding bandwidth-limit ²",
+        "firewall policer somebody if-exceeding bandwidth-limit 1000",
+    ]
+    nothing = Setting(0, 0, "")
+    assert _settings(said, "perhop") == {"perhop_8": nothing, "perhop_9": nothing}
 
 
 def test_a_reservation_is_enforced(server: Served, tmp_path: Path) -> None:

@@ -119,5 +119,7 @@ def push(url: str, family: Family, text: str, **given: Any) -> int:
 
 
 def _show(changes: Sequence[str]) -> None:
+    from perhop.routers.pushing import printable
+
     for line in changes:
-        click.echo(line)
+        click.echo(printable(line))

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from perhop.errors import UsageError
-from perhop.routers.pushing.errors import PushError
+from perhop.routers.pushing.errors import PushError, printable
 from perhop.routers.pushing.transaction import Outcome
 from perhop.routers.reading import Source
 from perhop.routers.reading.linux import read
@@ -182,7 +182,9 @@ def set_policy(
     if found := _differences(text, said):
         machine.send("undo\n")
         code, _ = machine.ended()
-        raise PushError(f"{machine.target}: reads back another policy: {found}; {_has(code)}")
+        raise PushError(
+            f"{machine.target}: reads back another policy: {_one_line(found)}; {_has(code)}"
+        )
     machine.send("keep\n")
     code, said = machine.ended()
     if code:
@@ -271,5 +273,4 @@ def _near(wanted: str, found: str) -> bool:
 
 def _one_line(text: str) -> str:
     said = "; ".join(line.strip() for line in text.splitlines() if line.strip())
-    said = said if len(said) <= 400 else f"{said[:399]}…"
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in said)
+    return printable(said if len(said) <= 400 else f"{said[:399]}…")

@@ -21,7 +21,7 @@ from ncclient.transport.errors import TransportError
 from ncclient.transport.parser import DefaultXMLParser
 from ncclient.transport.session import Session as NcclientSession
 
-from perhop.routers.pushing.errors import PushError
+from perhop.routers.pushing.errors import PushError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -248,16 +248,12 @@ def _of_rpc(error: Any) -> str:
         )
     elif path:
         text += f" at {path}"
-    return _printable(text)
+    return printable(text)
 
 
 def _said(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
-    return _printable(text if len(text) <= 300 else f"{text[:299]}…")
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return printable(text if len(text) <= 300 else f"{text[:299]}…")
 
 
 def _plain(element: Element) -> Element:

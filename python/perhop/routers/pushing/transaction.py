@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from perhop.routers.pushing.errors import PushError
+from perhop.routers.pushing.errors import PushError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,4 +161,4 @@ def _changes(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]
 
 def _few(messages: list[str]) -> str:
     more = f", and {len(messages) - _SHOWN} more" if len(messages) > _SHOWN else ""
-    return f"{'; '.join(messages[:_SHOWN])}{more}"
+    return printable(f"{'; '.join(messages[:_SHOWN])}{more}")

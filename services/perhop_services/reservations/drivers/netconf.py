@@ -218,20 +218,24 @@ def _settings(lines: list[str], filter_name: str) -> dict[str, Setting]:
     for name in dict.fromkeys((*terms, *policers)):
         if RULE_NAME.fullmatch(name):
             limits = {words[-2]: words[-1] for words in policers.get(name, []) if len(words) > 1}
-            rate, burst = limits.get("bandwidth-limit", ""), limits.get("burst-size-limit", "")
             found[name] = Setting(
-                int(rate) if rate.isdigit() else 0,
-                int(burst) if burst.isdigit() else 0,
+                _number(limits.get("bandwidth-limit", "")),
+                _number(limits.get("burst-size-limit", "")),
                 _packets(terms.get(name, [])),
             )
     return found
+
+
+def _number(text: str) -> int:
+    """Return a number in digits; 0 for other text, which no rule has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _packets(term: list[Words]) -> str:
     """Return the packets of a term as `Rule.packets` spells them; "" for those of no rule."""
     values: dict[str, list[str]] = {}
     for words in term:
-        if words[0] == "from" and len(words) == 3:
+        if words[:1] == ("from",) and len(words) == 3:
             values.setdefault(words[1], []).append(words[2])
     try:
         source, destination = (
