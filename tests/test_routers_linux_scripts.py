@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from perhop.routers.reading.configuration import Configuration, Source, Treatment
+from perhop.routers.reading.detect import detect
 from perhop.routers.reading.linux import read
 
 HTB = """\
@@ -146,3 +147,22 @@ def test_commands_among_outputs_are_noted() -> None:
         "# tc qdisc show dev eth0\nqdisc pfifo 8001: dev eth0 root refcnt 2 limit 9p\n"
     )
     assert notes(text) == {1: "a command among outputs: give it in a script of its own"}
+
+
+def test_the_only_class_of_hfsc_has_its_upper_limit() -> None:
+    text = (
+        "tc qdisc add dev eth0 root handle 1: hfsc default 1\n"
+        "tc class add dev eth0 parent 1: classid 1:1 hfsc ls m2 10mbit"
+    )
+    assert reading(f"{text}\n").attachments[0].shape is None
+    assert reading(f"{text} ul m2 20mbit\n").attachments[0].shape == {"rate": "20 Mbps"}
+
+
+@pytest.mark.parametrize("tool", ["${tc}", "$_TC", "$TC_CMD", "/usr/sbin/tc"])
+def test_tools_in_variables_that_the_script_does_not_set(tool: str) -> None:
+    assert reading(f"{tool} qdisc add dev eth0 root pfifo\n").attachments
+
+
+def test_scripts_of_shells_are_no_configurations_of_routers() -> None:
+    text = "#!/bin/bash\n" + 'A="1"\n' * 20 + "tc qdisc add dev eth0 root pfifo\n"
+    assert detect([Source("wan.sh", text)]) == "linux"

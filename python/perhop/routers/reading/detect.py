@@ -132,6 +132,10 @@ _RELATIVE: Final = re.compile(
     r"^[ \t]*+(?:" + "|".join(f"({signs})" for signs in _RELATIVES.values()) + ")", re.M
 )
 
+_SHELL: Final = re.compile(r"#!.*sh\b")
+_SCRIPTED: Final = frozenset({"linux", "vyos"})
+"""Families whose configurations can be scripts of a shell."""
+
 _QOS_WEIGHT: Final = 5
 """The weight of a statement about quality of service, in general ones."""
 
@@ -223,6 +227,7 @@ def _evidence(texts: Sequence[Source]) -> dict[str, int]:
         family: sum(
             _QOS_WEIGHT if match[1] is not None else 1
             for text in texts
+            if family in _SCRIPTED or not _SHELL.match(text.text)
             for match in pattern.finditer(text.text)
         )
         for family, pattern in _PATTERNS.items()

@@ -40,11 +40,19 @@ if TYPE_CHECKING:
 
 __all__ = ["attachments", "read"]
 
-_TOOLS: Final = re.compile(r"(?:\S*/)?(tc|nft|iptables|ip6tables)|\$\{?(TC|NFT|IPTABLES|IPT)\}?")
+_TOOLS: Final = re.compile(
+    r"(?:\S*/)?(tc|nft|iptables|ip6tables)|\$\{?_?(tc|nft|ip6?tables|ip6?t|ipt6)(?:_?(?:cmd|bin))?\}?",
+    re.IGNORECASE,
+)
 _SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "get", "help"})
 _RULES: Final = re.compile(r"^[ \t]*+(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
 _SCRIPT: Final = re.compile(r"^[ \t]*+(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
-_SHORT: Final = {"TC": "tc", "NFT": "nft", "IPTABLES": "iptables", "IPT": "iptables"}
+_SHORT: Final = {
+    **{name: name for name in ("tc", "nft", "iptables", "ip6tables")},
+    "ipt": "iptables",
+    "ip6t": "ip6tables",
+    "ipt6": "ip6tables",
+}
 _FIRST: Final = 12
 _MOST_LINES: Final = 2**17
 
@@ -116,7 +124,7 @@ def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
         match = _TOOLS.fullmatch(word)
         if match is None:
             continue
-        tool = match[1] or _SHORT[match[2]]
+        tool = _SHORT[(match[1] or match[2]).lower()]
         if tool == "tc":
             _tc_options(words[index + 1 :], command, tc, ledger, space)
         else:

@@ -92,6 +92,14 @@ class Shares:
                 found.append(now)
         return found
 
+    def whole(self, key: int) -> tuple[int | None, int]:
+        """Return the rate and burst of a class for everything; None if it has no limit."""
+        rate, burst = self.rates.get(key, (None, 0))
+        if self.kind == "htb":
+            return rate, burst  # Without a class above, it never borrows.
+        ceiling, _ = self.ceilings.get(key, (_UNLIMITED, None))
+        return (None if ceiling == _UNLIMITED else ceiling), burst
+
     def _tiny(self, parent: int | None, keys: Sequence[int]) -> bool:
         """Return whether guarantees are so small that the priorities alone decide."""
         whole = self.rates.get(parent, (0, 0))[0] if parent is not None else 0

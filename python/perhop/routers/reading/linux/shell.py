@@ -292,6 +292,7 @@ class _Run:
         for word in node.values if node.values is not None else ():
             some = self._variables.listed(word)
             values = None if some is None or values is None else values + some
+        self._steps += 1 + len(values or ()) // _WORDS_OF_STEP
         known = node.values is not None and values is not None and len(values) <= _MOST_VALUES
         if not known or not values or self._steps > _MOST_STEPS or lost:
             reason = "it is in a loop over values that the script does not contain"

@@ -240,9 +240,10 @@ class Tc:
                 continue
             share = units.percent(text)
             if device.speed is None:
+                name = device.name[:30]
                 note = (
-                    f"{text[:20]} of {format_rate(_SPEED)}, as the script does not tell the speed "
-                    f"of {device.name[:30]}: `ethtool -s {device.name[:30]} speed 1000` does"
+                    f"per cent of {format_rate(_SPEED)}, as the script does not tell the speed of "
+                    f"{name}: `ethtool -s {name} speed 1000` does"
                 )
                 self.ledger.approximated(options.place, note)
             options.values[key] = f"{int((device.speed or _SPEED) * share)}bit"

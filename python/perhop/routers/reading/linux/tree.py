@@ -186,7 +186,7 @@ class Tree:
             # One class for everything shapes the interface.
             only = top[0]
             self.reached.add(only)
-            rate, burst = found.rates.get(only, (None, 0))
+            rate, burst = found.whole(only)
             part = self._group(found, only, landed, depth)
             if rate and part.shape is None:
                 small = burst <= slack(rate)
