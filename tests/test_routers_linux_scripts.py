@@ -166,3 +166,11 @@ def test_tools_in_variables_that_the_script_does_not_set(tool: str) -> None:
 def test_scripts_of_shells_are_no_configurations_of_routers() -> None:
     text = "#!/bin/bash\n" + 'A="1"\n' * 20 + "tc qdisc add dev eth0 root pfifo\n"
     assert detect([Source("wan.sh", text)]) == "linux"
+
+
+def test_changes_of_what_is_not_modelled_are_not_modelled() -> None:
+    text = (
+        "tc qdisc add dev eth0 root handle 1: choke limit 1000 bandwidth 10000\n"
+        "tc qdisc change dev eth0 root handle 1: choke limit 500\n"
+    )
+    assert notes(text)[2] == "it changes wan.sh:1, which is not modelled"

@@ -12,6 +12,7 @@ from perhop.routers.reading.configuration import (
     Fault,
     Place,
     Source,
+    Treatment,
 )
 from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
 from perhop.routers.reading.linux.ledger import Ledger
@@ -85,6 +86,9 @@ def read(texts: Sequence[Source]) -> Configuration:
             except TooManyRulesError as error:
                 ledger.approximated(device.qdiscs[ROOT].place, f"without rules of nft: {error}")
         found += attachments([device], ledger, arriving)
+    for place, added in tc.changes:
+        if ledger.treatment(added) is Treatment.NOT_MODELLED:
+            ledger.ignored(place, f"it changes {added}, which is not modelled")
     if not any(each.direction == "out" for each in found):
         rules.unused()
     return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))

@@ -90,6 +90,8 @@ class Tc:
         self.host = Host()
         self.ledger = ledger
         self._count = self._filters = 0
+        self.changes: list[tuple[Place, Place]] = []
+        """Lines that change a qdisc or class, and those that add it."""
         self._numbers: dict[tuple[str, int], int] = {}
 
     def run(
@@ -175,6 +177,7 @@ class Tc:
             return
         if before is not None and before.kind == kind and handle in (0, before.handle):
             # Settings that a change leaves out stay.
+            self.changes.append((place, before.place))
             before.options.values.update(options.values)
             before.options.places = {
                 **before.options.places,
@@ -284,6 +287,7 @@ class Tc:
         if before is not None:
             if verb == "add":
                 raise ValueError(f"{name} has this class already, by {before.place}: `add` fails")
+            self.changes.append((place, before.place))
             before.options.values.update(options.values)
             before.options.places = {
                 **before.options.places,
