@@ -342,6 +342,36 @@ def test_queues_of_pf(tmp_path: Path) -> None:
     assert found.classes["media/voice"]["dropped_packets"] == 1
 
 
+OPENBSD_QUEUES = """\
+queue top on vio0 bandwidth 20M, max 20M qlimit 50
+  [ pkts:          0  bytes:          0  dropped pkts:      0 bytes:      0 ]
+  [ qlength:   0/ 50 ]
+  [ measured:     0.0 packets/s, 0 b/s ]
+queue bulk parent top on vio0 bandwidth 9M, min 1M, max 20M default qlimit 100
+  [ pkts:         70  bytes:       7000  dropped pkts:      2 bytes:       200 ]
+  [ qlength:   1/100 ]
+  [ measured:     0.6 packets/s, 1.01Kb/s ]
+queue slow parent top bandwidth 1K, max 1K qlimit 300
+  [ pkts:         30  bytes:       1800  dropped pkts:      4 bytes:       240 ]
+  [ qlength:   3/300  avg delay: 0.1ms std-dev: 0.0ms  flows:   2 ]
+queue lost
+  [ pkts:          9  bytes:        900  dropped pkts:      9 bytes:       900 ]
+"""
+
+
+def test_queues_of_openbsd_without_an_interface(tmp_path: Path) -> None:
+    [found] = read(tmp_path, OPENBSD_QUEUES)
+    assert found.interface == "vio0"
+    sent = {
+        name: (each["sent_packets"], each["dropped_packets"], each["backlog_packets"])
+        for name, each in found.classes.items()
+    }
+    assert sent == {"bulk": (70, 2, 1), "slow": (30, 4, 3)}
+    # The same command again, in the same file.
+    [change] = read(tmp_path, OPENBSD_QUEUES + OPENBSD_QUEUES.replace(" 30 ", " 45 "))
+    assert change.classes["slow"]["sent_packets"] == 15
+
+
 def test_counters_stand_beside_a_prediction(perhop: Perhop, tmp_path: Path) -> None:
     run = dataset(
         parse(SCAVENGER),
@@ -413,7 +443,7 @@ def test_mistakes_are_named(perhop: Perhop, tmp_path: Path) -> None:
     assert [each["interface"] for each in listed] == ["GigabitEthernet0/1", "FastEthernet0/0.10"]
 
 
-TEXTS = [NESTED, POLICED, HTB, json.dumps(QDISCS), QUEUES, FIREWALL, PF]
+TEXTS = [NESTED, POLICED, HTB, json.dumps(QDISCS), QUEUES, FIREWALL, PF, OPENBSD_QUEUES]
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading import Source
 
-_QUEUE: Final = re.compile(r"queue\s+(\S+)\s+(?:parent (\S+)\s+)?on (\S+)([^{]*)(?:\{([^}]*)\}?)?")
+_QUEUE: Final = re.compile(
+    r"queue\s+(\S+)(?:\s+parent (\S+))?(?:\s+on (\S+))?(?:\s[^{]*)?(?:\{([^}]*)\}?)?"
+)
 _COUNTED: Final = re.compile(
     r"\[ pkts: *([0-9]{1,18}) +bytes: *([0-9]{1,18}) +dropped pkts: *([0-9]{1,18}) ", re.ASCII
 )
@@ -37,7 +39,12 @@ def read(source: Source) -> list[Reading]:
     for line, text in enumerate(source.text.split("\n"), 1):
         said = text[: 50 * LONGEST].strip()  # with the names of all queues inside
         if queue := _QUEUE.match(said):
-            name, parent, interface, _, children = queue.groups()
+            name, parent, interface, children = queue.groups()
+            if interface is None:  # OpenBSD says it of some queues only: that of the one above
+                interface = next((on for on, each in open_.items() if parent in each.classes), None)
+                if interface is None:
+                    counts = {}
+                    continue
             reading = open_.get(interface)
             if reading is None or name in reading.classes:
                 place = Place(source.file, line)
