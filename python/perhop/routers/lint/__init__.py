@@ -4,6 +4,7 @@
 `findings`        rules, their severity, and findings
 `packets`         sets of packets, and whether some contain another
 `policies`        policies of configurations, with the rates of their classes
+`invalid`         values of policies that have no meaning
 `scenarios`       policies of scenarios in the form of configurations
 `exactness`       classes whose packets a reader does not know exactly
 `wording`         code points and shares in messages

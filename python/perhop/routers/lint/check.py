@@ -19,8 +19,8 @@ from perhop.routers.lint import (
     queues,
 )
 from perhop.routers.lint.findings import RANKS, Finding, Rule, Settings
+from perhop.routers.lint.invalid import INVALID_VALUE
 from perhop.routers.lint.packets import Budget
-from perhop.routers.lint.policies import INVALID_VALUE
 from perhop.routers.lint.tcp import Simulations
 from perhop.units import quote
 

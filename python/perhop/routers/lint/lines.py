@@ -9,7 +9,7 @@ from perhop.routers.lint.classes import EMPTY, SHADOWED
 from perhop.routers.lint.exactness import selects
 from perhop.routers.lint.findings import Finding, Rule, Severity
 from perhop.routers.lint.guarantees import ABOVE_PARENT
-from perhop.routers.lint.policies import INVALID_VALUE
+from perhop.routers.lint.invalid import INVALID_VALUE
 from perhop.routers.reading import Fault, Treatment
 from perhop.units import quote
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from perhop.routers.lint.findings import Finding, Rule, Severity
+from perhop.routers.lint.invalid import valid
 from perhop.routers.lint.packets import (
     EVERYTHING,
     Box,
@@ -30,25 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from ipaddress import IPv4Address
 
+    from perhop.routers.lint.findings import Finding
     from perhop.routers.reading import Attachment, Configuration, Loc, Place, Source
     from perhop.scenario.model.network import Bandwidth
-
-INVALID_VALUE: Final = Rule(
-    "invalid-value",
-    Severity.WARNING,
-    "A value that has no meaning, such as a rate of zero.",
-    "perhop ignores the value, and the other rules do not see it. A router refuses it, or its "
-    "effect depends on the release.",
-    "Give a value in the range that the platform accepts.",
-)
 
 _QUEUE_SETTINGS: Final = ("queue-limit", "qdisc", "buffer-size", "total buffer")
 """The names of defaults of readers for the limit of a queue."""
 
 _WORD: Final = re.compile(r"[^\s;{}\"]+")
-
-_MAX_INVALID: Final = 100
-"""The invalid values of a policy that are removed one after the other."""
 
 EXPEDITED: Final = frozenset({46, 44})
 """The code points of telephony: EF (RFC 3246) and VOICE-ADMIT (RFC 5865)."""
@@ -359,7 +348,7 @@ def attached_policies(
     for attachment in configuration.attachments:
         raw = deepcopy(attachment.policy)
         invalid: list[Finding] = []
-        policy = _valid(attachment, raw, invalid)
+        policy = valid(attachment, raw, invalid)
         yield AttachedPolicy(
             attachment=attachment,
             family=configuration.family,
@@ -372,44 +361,3 @@ def attached_policies(
             referenced=words[attachment.name] > 1,
             invalid=tuple(invalid),
         )
-
-
-def _valid(attachment: Attachment, raw: dict[str, Any], invalid: list[Finding]) -> Policy:
-    """Return a policy, after invalid values were removed from `raw` with a finding for each."""
-    for _ in range(_MAX_INVALID):
-        try:
-            return Policy.model_validate(raw)
-        except ValidationError as error:
-            detail = error.errors(include_url=False)[0]
-            loc = _remove(raw, detail["loc"])
-            said = str(detail.get("ctx", {}).get("error", detail["msg"]))
-            path = ".".join(map(str, loc)) or attachment.name
-            place = attachment.place(loc)
-            invalid.append(
-                Finding(INVALID_VALUE, place, f"{quote(path, 80)}: {said}", "correct it")
-            )
-            if not loc:
-                break
-    raw.clear()
-    raw["classes"] = {"default": {"match": "any"}}
-    return Policy.model_validate(raw)
-
-
-def _remove(raw: dict[str, Any], loc: Loc) -> Loc:
-    """Remove the value at `loc`, or the nearest around it, and return its path."""
-    data: Any = raw
-    path: list[str | int] = []
-    parents: list[tuple[dict[str, Any], str]] = []
-    for step in loc:
-        if not (isinstance(data, dict) and isinstance(step, str) and step in data):
-            break
-        parents.append((data, step))
-        path.append(step)
-        data = data[step]
-    while parents:
-        parent, key = parents.pop()
-        # A class without a match, or a policer without a rate, has no meaning either.
-        if key not in ("match", "rate", "burst", "min", "max", "dscp", "classes"):
-            del parent[key]
-            return tuple(path[: len(parents) + 1])
-    return ()
