@@ -89,6 +89,25 @@ def test_statements_of_other_blocks_are_named(block: str, line: str) -> None:
     assert not any("of nothing" in text for text in told)
 
 
+def test_statements_of_switches_have_their_reasons() -> None:
+    text = """\
+mls qos map policed-dscp 24 26 to 0
+mls qos srr-queue output cos-map queue 1 threshold 3 5
+interface GigabitEthernet0/1
+ mls qos trust cos
+ mls qos dscp-mutation M
+crypto isakmp profile P
+ qos-group 3
+"""
+    assert [told[1] for told in treatments(text).values()] == [
+        "tables of marks are not modelled",
+        "the queues of switches are not modelled",
+        "trust of ports is not modelled",
+        "tables of marks are not modelled",
+        "there are no QoS groups",
+    ]
+
+
 @pytest.mark.parametrize(
     "line",
     [

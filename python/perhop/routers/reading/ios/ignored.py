@@ -16,6 +16,17 @@ _CIRCUITS: Final = "classes of ATM circuits are not modelled"
 _BLOCKS: Final = "not modelled in such blocks"
 _FRAGMENTS: Final = "fragmentation and interleaving are not modelled"
 
+_TRUST: Final = "trust of ports is not modelled"
+_TABLES: Final = "tables of marks are not modelled"
+_MLS: Final[dict[tuple[str, ...], str]] = {
+    ("mls", "qos"): _SWITCHES,
+    ("mls", "qos", "trust"): _TRUST,
+    ("mls", "qos", "cos"): _TRUST,
+    ("mls", "qos", "map"): _TABLES,
+    ("mls", "qos", "dscp-mutation"): _TABLES,
+    ("mls", "qos", "aggregate-policer"): "policers of several classes are not modelled",
+}
+
 _INTERFACES: Final[dict[tuple[str, ...], str]] = {
     ("tx-ring-limit",): "the transmit ring is not modelled",
     ("max-reserved-bandwidth",): "it limits what may be guaranteed, and reserves nothing",
@@ -26,7 +37,7 @@ _INTERFACES: Final[dict[tuple[str, ...], str]] = {
     ("ip", "nbar"): "it measures only",
     ("ppp", "multilink", "interleave"): _FRAGMENTS,
     ("ppp", "multilink", "fragment"): _FRAGMENTS,
-    ("mls", "qos"): _SWITCHES,
+    **_MLS,
     ("auto", "qos"): "what it stands for is not in this line",
     ("srr-queue",): _SWITCHES,
     ("wrr-queue",): _SWITCHES,
@@ -34,14 +45,14 @@ _INTERFACES: Final[dict[tuple[str, ...], str]] = {
     ("queue-set",): _SWITCHES,
     ("priority-queue",): _SWITCHES,
     ("qos",): "policies see packets as they are sent, also those of tunnels",
-    ("trust",): "trust of ports is not modelled",
+    ("trust",): _TRUST,
     ("frame-relay", "fragment"): _FRAGMENTS,
     ("frame-relay", "ip", "rtp"): "not modelled; `priority` in a class is",
     ("ip", "rtp", "reserve"): "not modelled; `priority` in a class is",
     ("ip", "rtp", "header-compression"): _COMPRESSION,
     ("ip", "rtp", "compression-connections"): _COMPRESSION,
     ("ip", "tcp", "header-compression"): _COMPRESSION,
-    ("switchport", "priority"): "trust of ports is not modelled",
+    ("switchport", "priority"): _TRUST,
     ("priority-flow-control",): "pause frames are not modelled",
     ("platform", "qos"): _HARDWARE,
     ("mls", "rate-limit"): _SWITCHES,
@@ -53,12 +64,12 @@ _INTERFACES: Final[dict[tuple[str, ...], str]] = {
 """Statements of interfaces, by their first words."""
 
 _GLOBAL: Final[dict[tuple[str, ...], str]] = {
-    ("mls", "qos"): _SWITCHES,
+    **_MLS,
     ("auto", "qos"): "what it stands for is not in this line",
     ("access-list", "rate-limit"): "rate-limit access lists are not modelled",
     ("priority-list",): "priority lists are not modelled",
     ("queue-list",): "custom queues are not modelled",
-    ("table-map",): "tables of marks are not modelled",
+    ("table-map",): _TABLES,
     ("ip", "cef", "load-sharing"): "the hash of load sharing is not modelled",
     ("port-channel", "load-balance"): "the hash of bundles is not modelled",
     ("platform", "qos"): _HARDWARE,
@@ -82,6 +93,7 @@ _ANYWHERE: Final[dict[tuple[str, ...], str]] = {
     ("set", "ip", "tos"): "marks of policy routing are not modelled",
     ("set", "ip", "qos-group"): "marks of policy routing are not modelled",
     ("ip", "qos", "dscp"): "packets of the router itself are not modelled",
+    ("qos-group",): "there are no QoS groups",
     ("req-qos",): "RSVP is not modelled",
     ("acc-qos",): "RSVP is not modelled",
     **dict.fromkeys([("vbr-nrt",), ("vbr-rt",), ("cbr",)], "it has no policy of its own"),
