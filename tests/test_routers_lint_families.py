@@ -77,6 +77,22 @@ tc filter add dev eth0 parent 1: prio 2 u32 match ip dport 80 0xffff flowid 1:20
         assert "unclassified-packets" not in dict(named("qos.sh", repaired))
 
 
+def test_packets_of_vyos_without_a_class() -> None:
+    text = """\
+set qos policy shaper WAN bandwidth '20mbit'
+set qos policy shaper WAN class 5 bandwidth '6mbit'
+set qos policy shaper WAN class 5 match telnet ip destination port '23'
+set qos interface eth2 egress 'WAN'
+"""
+    [found] = [
+        each for each in lint([Source("vyos", text)]) if each.rule.name == "unclassified-packets"
+    ]
+    assert "that no match leads to a class pass the shaper" in found.message
+    assert found.fix == "give the policy a `default`"
+    whole = f"{text}set qos policy shaper WAN default bandwidth '14mbit'\n"
+    assert "unclassified-packets" not in dict(named("vyos", whole))
+
+
 def test_terms_and_classes_that_discard_are_no_faults() -> None:
     junos = """\
 set interfaces ge-0/0/0 unit 0 family inet filter input EDGE

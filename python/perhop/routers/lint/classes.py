@@ -76,12 +76,15 @@ def _judge(
         done = (
             "are dropped" if judged.discards else "pass the shaper, and are sent before all others"
         )
+        vyos = judged.attached.family == "vyos"
         yield Finding(
             UNCLASSIFIED,
             judged.place(),
-            f"packets of policy {quote(judged.attached.attachment.name)} that no filter leads to a "
-            f"class {done}",
-            "set `default` to a class, or add a filter that matches all packets",
+            f"packets of policy {quote(judged.attached.attachment.name)} that no "
+            f"{'match' if vyos else 'filter'} leads to a class {done}",
+            "give the policy a `default`"
+            if vyos
+            else "set `default` to a class, or add a filter that matches all packets",
         )
     packets = judged.packets
     parent = judged.loc[:-2]
