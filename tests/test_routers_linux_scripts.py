@@ -174,3 +174,17 @@ def test_changes_of_what_is_not_modelled_are_not_modelled() -> None:
         "tc qdisc change dev eth0 root handle 1: choke limit 500\n"
     )
     assert notes(text)[2] == "it changes wan.sh:1, which is not modelled"
+
+
+def test_filters_that_perhop_does_not_apply_are_noted() -> None:
+    text = (
+        "tc qdisc add dev eth0 root handle 1: fq_codel\n"
+        "tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:1\n"
+        "tc qdisc add dev eth0 clsact\n"
+        "tc filter add dev eth0 egress protocol ip prio 1 matchall action drop\n"
+        "tc filter add dev eth0 egress protocol ip prio 2 matchall action ok\n"
+    )
+    assert notes(text) == {
+        2: "perhop models no classes of the qdisc of this filter",
+        4: "filters of clsact for sent packets are not modelled",
+    }

@@ -17,6 +17,7 @@ from perhop.routers.reading.configuration import (
 from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.linux.model import (
+    CLSACT_EGRESS,
     CLSACT_INGRESS,
     INGRESS,
     ROOT,
@@ -230,11 +231,20 @@ def attachments(
         root = device.qdiscs.get(ROOT)
         if root is not None:
             found.append(_egress(device, ledger, arriving or [EVERY]))
+        _egress_filters(device, ledger)
         if INGRESS in device.qdiscs:
             one = _ingress(device, ledger)
             if one is not None:
                 found.append(one)
     return found
+
+
+def _egress_filters(device: Device, ledger: Ledger) -> None:
+    """Note filters of `clsact` for what an interface sends."""
+    for each in device.filters:
+        passes = all(act.kind == "gact" and act.verdict in ("ok", "pass") for act in each.actions)
+        if each.parent == CLSACT_EGRESS and not passes:
+            ledger.ignored(each.place, "filters of clsact for sent packets are not modelled")
 
 
 def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Attachment:
@@ -254,6 +264,9 @@ def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Atta
     if part.shape_place is not None:
         places["shape",] = part.shape_place
     _unreached(device, tree, ledger)
+    for each in device.filters:
+        if each.parent not in tree.asked and each.parent < INGRESS:
+            ledger.ignored(each.place, "perhop models no classes of the qdisc of this filter")
     name = device.name.rpartition("/")[2]
     return Attachment(device.name, "out", name, policy, places, None, part.shape_place, shape)
 

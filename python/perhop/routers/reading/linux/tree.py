@@ -65,6 +65,8 @@ class Tree:
         self.device = device
         self.ledger = ledger
         self.reached: set[int] = set()
+        self.asked: set[int] = set()
+        """The qdiscs and classes whose filters were applied."""
         self._count = 0
 
     def part(
@@ -367,6 +369,7 @@ class Tree:
         return found
 
     def _filters(self, parent: int) -> list[Filter]:
+        self.asked.add(parent)
         own = [each for each in self.device.filters if each.parent == parent]
         own.sort(key=lambda each: each.prio)
         tables: dict[int, list[Filter]] = defaultdict(list)
