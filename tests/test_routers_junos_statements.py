@@ -1,12 +1,13 @@
 """Statements of Junos that configurations in use contain, and what perhop says of each."""
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from junos import notes, policy, reading
 from perhop.routers.reading import Source
 from perhop.routers.reading.detect import detect
+from perhop.routers.reading.junos.filters import Filter, Filters
 from perhop.routers.reading.junos.syntax import read_tree
 
 HEAD: Final = "set class-of-service "
@@ -88,6 +89,8 @@ def test_members_of_ranges_inherit_filters() -> None:
     assert said(text) == {}
     large = text.replace("xe-0/1/1", "xe-0/1/1023") + "\nset interfaces interface-range s member x"
     assert "more members than perhop expands" in str(notes(large))
+    many = "\n".join(f"set interfaces interface-range r member a{n}*" for n in range(33))
+    assert "more members than perhop expands" in str(notes(f"{text}\n{many}"))
 
 
 def test_schedulers_without_packets_are_not_modelled() -> None:
@@ -233,3 +236,21 @@ def test_filters_see_addresses_of_their_version() -> None:
 def test_the_line_above_a_prompt_is_no_statement() -> None:
     text = "user@r> show configuration firewall\npolicer p {\n  then discard;\n}\n\n{master:0}\n"
     assert 6 not in notes(text)
+
+
+def test_a_filter_at_many_outputs_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    read = Filters._read
+
+    def counting(*given: Any) -> Filter | None:
+        calls.append(given)
+        return read(*given)
+
+    monkeypatch.setattr(Filters, "_read", counting)
+    text = POLICER + "set firewall policer p then discard\n"
+    text += "set firewall family inet filter f term a from forwarding-class network-control\n"
+    text += "set firewall family inet filter f term a then policer p\n"
+    for unit in range(20):
+        text += f"set interfaces ge-0/0/0 unit {unit} family inet filter output f\n"
+    assert len(reading(text).attachments) == 20
+    assert len(calls) <= 2

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.configuration import Direction, Place
     from perhop.routers.reading.junos.classification import Classifier
     from perhop.routers.reading.junos.filters import Filter
+    from perhop.routers.reading.junos.inputs import Input
     from perhop.routers.reading.junos.interfaces import Interface, Placed, Unit
     from perhop.routers.reading.junos.policers import Policer
     from perhop.routers.reading.matching import Rules
@@ -61,6 +62,7 @@ class Router:
         self.inputs = Inputs(self.codes, self.filters, self.outputs)
         self._built: dict[Any, Built | None] = {}
         self._limited: dict[Any, Built | None] = {}
+        self._by_class: dict[Any, Filter | TooManyRulesError | None] = {}
         self._used_filters: set[tuple[str, str]] = set()
 
     def attachments(self) -> list[Attachment]:
@@ -255,15 +257,13 @@ class Router:
         if nodes:
             names = tuple((family, each.word) for family, each in nodes)
             key: Any = (names, bool(rewrite))
-            classes: Mapping[str, Rules] | None = None
             try:
                 if direction == "out" and self.filters.by_class(names):
                     incoming = self.inputs.before(interface.name, nodes[0][1].place)
                     key = (*key, incoming)
-                    classes = self._classes(
-                        self.inputs.fixed(incoming), self.inputs.classifier(incoming)
-                    )
-                found = self._together(nodes, classes)
+                    found = self._sorted(nodes, incoming)
+                else:
+                    found = self._together(nodes)
                 if key not in self._limited:
                     self._limited[key] = filter_policy(found, rewrite) if found else None
                 built, used = self._limited[key], found.name if found else ""
@@ -281,6 +281,27 @@ class Router:
                 unit.name, direction, used, built.policy, built.places,
                 interface.rate, interface.rate_place,
             )  # fmt: skip
+
+    def _sorted(self, nodes: Sequence[tuple[str, Node]], incoming: Input) -> Filter | None:
+        """Return the filters at an output, with conditions on forwarding classes.
+
+        Raises:
+            TooManyRulesError: If a set of packets is too large.
+        """
+        key = tuple((family, each.word) for family, each in nodes), incoming
+        if key in self._by_class:
+            for _, each in nodes:
+                each.modelled()
+        else:
+            fixed, classifier = self.inputs.fixed(incoming), self.inputs.classifier(incoming)
+            try:
+                self._by_class[key] = self._together(nodes, self._classes(fixed, classifier))
+            except TooManyRulesError as error:
+                self._by_class[key] = error
+        found = self._by_class[key]
+        if isinstance(found, TooManyRulesError):
+            raise found
+        return found
 
     def _discards(self, found: Filter) -> None:
         """Record the implicit term of a filter."""

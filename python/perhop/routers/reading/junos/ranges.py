@@ -18,6 +18,9 @@ MAX_MEMBERS: Final = 1024
 MAX_STATEMENTS: Final = 100_000
 """The most words that members inherit."""
 
+MAX_WILDCARDS: Final = 32
+"""The most names with wildcards in the ranges of a configuration."""
+
 _NOT_INHERITED: Final = frozenset(("member", "member-range", "description"))
 _NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,4})", re.ASCII)
 _LIST: Final = re.compile(r"(.*)\[([0-9,\-]{1,64})\]", re.ASCII)
@@ -31,13 +34,16 @@ def expand_ranges(tree: Tree) -> None:
     members.
     """
     top = tree.root.get("interfaces")
+    if top is None:
+        return
     room = MAX_STATEMENTS
-    members = 0
-    for found in top.under("interface-range") if top is not None else ():
-        for name in _members(found, top) if top is not None else ():
+    members = wildcards = 0
+    for found in top.under("interface-range"):
+        wildcards += sum("*" in each.word for each in found.under("member"))
+        for name in _members(found, top) if wildcards <= MAX_WILDCARDS else ("",):
             members += 1
             room -= sum(1 for _ in found.walk())
-            node = tree.add(top, name, found.place) if top is not None else None
+            node = tree.add(top, name, found.place) if name else None
             if node is None or members > MAX_MEMBERS or room < 0:
                 fault = "ranges of interfaces have more members than perhop expands"
                 tree.faults.setdefault(found.place, fault)
