@@ -22,13 +22,11 @@ WRED = {
         "policies.qos-policy.classes.class-default.queue.wred",
     }
 }
-CONDITIONERS = {
-    **{
-        name: {"policies.oscars.classes.reserved.police"}
-        for name in ("oscars-1M", "oscars-10M", "oscars-burst", "oscars-ping")
-    },
-    "qbss-ping": {"links.1.remark.second.0"},
+POLICERS = {
+    name: {"policies.oscars.classes.reserved.police"}
+    for name in ("oscars-1M", "oscars-10M", "oscars-burst", "oscars-ping")
 }
+CONDITIONERS = {**POLICERS, "qbss-ping": {"links.1.remark.second.0"}}
 REFUSED = {
     "ios": CBQ,
     "junos": {**CBQ, **WRED},
@@ -42,7 +40,7 @@ REFUSED = {
         },
     },
     "tc": {**CBQ, **WRED},
-    "altq": {**CONDITIONERS, **WRED},
+    "altq": {**POLICERS, **WRED},
     "pf": {"altq-cbq-traces": {"policies.edge.cbq.packet"}, **CONDITIONERS, **WRED},
 }
 """The places that a family cannot express, of the scenarios of the gallery that it refuses."""
