@@ -114,9 +114,12 @@ def _result(node: Node) -> tuple[Treatment, tuple[str, ...]]:
 
 def _find_selecting(root: Node) -> None:
     """Find the statements that select packets: conditions, classifiers and classes."""
-    for node in root.walk():
-        for each in node.walk() if node.word in _SELECTING else ():
-            each.selects = each.word not in ("policer", "three-color-policer")
+    todo = [(root, False)]
+    while todo:
+        node, inside = todo.pop()
+        inside = inside or node.word in _SELECTING
+        node.selects = inside and node.word not in ("policer", "three-color-policer")
+        todo.extend((each, inside) for each in node.children.values())
 
 
 def _find_about(root: Node) -> None:
