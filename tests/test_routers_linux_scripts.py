@@ -188,3 +188,9 @@ def test_filters_that_perhop_does_not_apply_are_noted() -> None:
         2: "perhop models no classes of the qdisc of this filter",
         4: "filters of clsact for sent packets are not modelled",
     }
+
+
+@pytest.mark.parametrize("word", ["quanta 99999999999999999999", "quanta 1@2", "priomap 1@"])
+def test_malformed_lists_are_noted(word: str) -> None:
+    text = f"tc qdisc add dev eth0 root ets bands 2 {word}\n"
+    assert f"`{word.split()[1]}` is not modelled" in notes(text)[1]

@@ -217,7 +217,8 @@ class Tc:
             word = words.take()
             if word in _LISTS:
                 some = []
-                while words and re.fullmatch(r"[0-9@]+", words.next):
+                known = r"[0-9@]+" if word == "queues" else r"[0-9]{1,9}"
+                while words and re.fullmatch(known, words.next):
                     some.append(words.take())
                 lists[word] = tuple(some)
             elif kind == "hfsc" and word in _SLOPES:
