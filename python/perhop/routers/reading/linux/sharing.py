@@ -318,9 +318,9 @@ def _bands(qdisc: Qdisc, device: Device, found: Shares) -> None:
     count = min(max(qdisc.options.number("bands") or 3, 1), 16)
     strict = count
     ledger = found.ledger
-    for key in qdisc.options.values:
-        if key not in ("bands", "strict"):
-            ledger.approximated(qdisc.options.at(key), f"`{key[:30]}` is not modelled")
+    for word in qdisc.options.values:
+        if word not in ("bands", "strict"):
+            ledger.approximated(qdisc.options.at(word), f"`{word[:30]}` is not modelled")
     names = [f"band{number}" for number in range(count)]
     if qdisc.kind == "ets":
         quanta = [units.number(each) for each in qdisc.lists.get("quanta", ())]
