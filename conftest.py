@@ -27,6 +27,9 @@ MEASURES: Final = pytest.mark.measures
 for the processor, and are tried again, because any process can take it at the wrong moment. Such a
 test, with its hosts, takes less than half of a processor: 16% on average, 40% at most."""
 
+ALONE: Final = pytest.mark.alone
+"""For tests that measure what any other process disturbs. They run after all others."""
+
 REAL_HOSTS: Final = pytest.mark.real_hosts
 """For tests that need real hosts and measure nothing. They run beside others, and are tried again,
 because a busy machine can exceed their deadlines."""
@@ -40,8 +43,8 @@ PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two for each processor: tests wait for half of their time."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Three for two processors: more would take them from tests with deadlines."""
+    return max(2, len(os.sched_getaffinity(0)) * 3 // 2)
 
 
 LONGEST: Final = (
@@ -96,7 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     items.sort(key=lambda item: (order.get(item.path.stem, len(order)), item.path not in long))
     for item in items if "PERHOP_ONCE" not in os.environ else ():
-        if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS)):
+        if any(item.get_closest_marker(mark.name) for mark in (MEASURES, ALONE, REAL_HOSTS)):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

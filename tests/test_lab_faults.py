@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -450,7 +451,15 @@ def test_a_test_that_fails_leaves_no_lab(tmp_path: Path) -> None:
     assert not Path(f"/proc/{pid}/ns/net").exists()
 
 
-def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    """A folder that all users can read; each start of pytest closes its own folders to others."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_user_without_a_runtime_folder_finds_the_lab(readable: Path) -> None:
     """Another user than root, without XDG_RUNTIME_DIR; root can see into that user's lab."""
     if os.getuid() != 0:
         unable("only root can act as another user")
@@ -458,11 +467,8 @@ def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
     folder = Path(f"/tmp/perhop-{user}")
     if folder.exists():
         pytest.skip(f"{folder} is there")
-    file = tmp_path / "pair.yaml"
+    file = readable / "pair.yaml"
     file.write_text(SCENARIO)
-    for place in (tmp_path, *tmp_path.parents):
-        if not place.stat().st_mode & 0o001:
-            place.chmod(place.stat().st_mode | 0o011)
     environment = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     as_user: dict[str, Any] = {"user": user, "group": user, "extra_groups": [], "cwd": "/"}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import MEASURES, PERHOP, REAL_HOSTS, Outcome
+from conftest import ALONE, MEASURES, PERHOP, REAL_HOSTS, Outcome
 from perhop.errors import UnsupportedError
 from perhop.lab import Lab, up
 from perhop.report.path import lead, path_tables
@@ -470,7 +470,7 @@ while True:
 """Sends IP packets of 1028 B at a constant rate."""
 
 
-@MEASURES
+@ALONE
 def test_the_available_bandwidth_is_what_cross_traffic_leaves(lab_folder: Path) -> None:
     assert lab_folder.is_dir()
     with standing(AVAILABLE) as lab:
