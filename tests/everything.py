@@ -42,9 +42,7 @@ def fast() -> int:
     # These compute all the time.
     processors = str(len(os.sched_getaffinity(0)))
     code = subprocess.run([*PARALLEL, processors, "-m", chosen])
-    print(
-        "Left out: tests marked slow, real_hosts, measures, alone, and those of crates/*/tests."
-    )
+    print("Left out: tests marked slow, real_hosts, measures, alone, and those of crates/*/tests.")
     return code.returncode
 
 
