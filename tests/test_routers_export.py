@@ -220,9 +220,15 @@ def test_a_configuration_is_written_for_another_family(perhop: Perhop, place: Pa
     assert code == 0
     assert "output LAN;" in out
     assert "xe-0/0/0 {" in out
-    code, _, err = perhop("export", "qbss-1-70", "--to", "ios", "--from-interface", "Gi0/2")
-    assert code == 2
-    assert "--from-interface: qbss-1-70 is not the configuration of a router" in err
+    code, out, _ = perhop(
+        *("export", "edge.cfg", "--to", "junos", "--approximate", "--rate", "5 Mbps"),
+    )
+    assert code == 0
+    assert "bandwidth 5000000;" in out
+    for option in (("--from-interface", "Gi0/2"), ("--rate", "5 Mbps")):
+        code, _, err = perhop("export", "qbss-1-70", "--to", "ios", *option)
+        assert code == 2
+        assert f"{option[0]}: qbss-1-70 is not the configuration of a router" in err
 
 
 def test_the_command_offers_every_family() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import SLOW, Outcome
 from fake_reader import IOS, LAN, WAN, Reader, attachment, configuration
-from perhop import ScenarioError, UsageError, dump, engines, json_schema, load, parse
+from perhop import Dataset, ScenarioError, UsageError, dump, engines, json_schema, load, parse
 from perhop.cli.loading import is_configuration
 from perhop.routers.reading import (
     Place,
@@ -364,13 +364,18 @@ def test_a_rate_is_needed(perhop: Callable[..., Outcome], reader: Reader) -> Non
         found = perhop(*command)
         assert found.code == 2
         assert found.err == (
-            "perhop: edge.cfg: does not tell the rate of Gi0/1; give it to `perhop import` "
-            "or `perhop diff`, such as --rate '100 Mbps'\n"
+            "perhop: edge.cfg: does not tell the rate of Gi0/1; give it to `perhop import`, "
+            "`run`, `export` or `diff`, such as --rate '100 Mbps'\n"
         )
     found = perhop("import", "edge.cfg", "--rate", "2 Mbps", "--json")
     assert json.loads(found.out)["scenario"]["links"][1]["rate"] == "2 Mbps"
     for text in ("2", "0 bps", "fast"):
         assert perhop("import", "edge.cfg", "--rate", text).err.startswith("perhop: --rate: ")
+    assert perhop("run", "edge.cfg", "--rate", "2 Mbps", "--out", "slow").code == 0
+    assert Dataset.read("slow").scenario.links[1].rate == 2_000_000
+    refused = perhop("run", "qbss-1-70", "--rate", "2 Mbps")
+    assert refused.code == 2
+    assert "--rate: qbss-1-70 is not the configuration of a router; --set links.0" in refused.err
     reader.configuration = configuration(replace(slow, shape={"rate": "3 Mbps"}))
     [link] = json.loads(perhop("import", "edge.cfg", "--json").out)["scenario"]["links"][1:2]
     assert (link["rate"], link["shape"]) == ("3 Mbps", {"edge": {"rate": "3 Mbps"}})

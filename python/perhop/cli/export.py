@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from perhop.cli import pushing
+from perhop.cli import options, pushing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,6 +54,7 @@ _POLICE = click.option(
     metavar="NAME",
     help="If SCENARIO is a configuration, the interface whose policy to write; default: the first.",
 )
+@options.rate
 @click.option(
     "--interface",
     "interfaces",
@@ -75,6 +76,7 @@ def export(
     family: Family,
     links: Sequence[str],
     from_interface: str | None,
+    rate: str | None,
     interfaces: tuple[str, ...],
     approximate: bool,
     out: str | None,
@@ -97,7 +99,15 @@ def export(
     """
     links = pushing.links(push, family, links, interfaces, **pushed)
     text = _written(
-        scenario, family, overrides, interfaces, police, links, approximate, from_interface
+        scenario,
+        family,
+        overrides,
+        interfaces,
+        police,
+        links,
+        approximate,
+        from_interface,
+        options.rate_of(rate),
     )
     if push is not None:
         return pushing.push(push, family, text, confirm=confirm, **pushed)
@@ -146,6 +156,7 @@ def _written(
     links: Sequence[str] = (),
     approximate: bool = False,
     from_interface: str | None = None,
+    rate: int | None = None,
 ) -> str:
     """Return the configuration of a scenario's routers."""
     from dataclasses import replace
@@ -161,12 +172,13 @@ def _written(
     if is_configuration(scenario):
         from perhop.routers.scenario import build
 
-        imported = build([scenario], interface=from_interface, direction="out")
+        imported = build([scenario], interface=from_interface, direction="out", rate=rate)
         loaded, locate = imported.scenario(overrides), imported.places
         _warn(imported.configuration)
     elif from_interface is not None:
         raise UsageError(f"--from-interface: {scenario} is not the configuration of a router")
     else:
+        options.no_rate(rate, scenario)
         loaded = gallery.load(scenario, overrides=overrides)
         locate = partial(gallery.locate, scenario, overrides=overrides)
     text, gaps = write(

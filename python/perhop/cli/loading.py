@@ -17,25 +17,35 @@ _SCENARIO = re.compile(r"""^[ \t{]*["']?perhop["']?[ \t]*:""", re.MULTILINE)
 """The first key of a scenario."""
 
 
-def load(source: str, *, overrides: Overrides = (), agents: str | None = None) -> Scenario:
+def load(
+    source: str,
+    *,
+    overrides: Overrides = (),
+    agents: str | None = None,
+    rate: int | None = None,
+) -> Scenario:
     """Return the scenario in a file or of the gallery, or that a configuration amounts to.
 
     Args:
         source: A path, or the name of a scenario of the gallery.
         overrides: Changes to make first, as for `perhop.load`.
         agents: A file with the section `agents`, which replaces the scenario's.
+        rate: The rate of a configuration's interface in bit/s; by default as the file says.
 
     Raises:
         ScenarioError: There is no such file or name, or it is not a scenario after the changes.
-        UsageError: A configuration has no policy, or does not tell the rate of its interface.
+        UsageError: A configuration has no policy, or nothing tells the rate of its interface; or
+            there is a rate for a scenario.
     """
     if agents is None and is_configuration(source):
         from perhop.routers.scenario import build
 
-        return build([source]).scenario(overrides)
+        return build([source], rate=rate).scenario(overrides)
     from perhop import gallery
+    from perhop.cli import options
 
     refuse_other(source)
+    options.no_rate(rate, source)
     return gallery.load(source, overrides=overrides, agents=agents)
 
 

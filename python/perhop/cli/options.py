@@ -11,7 +11,16 @@ from perhop.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["above_zero", "agents", "captures", "direction", "rate", "rate_of", "seed"]
+__all__ = [
+    "above_zero",
+    "agents",
+    "captures",
+    "direction",
+    "no_rate",
+    "rate",
+    "rate_of",
+    "seed",
+]
 
 seed = click.option(
     "--seed",
@@ -45,7 +54,7 @@ direction = click.option(
 rate = click.option(
     "--rate",
     metavar="RATE",
-    help="The rate of the interface, such as '100 Mbps'; by default that in the configuration.",
+    help="The rate of a configuration's interface, such as '100 Mbps'; default: as the file says.",
 )
 
 
@@ -58,6 +67,19 @@ def rate_of(text: str | None) -> int | None:
     from perhop.units import parse_rate
 
     return None if text is None else above_zero("--rate", text, parse_rate, "a rate", "100 Mbps")
+
+
+def no_rate(given: int | None, source: str) -> None:
+    """Refuse `rate` with a scenario, whose links have rates.
+
+    Raises:
+        UsageError: The option is given.
+    """
+    if given is not None:
+        raise UsageError(
+            f"--rate: {source} is not the configuration of a router; --set links.0.rate=RATE "
+            "changes the rate of a link of a scenario"
+        )
 
 
 def above_zero(

@@ -29,6 +29,7 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
     "--engine", default="sim", show_default=True, help="The engine: sim, emu, kernel or live."
 )
 @options.seed
+@options.rate
 @click.option(
     "--set",
     "overrides",
@@ -58,6 +59,7 @@ def run(
     scenario: str,
     engine: str,
     seed: int,
+    rate: str | None,
     overrides: tuple[str, ...],
     out: Path | None,
     captures: tuple[str, ...],
@@ -80,8 +82,8 @@ def run(
 
     from perhop.cli.loading import load
 
-    files = captured(captures)
-    loaded = load(scenario, overrides=overrides, agents=agents)
+    files, speed = captured(captures), options.rate_of(rate)
+    loaded = load(scenario, overrides=overrides, agents=agents, rate=speed)
     dataset, folder = execute(loaded, engine, seed, out, files, snaplen)
     if as_json:
         click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))

@@ -52,7 +52,7 @@ def rates(
     if link is None:
         raise UsageError(
             f"{file}: does not tell the rate of {attachment.interface or attachment.name}; give it "
-            "to `perhop import` or `perhop diff`, such as --rate '100 Mbps'"
+            "to `perhop import`, `run`, `export` or `diff`, such as --rate '100 Mbps'"
         )
     return link, link if shape is None else min(link, shape.rate.of(link))
 
