@@ -1,7 +1,7 @@
 """A reader of configurations in place of a real one."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -17,6 +17,7 @@ from perhop.routers.reading import (
     Source,
     Treatment,
 )
+from perhop.routers.reading.configuration import AS_STATED
 
 IOS = """\
 class-map match-any VOICE
@@ -57,11 +58,13 @@ class Reader(ModuleType):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.given: list[Sequence[Source]] = []
+        self.rates = AS_STATED
         self.configuration = configuration(attachment("Gi0/1"))
         self.by_name: dict[str, Configuration] = {}
 
-    def read(self, texts: Sequence[Source]) -> Configuration:
+    def read(self, texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
         self.given.append(texts)
+        self.rates = rates
         if "hostname" in texts[0].text:
             return Configuration("ios", ())
         return self.by_name.get(Path(texts[0].file).name, self.configuration)

@@ -369,6 +369,7 @@ def test_a_rate_is_needed(perhop: Callable[..., Outcome], reader: Reader) -> Non
         )
     found = perhop("import", "edge.cfg", "--rate", "2 Mbps", "--json")
     assert json.loads(found.out)["scenario"]["links"][1]["rate"] == "2 Mbps"
+    assert reader.rates == {"Gi0/1": 2_000_000}
     for text in ("2", "0 bps", "fast"):
         assert perhop("import", "edge.cfg", "--rate", text).err.startswith("perhop: --rate: ")
     assert perhop("run", "edge.cfg", "--rate", "2 Mbps", "--out", "slow").code == 0

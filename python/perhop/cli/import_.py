@@ -65,7 +65,7 @@ def import_(
     from perhop.routers.reading import detect
 
     speed = options.rate_of(rate)
-    configuration = detect.read(files, family)
+    configuration = detect.read_at(speed, files, family, interface=interface, direction=direction)
     wanted = (interface, direction, rate, out, runs) != (None, None, None, None, False)
     imported = None
     if wanted or configuration.attachments:

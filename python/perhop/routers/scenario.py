@@ -91,7 +91,7 @@ def build(
         UsageError: A file cannot be read, the configuration has no such policy, or the rate is
             unknown.
     """
-    configuration = detect.read(files, family)
+    configuration = detect.read_at(rate, files, family, interface=interface, direction=direction)
     return around(configuration, str(files[0]), interface, direction, rate)
 
 
@@ -109,7 +109,7 @@ def around(
         file: Its name in messages.
         interface: As for `build`.
         direction: As for `build`.
-        rate: As for `build`.
+        rate: As for `build`, if the configuration was not read for this rate.
     """
     attachment = select(
         configuration, file, interface=interface, direction=direction, any_of_several=True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,19 +56,26 @@ class _Placed:
         policy = policy_of(configuration, attachment, unused=True)
         return cls(side, configuration, attachment, policy)
 
+    @property
+    def rate(self) -> int | None:
+        """The rate of the interface in bit/s, if it is known."""
+        return self.side.rate or self.attachment.rate
+
+    def at(self, rate: int | None) -> _Placed:
+        """Return the policy at an interface of `rate` bit/s, if its own rate is unknown."""
+        if rate is None or self.rate is not None:
+            return self
+        return _Placed.of(replace(self.side, rate=rate))
+
 
 def compare_configurations(one: Side, other: Side, names: tuple[str, str], run: Runs) -> Difference:
     """Compare two configurations under traffic that reaches every class of both."""
     old, new = _Placed.of(one), _Placed.of(other)
     remarks: list[str] = []
-    sides = (old, new)
-    known = [each.side.rate or each.attachment.rate for each in sides]
     # The interface is the same one: where one side does not tell its rate, the other one may.
-    spare = next((rate for rate in known if rate), None)
-    links = [
-        rates(each.attachment, each.side.file, each.side.rate or (rate or spare), remarks)
-        for each, rate in zip(sides, known, strict=True)
-    ]
+    spare = old.rate or new.rate
+    sides = old, new = old.at(spare), new.at(spare)
+    links = [rates(each.attachment, each.side.file, each.rate, remarks) for each in sides]
     capacity = max(capacity for _, capacity in links)
     chosen, moved = flows(old.policy, new.policy, names, remarks)
     strict = {

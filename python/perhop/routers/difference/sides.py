@@ -43,7 +43,13 @@ class Side:
         Raises:
             UsageError: The file cannot be read, or has no such policy.
         """
-        configuration = detect.read([self.file], self.family)
+        configuration = detect.read_at(
+            self.rate,
+            [self.file],
+            self.family,
+            interface=self.interface,
+            direction=self.direction,
+        )
         return configuration, select(
             configuration,
             self.file,

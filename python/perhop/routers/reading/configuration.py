@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from perhop.errors import UsageError
@@ -13,6 +14,9 @@ from perhop.files import too_large
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+AS_STATED: Final[Mapping[str, int]] = MappingProxyType({})
+"""No rates in place of those that a configuration states."""
 
 MAX_SIZE: Final = 2**24
 """The largest configuration, in bytes."""

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perhop.errors import UsageError
 from perhop.files import read_file
 from perhop.hints import did_you_mean
-from perhop.routers.reading.configuration import MAX_SIZE, Source, source
+from perhop.routers.reading.configuration import AS_STATED, MAX_SIZE, Source, source
+from perhop.routers.reading.selection import select
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from perhop.routers.reading.configuration import Configuration
+    from perhop.routers.reading.configuration import Configuration, Direction
 
 FAMILIES: Final = {
     "ios": "Cisco IOS and IOS-XE",
@@ -144,6 +145,7 @@ def read(
     files: Sequence[str | os.PathLike[str] | Source],
     family: str | None = None,
     *,
+    rates: Mapping[str, int] = AS_STATED,
     option: str = "--family",
 ) -> Configuration:
     """Return what a configuration says about quality of service.
@@ -152,6 +154,8 @@ def read(
         files: The configuration's files, or their texts; several for families whose
             configurations are several files, such as commands of tc and of nft.
         family: A key of `FAMILIES` or of `ALIASES`; by default the family is detected.
+        rates: Rates of interfaces in bit/s, in place of what the files say, by the interface of
+            the policy; "" for policies that no interface uses.
         option: The setting for `family` in messages.
 
     Raises:
@@ -159,12 +163,46 @@ def read(
     """
     if not files:
         raise UsageError("expected a file with the configuration of a router")
-    texts = [each if isinstance(each, Source) else _source(os.fspath(each)) for each in files]
+    texts = _texts(files)
     found = detect(texts, option=option) if family is None else _known(family, option)
     module = import_module(f"perhop.routers.reading.{found}")
     with _without_collection():
-        configuration: Configuration = module.read(texts)
+        configuration: Configuration = module.read(texts, rates)
     return configuration
+
+
+def read_at(
+    rate: int | None,
+    files: Sequence[str | os.PathLike[str] | Source],
+    family: str | None = None,
+    *,
+    interface: str | None = None,
+    direction: Direction | None = None,
+) -> Configuration:
+    """Return what a configuration says if the interface of a policy has a rate.
+
+    Args:
+        rate: The rate in bit/s; by default as the files say.
+        files: As for `read`.
+        family: As for `read`.
+        interface: The interface of the policy; by default the first with one.
+        direction: The direction of the policy; by default `out`, if the interface has one there.
+
+    Raises:
+        UsageError: As for `read`; or there is no such policy, and a rate is given.
+    """
+    texts = _texts(files)
+    found = read(texts, family)
+    if rate is None:
+        return found
+    chosen = select(
+        found, texts[0].file, interface=interface, direction=direction, any_of_several=True
+    )
+    return found if chosen.rate == rate else read(texts, family, rates={chosen.interface: rate})
+
+
+def _texts(files: Sequence[str | os.PathLike[str] | Source]) -> list[Source]:
+    return [each if isinstance(each, Source) else _source(os.fspath(each)) for each in files]
 
 
 @contextmanager

@@ -14,8 +14,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.configuration import AS_STATED
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.configuration import Configuration, Source
 
@@ -29,10 +31,14 @@ _PF_CONF: Final = re.compile(
 )
 
 
-def read(texts: Sequence[Source]) -> Configuration:
+def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
     """Return what altq.conf or pf.conf says about quality of service.
 
     Its family is `altq` or `pf`.
+
+    Args:
+        texts: The files.
+        rates: Bandwidths of interfaces in bit/s in place of theirs, as for `detect.read`.
     """
     from perhop.routers.reading.altq import conf, pf
 
@@ -40,4 +46,6 @@ def read(texts: Sequence[Source]) -> Configuration:
         sum(1 for source in texts for _ in pattern.finditer(source.text))
         for pattern in (_ALTQ_CONF, _PF_CONF)
     ]
-    return conf.read(texts) if counts[0] > counts[1] else pf.read(texts)
+    if counts[0] > counts[1]:
+        return conf.read(texts, rates)
+    return pf.read(texts, rates)

@@ -15,7 +15,7 @@ from perhop.routers.reading.configuration import Configuration, Place
 from perhop.units import WHOLE, format_rate, format_share, format_size, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Attachment, Source
 
@@ -58,9 +58,10 @@ _LIMITS: Final = {"fifoq": 50, "red": 60, "rio": 60}
 class Reader:
     """Reads the commands of altq.conf one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, rates: Mapping[str, int]) -> None:
         """Begin without interfaces."""
         self.ledger = Ledger()
+        self.rates = rates
         self.interfaces: dict[str, Interface] = {}
         self.current = ""
 
@@ -155,6 +156,11 @@ class Reader:
                 next(todo, None)
             else:
                 self.ledger.approximated(statement, f"{quote(word)} is not modelled")
+        if name in self.rates:
+            if device.rate is not None:
+                note = "another rate is given in place of its bandwidth"
+                self.ledger.approximated(statement, note)
+            device.rate = self.rates[name]
         self._complete(interface, limit)
 
     def _threshold(self, interface: Interface, word: str, text: str) -> None:
@@ -260,9 +266,9 @@ def statements(source: Source) -> Iterator[Statement]:
         yield Statement(tuple(each for each in lines if each[1]), tuple(words))
 
 
-def read(texts: Sequence[Source]) -> Configuration:
+def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
     """Return what files of altq.conf say."""
-    reader = Reader()
+    reader = Reader(rates)
     for source in texts:
         for statement in statements(source):
             reader.command(statement)

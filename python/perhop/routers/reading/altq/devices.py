@@ -20,7 +20,10 @@ _FQ_LIMIT: Final = 1024
 
 
 def build(
-    ledger: Ledger, roots: Sequence[Definition], definitions: Sequence[Definition]
+    ledger: Ledger,
+    roots: Sequence[Definition],
+    definitions: Sequence[Definition],
+    rates: Mapping[str, int],
 ) -> tuple[list[Device], set[str]]:
     """Return the interfaces with their classes, and the names of queues that are not modelled.
 
@@ -28,6 +31,7 @@ def build(
         ledger: The account of lines that this changes.
         roots: The statements `altq on`.
         definitions: The statements `queue`.
+        rates: Bandwidths of interfaces in bit/s, in place of theirs.
     """
     found: list[Device] = []
     used: set[int] = set()
@@ -45,7 +49,7 @@ def build(
                 )
                 continue
             builder = _Builder(ledger, definition, definitions, interface, used, altq=altq)
-            device = builder.build()
+            device = builder.build(rates.get(interface))
             used.add(id(definition))
             if device is not None:
                 found.append(device)
@@ -84,10 +88,20 @@ class _Builder:
                 if each.parent:
                     self.below.setdefault(each.parent, []).append(each.name)
 
-    def build(self) -> Device | None:
-        """Return the interface; None if perhop does not have its discipline."""
+    def build(self, given: int | None) -> Device | None:
+        """Return the interface; None if perhop does not have its discipline.
+
+        Args:
+            given: Its bandwidth in bit/s in place of that in the file, unless that is a share.
+        """
         root, ledger = self.root, self.ledger
         share, rate = root.bandwidth
+        most = root.curves.get("ul", (None, None))[1]
+        if given is not None and share is None:
+            if rate is not None or most is not None:
+                note = "another rate is given in place of its bandwidth"
+                ledger.approximated(root.statement, note)
+            rate = most = given
         place = root.statement.place
         if self.altq:
             if root.discipline not in SCHEDULERS:
@@ -117,7 +131,6 @@ class _Builder:
             children = root.children
         else:
             device = Device(self.interface, root.statement, "wfq", rate, portion=share)
-            most = root.curves.get("ul", (None, None))[1]
             if most is not None:
                 device.rate = most
             elif rate is not None:

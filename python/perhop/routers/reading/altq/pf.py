@@ -12,7 +12,7 @@ from perhop.routers.reading.altq.values import network
 from perhop.routers.reading.configuration import Configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.altq.ledger import Statement
     from perhop.routers.reading.configuration import Source
@@ -158,13 +158,13 @@ class _Reader:
                 continue
             self.ledger.ignored(statement, note)
 
-    def read(self, texts: Sequence[Source]) -> Configuration:
+    def read(self, texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
         """Return what the files say."""
         for source in texts:
             for statement in syntax.statements(source):
                 self.statement(statement)
         self.anchors()
-        found, lost = devices.build(self.ledger, self.roots, self.queues)
+        found, lost = devices.build(self.ledger, self.roots, self.queues, rates)
         assignment.assign(self.ledger, found, lost, self.rules)
         attached = [attachment(device, self.ledger) for device in found]
         return Configuration(
@@ -175,6 +175,6 @@ class _Reader:
         )
 
 
-def read(texts: Sequence[Source]) -> Configuration:
+def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
     """Return what files of pf.conf say."""
-    return _Reader().read(texts)
+    return _Reader().read(texts, rates)

@@ -14,7 +14,7 @@ from perhop.routers.reading.ios.police import MAX_RATE
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.ios.access_lists import AccessLists
@@ -43,6 +43,8 @@ class _Point:
     rate_place: Place | None = None
     inherited: str = ""
     """The map class that the header names."""
+    given: bool = False
+    """True if its rate is given in place of what the configuration says."""
 
 
 class Interfaces:
@@ -56,6 +58,7 @@ class Interfaces:
         lists: AccessLists,
         platform: Platform,
         account: Account,
+        rates: Mapping[str, int],
     ) -> None:
         """Find the interfaces and frame-relay map classes among the statements of the top level."""
         self._policies = policies
@@ -63,6 +66,7 @@ class Interfaces:
         self._lists = lists
         self._platform = platform
         self._account = account
+        self._given = rates
         self._interfaces: dict[str, list[Statement]] = {}
         self._names: dict[str, str] = {}
         self._map_classes: dict[str, Statement] = {}
@@ -117,8 +121,10 @@ class Interfaces:
                 whole.statements.append(statement)
             else:
                 whole.statements.append(statement)
-        yield whole
-        yield from circuits
+        for point in (whole, *circuits):
+            if point.name in self._given:
+                point.rate, point.rate_place, point.given = self._given[point.name], None, True
+            yield point
 
     def _pvc(self, name: str, statement: Statement, rate: int | None) -> _Point:
         text = " ".join(statement.words)
@@ -292,7 +298,9 @@ class Interfaces:
         main = point.name.partition(".")[0]
         own += [each for each in self._statements(main) if each.place == point.rate_place]
         for statement in own:
-            if statement.place == point.rate_place:
+            if point.given:
+                self._account.not_modelled(statement, "another rate is given in its place")
+            elif statement.place == point.rate_place:
                 kind = kind_rate(point.name)
                 if statement.starts("bandwidth") and (kind is None or kind[0] != point.rate):
                     self._account.approximated(statement, "taken as the rate of the interface")

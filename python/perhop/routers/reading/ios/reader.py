@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from perhop.routers.reading.configuration import Attachment, Configuration
+from perhop.routers.reading.configuration import AS_STATED, Attachment, Configuration
 from perhop.routers.reading.ios.access_lists import AccessLists
 from perhop.routers.reading.ios.account import Account
 from perhop.routers.reading.ios.building import Builder
@@ -17,14 +17,19 @@ from perhop.routers.reading.ios.policies import PolicyMaps
 from perhop.routers.reading.ios.tree import CLASS_STATEMENTS, read_tree, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.configuration import Direction, Source
     from perhop.routers.reading.ios.tree import Statement
 
 
-def read(texts: Sequence[Source]) -> Configuration:
-    """Return what configurations of IOS or IOS-XE say about quality of service."""
+def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
+    """Return what configurations of IOS or IOS-XE say about quality of service.
+
+    Args:
+        texts: The configurations.
+        rates: Rates of interfaces in bit/s in place of theirs, as for `detect.read`.
+    """
     statements = [statement for source in texts for statement in read_tree(source)]
     account = Account()
     platform = platform_of(statements, account)
@@ -32,10 +37,10 @@ def read(texts: Sequence[Source]) -> Configuration:
     classes = ClassMaps(statements, lists, account)
     policies = PolicyMaps(statements, classes, account)
     builder = Builder(policies, platform, account)
-    interfaces = Interfaces(statements, policies, builder, lists, platform, account)
+    interfaces = Interfaces(statements, policies, builder, lists, platform, account, rates)
     attachments = interfaces.attachments()
     _others(statements, account)
-    attachments += _unused(policies, builder, account)
+    attachments += _unused(policies, builder, account, rates.get(""))
     policies.finish()
     classes.finish()
     for statement in walk(statements):
@@ -57,20 +62,23 @@ def read(texts: Sequence[Source]) -> Configuration:
     )
 
 
-def _unused(policies: PolicyMaps, builder: Builder, account: Account) -> list[Attachment]:
+def _unused(
+    policies: PolicyMaps, builder: Builder, account: Account, rate: int | None
+) -> list[Attachment]:
     """Return the policies that no interface uses; those without queues are for what arrives."""
     found: list[Attachment] = []
     for name in sorted(policies.unused, key=policies.is_inside):
         if name not in policies.unused:
             continue  # another contains it
         direction: Direction = "out" if policies.has_queues(name) else "in"
-        built = builder.build(name, ASSUMED_RATE, direction)
+        built = builder.build(name, rate or ASSUMED_RATE, direction)
         if built is not None:
             place = policies.place(name)
-            source = "assumption: no interface uses the policy"
-            account.default(place, "rate", "100 Mbps", source)
+            if rate is None:
+                source = "assumption: no interface uses the policy"
+                account.default(place, "rate", "100 Mbps", source)
             found.append(
-                Attachment("", direction, name, built.policy, built.places, shape=built.shape)
+                Attachment("", direction, name, built.policy, built.places, rate, shape=built.shape)
             )
     return found
 

@@ -48,7 +48,7 @@ class Router:
         outputs: Builds policies of outputs, and has the defaults that they contain.
     """
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, rates: Mapping[str, int]) -> None:
         self.root = root
         nowhere = Node("", root.place)
         self.cos = root.get("class-of-service") or nowhere
@@ -57,7 +57,7 @@ class Router:
         self.codes = CodePoints(self.cos, self.classes)
         self.schedulers = Schedulers(self.cos)
         self.outputs = Outputs(self.classes)
-        self.interfaces = read_interfaces(root.get("interfaces"))
+        self.interfaces = read_interfaces(root.get("interfaces"), rates)
         self.placed = PlacedAll(self.cos.get("interfaces"))
         self.inputs = Inputs(self.codes, self.filters, self.outputs)
         self._built: dict[Any, Built | None] = {}
@@ -335,9 +335,10 @@ class Router:
             entries = self.schedulers.map(node.word)
             incoming = self.inputs.before("", node.place)
             output = Output(entries, self.inputs.classifier(incoming), self.inputs.fixed(incoming))
+            output.rate = output.buffers = rate = self.interfaces.given.get("")
             built = self._build(output, None, node.place)
             if built is not None:
-                yield Attachment("", "out", node.word, built.policy, built.places)
+                yield Attachment("", "out", node.word, built.policy, built.places, rate)
         for family, node in self.filters.all():
             if (family, node.word) in self._used_filters:
                 continue

@@ -13,7 +13,7 @@ from perhop.routers.reading.junos.tree import chosen
 from perhop.routers.reading.junos.values import SPEED_SOURCE, number, speed_of, stated_speed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.junos.tree import Node
@@ -68,6 +68,7 @@ class Interface:
         rate: Its rate in bit/s, or None.
         rate_place: The line that states the rate, or None.
         units: Its logical interfaces, by number.
+        given: True if the rate is given in place of what the configuration says.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Interface:
     rate: int | None = None
     rate_place: Place | None = None
     units: dict[str, Unit] = field(default_factory=dict)
+    given: bool = False
 
 
 @dataclass(slots=True)
@@ -84,8 +86,10 @@ class Interfaces:
     Attributes:
         all: Physical interfaces by name.
         speeds: The statements of their rates.
+        given: Rates in bit/s in place of theirs, by the name of an interface or unit.
     """
 
+    given: Mapping[str, int]
     all: dict[str, Interface] = field(default_factory=dict)
     speeds: dict[str, Node] = field(default_factory=dict)
 
@@ -93,19 +97,34 @@ class Interfaces:
         """Return an interface by name; one without a configuration has the rate of its name."""
         if name not in self.all:
             self.all[name] = Interface(name, place, speed_of(name))
+            self.replace(self.all[name])
         return self.all[name]
+
+    def replace(self, interface: Interface) -> None:
+        """Set the rate of an interface to that given for it, or for one of its units."""
+        for name, rate in self.given.items():
+            if interface.name == name or name.startswith(f"{interface.name}."):
+                interface.rate, interface.rate_place, interface.given = rate, None, True
 
     def rate_used(self, interface: Interface) -> str:
         """Record that the rate of an interface matters; return the source of a default."""
         if interface.name in self.speeds:
-            self.speeds[interface.name].modelled()
+            if interface.given:
+                self.speeds[interface.name].ignored("another rate is given in its place")
+            else:
+                self.speeds[interface.name].modelled()
             return ""
-        return SPEED_SOURCE if interface.rate is not None else ""
+        return SPEED_SOURCE if interface.rate is not None and not interface.given else ""
 
 
-def read_interfaces(top: Node | None) -> Interfaces:
-    """Return the interfaces of a configuration."""
-    found = Interfaces()
+def read_interfaces(top: Node | None, rates: Mapping[str, int]) -> Interfaces:
+    """Return the interfaces of a configuration.
+
+    Args:
+        top: The statement `interfaces`.
+        rates: Rates in bit/s in place of theirs, by the name of an interface or unit.
+    """
+    found = Interfaces(rates)
     members: dict[str, list[Interface]] = {}
     for node in top or ():
         if node.word in _NO_INTERFACES:
@@ -135,10 +154,12 @@ def read_interfaces(top: Node | None) -> Interfaces:
                 interface.rate, interface.rate_place = rate, bandwidths[0].place
                 found.speeds[node.word] = bandwidths[0]
     for name, links in members.items():
-        rates = [link.rate for link in links]
+        speeds = [link.rate for link in links]
         bundle_ = found.all.get(name)
-        if bundle_ is not None and bundle_.rate is None and None not in rates:
-            bundle_.rate = sum(rate for rate in rates if rate is not None)
+        if bundle_ is not None and bundle_.rate is None and None not in speeds:
+            bundle_.rate = sum(speed for speed in speeds if speed is not None)
+    for interface in found.all.values():
+        found.replace(interface)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.routers.reading.configuration import Configuration
+from perhop.routers.reading.configuration import AS_STATED, Configuration
 from perhop.routers.reading.junos import accounting
 from perhop.routers.reading.junos.attachments import Router
 from perhop.routers.reading.junos.groups import expand
@@ -13,17 +13,20 @@ from perhop.routers.reading.junos.syntax import read_tree
 from perhop.routers.reading.junos.unread import note_inactive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Literal
 
     from perhop.routers.reading.configuration import Source
     from perhop.routers.reading.junos.tree import Node
 
 
-def read(texts: Sequence[Source]) -> Configuration:
+def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
     """Return what a configuration of Junos says about quality of service.
 
-    The text has braces or `set` commands, or both, and may be a part of a configuration.
+    Args:
+        texts: The configuration, or a part of it, with braces or `set` commands, or both.
+        rates: Rates of interfaces in bit/s in place of its own, as for `detect.read`. That of a
+            unit is that of its interface.
     """
     tree = read_tree(texts)
     note_inactive(tree.root)
@@ -31,7 +34,7 @@ def read(texts: Sequence[Source]) -> Configuration:
         expand(tree)
     if any("interface-range" in text.text for text in texts):
         expand_ranges(tree)
-    router = Router(tree.root)
+    router = Router(tree.root, rates)
     attachments = router.attachments()
     balance = _balance(tree.root)
     router.finish()

@@ -250,8 +250,14 @@ class Device:
 
 @dataclass(slots=True)
 class Host:
-    """A host: its interfaces, by name."""
+    """A host.
 
+    Attributes:
+        speeds: Speeds of cards in bit/s, in place of those that scripts set.
+        devices: Its interfaces, by name.
+    """
+
+    speeds: Mapping[str, int]
     devices: dict[str, Device] = field(default_factory=dict)
 
     def device(self, name: str) -> Device:
@@ -263,5 +269,5 @@ class Host:
         if name not in self.devices:
             if len(self.devices) >= MOST_DEVICES:
                 raise ValueError(f"perhop reads {MOST_DEVICES:,} interfaces at most")
-            self.devices[name] = Device(name)
+            self.devices[name] = Device(name, speed=self.speeds.get(name))
         return self.devices[name]

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import (
+    AS_STATED,
     Attachment,
     Configuration,
     Direction,
@@ -35,7 +36,7 @@ from perhop.routers.reading.matching import TooManyRulesError
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.configuration import Loc
     from perhop.routers.reading.linux.model import Filter
@@ -59,10 +60,15 @@ _FIRST: Final = 12
 _MOST_LINES: Final = 2**17
 
 
-def read(texts: Sequence[Source]) -> Configuration:
-    """Return the policies of a host from its scripts, or from the state that its tools print."""
+def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
+    """Return the policies of a host from its scripts, or from the state that its tools print.
+
+    Args:
+        texts: The scripts and outputs.
+        rates: Speeds of cards in bit/s in place of theirs, as for `detect.read`.
+    """
     ledger = Ledger([text.file for text in texts])
-    tc, rules = Tc(ledger), Ruleset(ledger)
+    tc, rules = Tc(ledger, rates), Ruleset(ledger)
     state = State(tc, rules, ledger)
     for text in texts:
         if is_output(text.text):
@@ -120,7 +126,10 @@ def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
         speed = words[words.index("speed", 3) + 1]
         if re.fullmatch("[0-9]{1,7}", speed) and int(speed):
             ledger.about(command.place, command.text)
-            tc.host.device(words[2]).speed = int(speed) * 10**6
+            if words[2] in tc.host.speeds:
+                ledger.ignored(command.place, "another rate is given in its place")
+            else:
+                tc.host.device(words[2]).speed = int(speed) * 10**6
         return
     space = ""
     for index, word in enumerate(words[:_FIRST]):

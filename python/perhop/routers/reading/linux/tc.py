@@ -86,8 +86,8 @@ _MOST_FILTERS: Final = 2**16
 class Tc:
     """The state of the interfaces of a host, as the commands so far make it."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.host = Host()
+    def __init__(self, ledger: Ledger, speeds: Mapping[str, int]) -> None:
+        self.host = Host(speeds)
         self.ledger = ledger
         self._count = self._filters = 0
         self.changes: list[tuple[Place, Place]] = []

@@ -11,7 +11,7 @@ from perhop.routers.reading.vyos.policies import Builder
 from perhop.routers.reading.vyos.tree import Node, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Source
 
@@ -25,7 +25,7 @@ _ELSEWHERE: Final = {
 """Statements about quality of service that are not policies."""
 
 
-def read(texts: Sequence[Source]) -> Configuration:
+def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
     """Return the policies of a router with VyOS."""
     ledger = Ledger([text.file for text in texts])
     top = Node("", Place("", 0), "")
@@ -40,7 +40,7 @@ def read(texts: Sequence[Source]) -> Configuration:
             elif words[:1] in (["qos"], ["traffic-policy"]) or "traffic-policy" in words[1:]:
                 ledger.about(place, line)
                 told.append((place, path))
-    found = _Reader(top, ledger).read()
+    found = _Reader(top, ledger, rates).read()
     for place, path in told:
         if any(node.deleted for node in path):
             ledger.ignored(place, "a later line deletes or replaces it")
@@ -69,9 +69,10 @@ def _elsewhere(words: list[str]) -> str:
 class _Reader:
     """The policies of a configuration and their interfaces."""
 
-    def __init__(self, top: Node, ledger: Ledger) -> None:
+    def __init__(self, top: Node, ledger: Ledger, rates: Mapping[str, int]) -> None:
         self.top = top
         self.ledger = ledger
+        self.rates = rates
         self.policies: dict[str, tuple[str, Node, bool]] = {}
         self._made: dict[tuple[str, int | None], Attachment | None] = {}
 
@@ -101,8 +102,9 @@ class _Reader:
                 continue
             rate, rate_place = speed or (None, made.rate_place)
             found.append(replace(made, interface=interface, rate=rate, rate_place=rate_place))
-        rest = [self._policy(name, None) for name in self.policies if name not in used]
-        return [*found, *(each for each in rest if each is not None)]
+        rate = self.rates.get("")
+        rest = [self._policy(name, rate) for name in self.policies if name not in used]
+        return [*found, *(replace(each, rate=rate) for each in rest if each is not None)]
 
     def _policy(self, name: str, speed: int | None) -> Attachment | None:
         """Return a policy at an interface of this speed."""
@@ -113,7 +115,7 @@ class _Reader:
             self._made[name, speed] = builder.build(kind, node)
         return self._made[name, speed]
 
-    def _interfaces(self) -> Iterator[tuple[str, str, Node, tuple[int, Place] | None]]:
+    def _interfaces(self) -> Iterator[tuple[str, str, Node, tuple[int, Place | None] | None]]:
         """Yield interfaces with a policy: direction, the policy's name, and speed in bit/s."""
         speeds: dict[str, tuple[int, Place]] = {}
         found = []
@@ -147,4 +149,5 @@ class _Reader:
                 if direction.word in ("egress", "ingress") and value is not None:
                     found.append((interface.word, direction.word, value))
         for label, way, name in found:
-            yield label, way, name, speeds.get(label) or speeds.get(label.partition(".")[0])
+            known = speeds.get(label) or speeds.get(label.partition(".")[0])
+            yield label, way, name, (self.rates[label], None) if label in self.rates else known
