@@ -11,6 +11,8 @@ import re
 import xml.etree.ElementTree as ElementTree
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.pushing.comparison import altered, differences, policies
+from perhop.routers.pushing.elements import OPERATION, child, copied, entry, written
 from perhop.routers.pushing.errors import PushError
 from perhop.routers.pushing.junos_schema import CONFIGURATION, NAMESPACE, Block, Kind
 from perhop.routers.reading.configuration import Source
@@ -20,13 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from perhop.routers.reading import Attachment
+    from perhop.routers.pushing.comparison import Policies
 
 __all__ = ["Junos", "in_digits", "made", "statements", "tree"]
 
 Words = tuple[str, ...]
-
-_NETCONF: Final = "urn:ietf:params:xml:ns:netconf:base:1.0"
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}[kmg]")
 _UNITS: Final = {"k": 10**3, "m": 10**6, "g": 10**9}
@@ -63,7 +63,12 @@ class Junos:
 
     Attributes:
         filter: The parts of a configuration to ask the router for, as XML.
+        remedies: What to do about a missing capability.
     """
+
+    remedies: Final = dict.fromkeys(
+        ("candidate", "confirmed-commit"), "enable it, or configure the router by hand"
+    )
 
     def __init__(self, text: str) -> None:
         """Take a configuration as `perhop.routers.writing` writes it, for one router."""
@@ -90,10 +95,10 @@ class Junos:
         Args:
             current: The configuration that the router has; None if it has none.
         """
-        edited = _copy(self._wanted)
+        edited = copied(self._wanted)
         for path in _OWNED:
-            for entry in edited.findall("/".join(path)):
-                entry.set("nc:operation", "replace")
+            for each in edited.findall("/".join(path)):
+                each.set(OPERATION, "replace")
         if current is not None:
             self._delete(edited, current)
         return made(edited)
@@ -105,18 +110,18 @@ class Junos:
                 name = there.findtext("name") or ""
                 if name not in self._interfaces:
                     continue
-                wanted = _entry(self._wanted.find(part), "interface", name)
-                units = _units(_entry(self._wanted.find("interfaces"), "interface", name))
+                wanted = entry(self._wanted.find(part), "interface", name)
+                units = _units(entry(self._wanted.find("interfaces"), "interface", name))
                 target = edited
                 for word in part.split("/"):
-                    target = _made(target, word)
-                target = _entry(target, "interface", name, make=True)
+                    target = child(target, word)
+                target = entry(target, "interface", name, make=True)
                 for path in settings["interface"]:
                     _delete_others(target, path, there, wanted)
                 for unit in there.findall("unit"):
                     number = unit.findtext("name") or ""
                     if number in units:
-                        own = _entry(wanted, "unit", number)
+                        own = entry(wanted, "unit", number)
                         for path in settings["unit"]:
                             _delete_others(target, path, unit, own, unit=number)
 
@@ -132,28 +137,13 @@ class Junos:
         in what perhop wrote.
         """
         found = self.lines(configuration)
-        there, wanted = set(map(in_digits, found)), set(map(in_digits, self._lines))
-        messages = [f"lacks: {line}" for line in self._lines if in_digits(line) not in there]
-        prefixes = tuple(
-            " ".join((*path, name, ""))
+        owned = [
+            " ".join((*path, each.findtext("name") or "", ""))
             for path in _OWNED
-            for entry in self._wanted.findall("/".join(path))
-            for name in [entry.findtext("name") or ""]
-        )
-        messages += [
-            f"also has: {line}"
-            for line in found
-            if line.startswith(prefixes) and in_digits(line) not in wanted
+            for each in self._wanted.findall("/".join(path))
         ]
-        if not messages:
-            read_back = _policies(found)
-            for (interface, direction), policy in self._policies.items():
-                if read_back.get((interface, direction)) != policy:
-                    messages.append(
-                        f"has another policy at {interface}, direction {direction}: other "
-                        "statements of the router change what these do"
-                    )
-        return messages
+        messages = differences(self._lines, found, owned, in_digits)
+        return messages or altered(self._policies, _policies(found))
 
 
 def _statements(text: str) -> Iterator[Words]:
@@ -188,30 +178,12 @@ def _add(parent: Element, block: Block, words: Sequence[str]) -> None:
         kind = block.inside[name]
         if isinstance(kind, Block):
             key = left.pop(0) if kind.keyed else ""
-            entry = _entry(parent, name, key, make=True) if key else _made(parent, name)
-            parent, block = entry, kind
+            parent = entry(parent, name, key, make=True) if key else child(parent, name)
+            block = kind
         elif kind is Kind.FLAG:
-            _made(parent, name)
+            child(parent, name)
         else:
             ElementTree.SubElement(parent, name).text = left.pop(0)
-
-
-def _made(parent: Element, name: str) -> Element:
-    """Return an element below another one, which is added if needed."""
-    found = parent.find(name)
-    return ElementTree.SubElement(parent, name) if found is None else found
-
-
-def _entry(parent: Element | None, name: str, key: str, *, make: bool = False) -> Element:
-    """Return the entry of a list; an empty element if there is none, added below with `make`."""
-    for each in parent.findall(name) if parent is not None else ():
-        if each.findtext("name") == key:
-            return each
-    added = ElementTree.Element(name)
-    ElementTree.SubElement(added, "name").text = key
-    if make and parent is not None:
-        parent.append(added)
-    return added
 
 
 def _units(interface: Element) -> set[str]:
@@ -237,21 +209,13 @@ def _delete_others(
         key = found.findtext("name")
         if key in names:
             continue
-        above = _entry(target, "unit", unit, make=True) if unit else target
+        above = entry(target, "unit", unit, make=True) if unit else target
         for name in path[:-1]:
-            above = _made(above, name)
+            above = child(above, name)
         gone = ElementTree.SubElement(above, path[-1])
-        gone.set("nc:operation", "delete")
+        gone.set(OPERATION, "delete")
         if key is not None:
             ElementTree.SubElement(gone, "name").text = key
-
-
-def _copy(element: Element) -> Element:
-    copied = ElementTree.Element(element.tag)
-    copied.text = element.text
-    for each in element:
-        copied.append(_copy(each))
-    return copied
 
 
 def tree(found: Iterable[Words]) -> Element:
@@ -268,9 +232,7 @@ def tree(found: Iterable[Words]) -> Element:
 
 def made(configuration: Element) -> str:
     """Return an edit as XML for NETCONF; attributes `nc:operation` tell what becomes of a part."""
-    configuration.set("xmlns", NAMESPACE)
-    configuration.set("xmlns:nc", _NETCONF)
-    return ElementTree.tostring(configuration, encoding="unicode")
+    return written(configuration, NAMESPACE)
 
 
 def statements(configuration: Element) -> list[str]:
@@ -321,16 +283,7 @@ def in_digits(line: str) -> str:
     )
 
 
-def _policies(lines: Sequence[str]) -> dict[tuple[str, str], object]:
+def _policies(lines: Sequence[str]) -> Policies:
     """Return what the reader of Junos finds at each interface."""
     text = "".join(f"set {line}\n" for line in lines)
-    found = read([Source("configuration", text)])
-    return {
-        (each.interface, each.direction): _meaning(each)
-        for each in found.attachments
-        if each.interface
-    }
-
-
-def _meaning(found: Attachment) -> object:
-    return found.policy, found.rate, found.shape
+    return policies(read([Source("configuration", text)]))

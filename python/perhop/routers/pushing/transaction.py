@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from perhop.routers.pushing.errors import PushError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from xml.etree.ElementTree import Element
 
     from perhop.routers.pushing.netconf import Router
@@ -40,6 +40,10 @@ class Policy(Protocol):
 
     filter: str
     """The parts of a configuration to ask the router for, as XML."""
+
+    @property
+    def remedies(self) -> Mapping[str, str]:
+        """What to do about a missing capability, by its name."""
 
     def edit(self, current: Element | None) -> str:
         """Return the edit that gives a router the policy, as XML."""
@@ -81,13 +85,13 @@ def transact(
         if not router.has(name, *versions):
             raise PushError(
                 f"{router.target}: the router has no {name} capability, without which a failed "
-                "change could not be undone; enable it, or configure the router by hand"
+                f"change could not be undone; {policy.remedies[name]}"
             )
     router.lock()
     try:
         before = router.configuration("running", policy.filter)
         edited = policy.edit(before)
-        changes = _rehearse(router, policy, edited, policy.lines(before))
+        changes = _rehearse(router, policy, edited, before)
         state = "unchanged" if not changes else "dry run" if dry else ""
         if not state and not approve(changes):
             state = "not approved"
@@ -100,7 +104,7 @@ def transact(
 
 
 def _rehearse(
-    router: Router, policy: Policy, edited: str, before: tuple[str, ...]
+    router: Router, policy: Policy, edited: str, before: Element | None
 ) -> tuple[str, ...]:
     """Return the changes that an edit makes, after the router has checked it and dropped it.
 
@@ -119,7 +123,10 @@ def _rehearse(
     finally:
         with suppress(PushError):
             router.discard()
-    return _changes(before, policy.lines(after))
+    changes = _changes(policy.lines(before), policy.lines(after))
+    if not changes and policy.differences(before):
+        return _moves(policy.lines(before), policy.lines(after))
+    return changes
 
 
 def _commit(
@@ -156,6 +163,19 @@ def _changes(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]
     return (
         *(f"-{line}" for line in before if line not in new),
         *(f"+{line}" for line in after if line not in old),
+    )
+
+
+def _moves(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the statements that change their places."""
+    from difflib import SequenceMatcher
+
+    return tuple(
+        f"{sign}{line}"
+        for _, *old, start, end in SequenceMatcher(None, before, after, False).get_opcodes()
+        if before[slice(*old)] != after[start:end]
+        for sign, lines in (("-", before[slice(*old)]), ("+", after[start:end]))
+        for line in lines
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from perhop.errors import PerhopError, UsageError
 from perhop.routers.pushing.connection import connect, need_libraries
-from perhop.routers.pushing.junos import in_digits, made, statements, tree
+from perhop.routers.pushing.junos import Junos, in_digits, made, statements, tree
 from perhop.routers.pushing.target import target
 from perhop.routers.pushing.transaction import transact
 from perhop.scenario import parse_dscp
@@ -137,6 +137,8 @@ class NetconfDriver(JunosDriver):
 
 class _Change:
     """The change of one rule, as `transact` takes it: with a policer and a term, or without."""
+
+    remedies = Junos.remedies
 
     def __init__(self, filter_name: str, rule: str, words: list[Words]) -> None:
         self._path: Words = ("firewall", "family", "inet", "filter", filter_name, "term")
