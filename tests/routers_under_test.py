@@ -5,17 +5,22 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perhop.routers.pushing import Settings, Target
+from perhop.routers.pushing.connection import connect
 from tools import unable
 
+if TYPE_CHECKING:
+    from perhop.routers.pushing.netconf import Router
+
 YANG: Final = Path(__file__).parent
-MODULE: Final = "junos-policy"
+JUNOS: Final = ("junos-policy",)
+IOS_XE: Final = ("ios-policy", "ios-acl")
 MODULES: Final = "/usr/share/yuma/modules"
 SSHD: Final = "/usr/sbin/sshd"
 
@@ -86,16 +91,17 @@ def sshd(folder: Path, port: int, *lines: str) -> Iterator[None]:
 
 
 @contextmanager
-def netconfd(folder: Path, port: int) -> Iterator[str]:
-    """yuma123's NETCONF server with our module; yields the line for sshd's configuration."""
+def netconfd(folder: Path, port: int, modules: Collection[str], target: str) -> Iterator[str]:
+    """yuma123's NETCONF server with modules of ours; yields the line for sshd's configuration."""
     name = folder / "ncx.sock"
-    modules = os.environ.get("YUMA_MODPATH", MODULES)
+    theirs = os.environ.get("YUMA_MODPATH", MODULES)
     command = [
         "netconfd",
         "--no-startup",
         f"--superuser={user()}",
-        f"--module={MODULE}",
-        f"--modpath={YANG}:{modules}",
+        *(f"--module={module}" for module in modules),
+        f"--modpath={YANG}:{theirs}",
+        f"--target={target}",
         f"--port={port}",
         f"--ncxserver-sockname={name}",
     ]
@@ -140,15 +146,32 @@ def wait_for(ready, process: subprocess.Popen[bytes], log: Path) -> None:  # typ
 
 
 @contextmanager
-def router(folder: Path) -> Iterator[Served]:
-    """A NETCONF server that has the part of Junos's configuration that perhop writes."""
+def router(
+    folder: Path, modules: Collection[str] = JUNOS, target: str = "candidate"
+) -> Iterator[Served]:
+    """A NETCONF server that has the part of a router's configuration that perhop writes."""
     keys(folder)
     port = free_port()
-    with netconfd(folder, port) as line, sshd(folder, port, line):
+    with netconfd(folder, port, modules, target) as line, sshd(folder, port, line):
         settings = Settings(
             key=str(folder / "user"), known_hosts=known(folder, "host", port), timeout=10
         )
         yield Served(Target("netconf", user(), "127.0.0.1", port), settings, folder)
+
+
+def session(served: Served) -> "Router":
+    """A session with a NETCONF server."""
+    from perhop.routers.pushing.netconf import Router
+
+    settings = served.settings
+    client = connect(served.target, key=settings.key, known_hosts=settings.known_hosts, timeout=10)
+    return Router(client, served.target, 10)
+
+
+def approved(changes: tuple[str, ...]) -> bool:
+    """Approve changes, of which there are some."""
+    assert changes
+    return True
 
 
 @dataclass(frozen=True)

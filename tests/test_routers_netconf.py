@@ -12,7 +12,6 @@ import pytest
 from conftest import SLOW, Outcome
 from exporting import classes, network, scenario
 from perhop.routers.pushing import PushError, Settings, Target, push
-from perhop.routers.pushing.connection import connect
 from perhop.routers.pushing.junos import Junos
 from perhop.routers.writing import write
 from test_routers_push import POLICIES
@@ -22,7 +21,17 @@ pytest.importorskip("ncclient")
 
 from perhop.routers.pushing.netconf import Router
 from perhop.routers.pushing.transaction import transact
-from routers_under_test import Served, free_port, keys, known, router, sshd, user
+from routers_under_test import (
+    Served,
+    approved,
+    free_port,
+    keys,
+    known,
+    router,
+    session,
+    sshd,
+    user,
+)
 
 pytestmark = SLOW
 
@@ -48,12 +57,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have ncclient send when it is asked to, not at its next look at the socket."""
     monkeypatch.setattr("ncclient.transport.session.TICK", 0.01)
-
-
-def session(served: Served) -> Router:
-    settings = served.settings
-    client = connect(served.target, key=settings.key, known_hosts=settings.known_hosts, timeout=10)
-    return Router(client, served.target, 10)
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +104,9 @@ def text(*classes: str, **settings: str) -> str:
     return found
 
 
-def yes(changes: tuple[str, ...]) -> bool:
-    assert changes
-    return True
-
-
 def put(served: Served, wanted: str, **settings: object) -> str:
     given = replace(served.settings, **settings)  # type: ignore[arg-type]
-    return push(served.target, "junos", wanted, given, yes).state
+    return push(served.target, "junos", wanted, given, approved).state
 
 
 def test_a_policy_is_set_read_back_and_changed(r1: Served, other: Router) -> None:
@@ -125,7 +123,7 @@ def test_a_policy_is_set_read_back_and_changed(r1: Served, other: Router) -> Non
     assert put(r1, first) == "unchanged"
     # Another policy of the same name replaces it; what nothing refers to any more stays.
     second = text(VOICE, REST, link=", shape: {r: {rate: 8 Mbps, burst: 10 kB}}")
-    outcome = push(r1.target, "junos", second, r1.settings, yes)
+    outcome = push(r1.target, "junos", second, r1.settings, approved)
     assert outcome.state == "set"
     gone = {change for change in outcome.changes if change.startswith("-")}
     assert "-class-of-service scheduler-maps p forwarding-class web scheduler p-web" in gone
@@ -155,7 +153,7 @@ def test_other_statements_of_the_router_stay(r1: Served, other: Router) -> None:
         "</output-traffic-control-profile></interface></interfaces></class-of-service>",
     )
     before = running(other)
-    outcome = push(r1.target, "junos", text(VOICE, REST), r1.settings, yes)
+    outcome = push(r1.target, "junos", text(VOICE, REST), r1.settings, approved)
     gone = [change[1:] for change in outcome.changes if change.startswith("-")]
     assert gone == [
         "interfaces ge-0/0/1 unit 0 family inet filter output old",
@@ -221,7 +219,7 @@ def test_what_reads_back_otherwise_is_undone(r1: Served, other: Router) -> None:
     before = running(other)
     said = r"reads back another policy: lacks: a statement; the router has its previous config"
     with session(r1) as there, pytest.raises(PushError, match=said):
-        transact(there, Otherwise(text(VOICE, REST)), seconds=60, approve=yes)
+        transact(there, Otherwise(text(VOICE, REST)), seconds=60, approve=approved)
     assert running(other) == before
 
 
@@ -230,7 +228,7 @@ def test_a_router_that_is_out_of_reach_undoes_the_change(r1: Served, other: Rout
     there = session(r1)
     policy.then = there.drop  # type: ignore[assignment]
     with pytest.raises(PushError, match="restores its previous configuration within 60 s"):
-        transact(there, policy, seconds=60, approve=yes)
+        transact(there, policy, seconds=60, approve=approved)
     # The server undoes the commit as soon as it learns of the end of the session.
     deadline = time.monotonic() + 10
     while running(other) != ("system host-name r1",):
@@ -261,7 +259,7 @@ def test_a_router_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = Target("netconf", "admin", "127.0.0.1", silent.getsockname()[1])
         with pytest.raises(PushError, match=r"cannot connect: no answer within 0\.2 s"):
-            push(where, "junos", text(REST), Settings(timeout=0.2), yes)
+            push(where, "junos", text(REST), Settings(timeout=0.2), approved)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +290,7 @@ def test_a_router_that_talks_nonsense_is_given_up(
         )
         where = Target("netconf", user(), "127.0.0.1", port)
         with pytest.raises(PushError, match=said):
-            push(where, "junos", text(REST), settings, yes)
+            push(where, "junos", text(REST), settings, approved)
 
 
 def test_the_command_sets_a_policy(

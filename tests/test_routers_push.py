@@ -140,7 +140,7 @@ def test_settings_do_not_show_the_password() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--to", "ios", "--push", "netconf://a@r1"), "does not go with --to ios"),
+        (("--to", "vyos", "--push", "netconf://a@r1"), "does not go with --to vyos"),
         (("--to", "junos", "--push", "netconf://a@r1"), "needs the interface"),
         (
             (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from perhop.routers.writing import Family
 
 __all__ = ["links", "options", "push"]
+
+_KEPT: Final = {
+    "ios": ", in its running configuration; `write memory` on the router keeps it over a restart"
+}
+"""What the user has to do for routers that start with another configuration than they run."""
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +119,8 @@ def push(url: str, family: Family, text: str, **given: Any) -> int:
         "not approved": "nothing was changed",
         "set": "the router has the policy: read back and confirmed",
     }
-    click.echo(f"{where}: {said[outcome.state]}", err=True)
+    more = _KEPT.get(family, "") if outcome.state == "set" else ""
+    click.echo(f"{where}: {said[outcome.state]}{more}", err=True)
     return 0
 
 

@@ -6,8 +6,13 @@
 `connection`      an SSH connection, its checks and its errors
 `netconf`         a NETCONF session: bounded replies, errors in words
 `transaction`     lock, edit, validate, confirmed commit, read back, confirm or undo
+`comparison`      what a router has, compared with the policy
+`elements`        elements of XML for edits
 `junos`           configurations of Junos as XML and back
 `junos_schema`    the statements that perhop writes, as elements
+`iosxe`           configurations of IOS as XML of the native models of IOS-XE, and back
+`iosxe_schema`    the commands that perhop writes, as elements
+`commands`        commands as elements and back, by one table
 `linux`           queues and rules of a Linux machine, by a shell that restores them
 ================  ============================================================================
 

@@ -161,8 +161,10 @@ class Router:
 
         Args:
             datastore: ``running`` or ``candidate``.
-            wanted: The part, as the XML of a subtree filter (RFC 6241, 6).
+            wanted: The part, as the XML of a subtree filter (RFC 6241, 6); its root is that of the
+                configuration.
         """
+        root = ElementTree.fromstring(wanted).tag.rpartition("}")[2]
         reply = self._ask(
             f"does not tell its {datastore} configuration",
             lambda: self._manager.get_config(datastore, ("subtree", wanted)),
@@ -171,7 +173,7 @@ class Router:
             data = ElementTree.fromstring(str(reply.data_xml))
         except ElementTree.ParseError as error:
             raise PushError(f"{self.target}: sends malformed XML: {error}") from None
-        inside = _plain(data).find("configuration")
+        inside = _plain(data).find(root)
         return inside if inside is not None and len(inside) else None
 
     def lock(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.errors import UsageError
 from perhop.routers.pushing.connection import connect, need_libraries
+from perhop.routers.pushing.iosxe import IosXe
 from perhop.routers.pushing.junos import Junos
 from perhop.routers.pushing.linux import Machine, set_policy
 
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perhop.routers.pushing.target import Scheme, Target
-    from perhop.routers.pushing.transaction import Outcome
+    from perhop.routers.pushing.transaction import Outcome, Policy
     from perhop.routers.writing import Family
 
 __all__ = ["SCHEMES", "Settings", "check", "push"]
 
-SCHEMES: Final[dict[str, Scheme]] = {"junos": "netconf", "tc": "ssh"}
+SCHEMES: Final[dict[str, Scheme]] = {"junos": "netconf", "ios": "netconf", "tc": "ssh"}
 """The protocol by which each family is configured."""
 
-_HEADING: Final = re.compile(r"^# ={8} (.+) ={8}$", re.MULTILINE)
+_POLICIES: Final[dict[str, Callable[[str], Policy]]] = {"junos": Junos, "ios": IosXe}
+"""The policies of the families that NETCONF configures."""
+
+_HEADING: Final = re.compile(r"^[#!] ={8} (.+) ={8}$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +73,14 @@ def push(
 
     Raises:
         PushError: If the router does not have the policy.
-        UnsupportedError: If a library is missing.
+        UnsupportedError: If a library is missing, or the router's models cannot express the policy.
         UsageError: If the family is configured in another way, or not at all, or the text is for
             several routers or none.
     """
     check(target, family)
     one_router(text)
     need_libraries()
-    policy = Junos(text) if target.scheme == "netconf" else None
+    policy = _POLICIES[family](text) if target.scheme == "netconf" else None
     client = connect(
         target,
         key=settings.key,

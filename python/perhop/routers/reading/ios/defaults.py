@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.tree import Statement
 
 COMMANDS: Final = "Cisco IOS Quality of Service Solutions Command Reference"
-XE_GUIDE: Final = "Cisco IOS XE QoS Congestion Management Configuration Guide"
+XE_GUIDE: Final = "Cisco IOS-XE QoS Congestion Management Configuration Guide"
 PACKET: Final = 1500
 """Bytes of the packets that IOS-XE assumes for queue limits."""
 
