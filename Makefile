@@ -60,7 +60,7 @@ fuzz: .venv/built ## Try random scenarios and damaged input for TIME=3600 s; fin
 	CARGO=$(CARGO) PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
 
 .PHONY: check
-check: .venv/installed ## Format, lint and type checks, warnings being errors
+check: .venv/built ## Format, lint and type checks, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
