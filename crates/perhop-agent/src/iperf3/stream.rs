@@ -296,10 +296,18 @@ impl Stream {
         Some(self.pace.due().max(now))
     }
 
+    /// Keeps the counters of TCP as they are: the kernel counts what arrives later, which no
+    /// interval contains.
+    pub fn keep_counts(&mut self) {
+        if self.meter.is_none() {
+            self.ended = Some(self.counts(None));
+        }
+    }
+
     /// Stops sending. TCP shuts down the sending direction, because an iperf3 client may wait for
     /// the rest of a block and send nothing meanwhile.
     pub fn end(&mut self) {
-        self.ended = Some(self.counts(None));
+        self.keep_counts();
         self.open = false;
         if self.out.is_none() {
             self.socket.end();

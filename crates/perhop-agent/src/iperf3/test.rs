@@ -380,6 +380,7 @@ impl Test<'_> {
         let last = self.streams.iter().filter(|stream| !stream.sends).map(|stream| stream.last);
         run.ended = last.max().unwrap_or(0).max(ended);
         let at = run.ended;
+        self.streams.iter_mut().for_each(Stream::keep_counts);
         self.mark(run, at, Some(&results));
         let ours = self.results(plan, asked, run, cpu, &results);
         self.send(&frame(&ours));
@@ -490,6 +491,7 @@ impl Test<'_> {
         }
         self.observe();
         let theirs = run.client.take();
+        self.streams.iter_mut().for_each(Stream::keep_counts);
         if run.marked < run.ended {
             let ended = run.ended;
             self.mark(&mut run, ended, theirs.as_ref());
