@@ -27,9 +27,6 @@ MEASURES: Final = pytest.mark.measures
 for the processor, and are tried again, because any process can take it at the wrong moment. Such a
 test, with its hosts, takes less than half of a processor: 16% on average, 40% at most."""
 
-ALONE: Final = pytest.mark.alone
-"""For tests that measure what any other process disturbs. They run after all others."""
-
 REAL_HOSTS: Final = pytest.mark.real_hosts
 """For tests that need real hosts and measure nothing. They run beside others, and are tried again,
 because a busy machine can exceed their deadlines."""
@@ -99,7 +96,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     items.sort(key=lambda item: (order.get(item.path.stem, len(order)), item.path not in long))
     for item in items if "PERHOP_ONCE" not in os.environ else ():
-        if any(item.get_closest_marker(mark.name) for mark in (MEASURES, ALONE, REAL_HOSTS)):
+        if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS)):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

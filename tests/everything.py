@@ -5,7 +5,7 @@ one. It runs one test after the other, while everything else runs on all process
 priority: tests in Rust, and those in Python, of which the longest begin first.
 
 Tests with real hosts or sockets have deadlines, which this load can exceed. Those that fail run
-again at the end, alone, after those that always do.
+again at the end, alone.
 """
 
 import json
@@ -31,18 +31,17 @@ TEST = [os.environ.get("CARGO", "cargo"), "test", "--quiet"]
 CARGO = [*TEST, "--workspace", "--no-fail-fast"]
 STATIC = [sys.executable, "tests/static_agent.py"]
 MEASURED = [*PYTEST, "-m", "measures"]
-ALONE = [*PYTEST, "-m", "alone"]
 RUST_TRIES: Final = 2
 """How often a target in Rust may run again, alone."""
 
 
 def fast() -> int:
     """Run the tests of less than half a second; return what pytest returns."""
-    chosen = "not slow and not real_hosts and not measures and not alone"
+    chosen = "not slow and not real_hosts and not measures"
     # These compute all the time.
     processors = str(len(os.sched_getaffinity(0)))
     code = subprocess.run([*PARALLEL, processors, "-m", chosen])
-    print("Left out: tests marked slow, real_hosts, measures, alone, and those of crates/*/tests.")
+    print("Left out: tests marked slow, real_hosts, measures, and those of crates/*/tests.")
     return code.returncode
 
 
@@ -127,12 +126,11 @@ def everything() -> int:
             if linked := subprocess.run(STATIC, stdout=subprocess.PIPE, text=True).stdout.strip():
                 environment["PERHOP_STATIC_AGENT"] = linked
             with beside("Tests in Rust", [*LOW, *CARGO], environment) as rust:
-                parallel = [*LOW, *PARALLEL, "auto", "-m", "not measures and not alone"]
+                parallel = [*LOW, *PARALLEL, "auto", "-m", "not measures"]
                 code = subprocess.run(keeping(parallel, second), env=environment).returncode
         del environment["PERHOP_ONCE"]
         codes = [
             compiled.returncode,
-            subprocess.run(ALONE, env=environment).returncode,
             rust_again(rust),
             python_again(real.code, first, environment),
             python_again(code, second, environment),

@@ -257,9 +257,11 @@ def test_two_controllers_have_sessions_of_their_own(lab_folder: Path) -> None:
             said, errors = process.communicate(timeout=60)
             assert process.returncode == 0, said + errors
         assert all(found.dataset(name).manifest.complete for name in ("first", "second"))
-        # Two runs on the same ports cannot both be had.
+        # Two runs on the same ports cannot both be had. Each may have the ports of one host, and
+        # then both end, which frees them.
         again = [found.controller(host, "first.yaml", out=f"again-{host}") for host in ("a", "b")]
         ended = [(p.communicate(timeout=60)[1], p.returncode) for p in again]
-        assert sorted(code for _, code in ended) == [0, 3], ended
-        [refused] = [errors for errors, code in ended if code]
-        assert "500" in refused  # the port
+        assert sorted(code for _, code in ended) in ([0, 3], [3, 3]), ended
+        assert all("500" in errors for errors, code in ended if code)  # the port
+        done = found.run("a", "first.yaml", out="third")
+        assert done.code == 0, done
