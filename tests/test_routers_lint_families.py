@@ -1,9 +1,11 @@
 """`perhop lint` on configurations of Junos and of Linux."""
 
 import pytest
+from pydantic import BaseModel
 
 from perhop.routers.lint import lint
 from perhop.routers.reading import Source
+from perhop.scenario.model.classes import Policy
 
 JUNOS = """\
 set interfaces ge-0/0/0 unit 0 family inet filter input LIMIT
@@ -75,6 +77,25 @@ tc filter add dev eth0 parent 1: prio 2 u32 match ip dport 80 0xffff flowid 1:20
     whole = f"{text}tc filter add dev eth0 parent 1: prio 3 matchall flowid 1:20\n"
     for repaired in (whole, text.replace(f"1: {kind}\n", f"1: {kind} default 20\n")):
         assert "unclassified-packets" not in dict(named("qos.sh", repaired))
+
+
+def test_a_policy_at_many_interfaces_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def equal(one: Policy, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return BaseModel.__eq__(one, other)
+
+    monkeypatch.setattr(Policy, "__eq__", equal)
+    text = (
+        "set qos policy shaper A bandwidth 10mbit\n"
+        "set qos policy shaper A class 10 match voice ip dscp EF\n"
+        "set qos policy shaper A class 10 set-dscp AF11\n"
+        "set qos policy shaper A default bandwidth 60%\n"
+    )
+    lint([Source("r", text + "".join(f"set qos interface eth{n} egress A\n" for n in range(40)))])
+    assert compared <= 40
 
 
 def test_packets_of_vyos_without_a_class() -> None:

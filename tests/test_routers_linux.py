@@ -311,13 +311,13 @@ def test_curves_without_an_upper_limit_have_none() -> None:
 
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond a bound is noted, and takes no time or memory."""
-    monkeypatch.setattr("perhop.routers.reading.linux.reader._MOST_LINES", 3)
+    monkeypatch.setattr("perhop.routers.reading.linux.ledger.MOST_LINES", 3)
     monkeypatch.setattr("perhop.routers.reading.linux.model.MOST_DEVICES", 2)
     found = reading("\n".join(f"tc qdisc add dev eth{number} root pfifo" for number in range(9)))
     notes = [(line.place.line, line.note) for line in found.lines if line.note]
     assert notes == [
         (3, "perhop reads 2 interfaces at most"),
-        (4, "perhop reads 3 lines of a script at most"),
+        (4, "perhop reads 3 lines of a file at most"),
     ]
 
 

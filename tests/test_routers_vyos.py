@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -416,3 +417,19 @@ def test_policies_become_scenarios_that_run() -> None:
     ):
         found = reading("".join(f"set qos policy {line}\n" for line in lines.splitlines()))
         around(found, "config.boot", rate=2 * 10**8).scenario()
+
+
+def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond a bound is noted, and takes no time or memory."""
+    monkeypatch.setattr("perhop.routers.reading.linux.ledger.MOST_LINES", 6)
+    monkeypatch.setattr("perhop.routers.reading.vyos.reader.MOST_POLICIES", 2)
+    found = reading(
+        "".join(f"set qos policy drop-tail Q{number}\n" for number in range(3))
+        + "".join(f"set qos interface eth{number} egress Q1\n" for number in range(9))
+    )
+    assert [(line.place.line, line.note) for line in found.lines if line.note] == [
+        (3, "perhop reads 2 policies at most"),
+        (6, "perhop reads 2 interfaces with a policy at most"),
+        (7, "perhop reads 6 lines of a file at most"),
+    ]
+    assert [each.interface for each in found.attachments] == ["eth0", "eth1", ""]

@@ -71,20 +71,17 @@ def findings(policies: Sequence[AttachedPolicy], settings: Settings) -> Iterator
 
 def _unknown(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:
     """Find marks that no other policy matches."""
-    matched = {policy: _matched(policy) for policy in policies}
+    outputs = _Outputs(policies)
+    known = frozenset().union(*map(_matched, policies))
     for policy in policies:
-        # A mark takes effect in other policies, and one of them must look at code points.
-        later = [other for other in policies if other.policy != policy.policy and other.is_output]
-        if not any(matched[other] for other in later):
+        if not outputs.look_at_marks(policy):
             continue
-        known = frozenset().union(*(matched[other] for other in policies if other is not policy))
-        known |= matched[policy]
         for judged in policy.classes:
             for keys, point in _marks(judged):
                 if point in known or point == _BEST_EFFORT:
                     continue
                 name = format_dscp(point)
-                if _leaves(policy, later):
+                if outputs.are_before(policy):
                     yield Finding(
                         OUTGOING,
                         judged.place(*keys),
@@ -102,11 +99,33 @@ def _unknown(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:
                     )
 
 
-def _leaves(policy: AttachedPolicy, others: Iterable[AttachedPolicy]) -> bool:
-    """Return whether packets that a policy marks have left the routers of the files."""
-    if not policy.is_output or policy.family == "scenario":
-        return False
-    return all(other.place.file == policy.place.file for other in others)
+class _Outputs:
+    """The output policies in which a mark may take effect: those that are not the marking one.
+
+    A policy at many interfaces is one: policies are compared by what they say.
+    """
+
+    def __init__(self, policies: Sequence[AttachedPolicy]) -> None:
+        self._said = {policy: policy.policy.model_dump_json() for policy in policies}
+        self._selecting: set[str] = set()
+        self._by_file: dict[str, set[str]] = {}
+        for policy in policies:
+            if policy.is_output:
+                said = self._said[policy]
+                self._by_file.setdefault(policy.place.file, set()).add(said)
+                if _matched(policy):
+                    self._selecting.add(said)
+
+    def look_at_marks(self, policy: AttachedPolicy) -> bool:
+        """Return whether another output policy than this one selects by code points."""
+        return len(self._selecting) > (self._said[policy] in self._selecting)
+
+    def are_before(self, policy: AttachedPolicy) -> bool:
+        """Return whether packets that a policy marks have left the routers of the files."""
+        if not policy.is_output or policy.family == "scenario":
+            return False
+        own = {self._said[policy]}
+        return all(said <= own for file, said in self._by_file.items() if file != policy.place.file)
 
 
 def _unset(policies: Sequence[AttachedPolicy]) -> Iterator[Finding]:

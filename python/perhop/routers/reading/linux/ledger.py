@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Default, Fault, Line, Treatment
+from perhop.routers.reading.configuration import Default, Fault, Line, Place, Source, Treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perhop.routers.reading.configuration import Place
-
 __all__ = ["Ledger"]
+
+MOST_LINES: Final = 2**17
+"""The most lines of a file that are read."""
 
 _WEIGHT: Final = {each: weight for weight, each in enumerate(Treatment)}
 _MODELLED: Final[tuple[Treatment, tuple[str, ...]]] = (Treatment.MODELLED, ())
@@ -36,6 +37,17 @@ class Ledger:
         self._notes: dict[Place, tuple[Treatment, tuple[str, ...]]] = {}
         self._faults: dict[Place, tuple[Fault, str]] = {}
         self._defaults: dict[tuple[Place, str, str, str], None] = {}
+
+    def bounded(self, text: Source) -> Source:
+        """Return a file without the lines after the first `MOST_LINES`, which are noted."""
+        if text.text.count("\n") < MOST_LINES:
+            return text
+        *lines, rest = text.text.split("\n", MOST_LINES)
+        if rest:
+            place = Place(text.file, MOST_LINES + 1)
+            self.about(place, rest.partition("\n")[0])
+            self.ignored(place, f"perhop reads {MOST_LINES:,} lines of a file at most")
+        return Source(text.file, "\n".join(lines))
 
     def about(self, place: Place, text: str) -> None:
         """Note a line, as modelled unless something else is said of it."""

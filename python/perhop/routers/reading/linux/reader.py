@@ -57,7 +57,6 @@ _SHORT: Final = {
     "ipt6": "ip6tables",
 }
 _FIRST: Final = 12
-_MOST_LINES: Final = 2**17
 
 
 def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
@@ -74,7 +73,7 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
         if is_output(text.text):
             state.read(text)
             continue
-        script = _bounded(text, ledger)
+        script = ledger.bounded(text)
         if _RULES.search(script.text) and not _SCRIPT.search(script.text):
             lines = enumerate(script.text.split("\n"), 1)
             rules.lines((Place(script.file, number), line) for number, line in lines)
@@ -99,17 +98,6 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
     if not any(each.direction == "out" for each in found):
         rules.unused()
     return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))
-
-
-def _bounded(text: Source, ledger: Ledger) -> Source:
-    """Return a script without the lines after the first `_MOST_LINES`, which are noted."""
-    if text.text.count("\n") < _MOST_LINES:
-        return text
-    *lines, rest = text.text.split("\n", _MOST_LINES)
-    place = Place(text.file, _MOST_LINES + 1)
-    ledger.about(place, rest.partition("\n")[0])
-    ledger.ignored(place, f"perhop reads {_MOST_LINES:,} lines of a script at most")
-    return Source(text.file, "\n".join(lines))
 
 
 def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:

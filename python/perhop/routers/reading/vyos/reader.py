@@ -24,6 +24,9 @@ _ELSEWHERE: Final = {
 }
 """Statements about quality of service that are not policies."""
 
+MOST_POLICIES: Final = 2**14
+"""The most policies, and the most interfaces with one, that are read."""
+
 
 def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
     """Return the policies of a router with VyOS."""
@@ -31,7 +34,7 @@ def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
     top = Node("", Place("", 0), "")
     told = []
     for text in texts:
-        for place, line, path in parse(text, top):
+        for place, line, path in parse(ledger.bounded(text), top):
             words = [node.word for node in path[1:]]
             elsewhere = _elsewhere(words)
             if elsewhere:
@@ -84,11 +87,19 @@ class _Reader:
         ):
             for kind in root.each() if root is not None else ():
                 for policy in kind.each():
-                    self.policies[policy.word] = kind.word, policy, older
+                    if len(self.policies) < MOST_POLICIES:
+                        self.policies[policy.word] = kind.word, policy, older
+                    else:
+                        note = f"perhop reads {MOST_POLICIES:,} policies at most"
+                        self.ledger.ignored(policy.place, note)
         found: list[Attachment] = []
         used: set[str] = set()
         for interface, direction, name, speed in self._interfaces():
             used.add(name.word)
+            if len(found) >= MOST_POLICIES:
+                note = f"perhop reads {MOST_POLICIES:,} interfaces with a policy at most"
+                self.ledger.ignored(name.place, note)
+                continue
             if name.word not in self.policies:
                 note = f"there is no policy {name.word[:40]}"
                 self.ledger.ignored(name.place, note, Fault.UNDEFINED)
