@@ -98,6 +98,20 @@ def test_every_difference_is_named() -> None:
     assert policy.differences(None)[0].startswith("lacks: interfaces ge-0/0/1 unit 0")
 
 
+def test_another_order_of_terms_is_a_difference() -> None:
+    overlapping = ("a: match: {source: a}", "b: match: {destination: b}", "c: match: any")
+    found, _ = write(scenario(*overlapping), "junos", links=["r>s"], approximate=True)
+    policy = Junos(found)
+    there = edited(policy)
+    [terms] = there.findall("firewall/family/inet/filter")
+    terms[1:] = [*terms[2:3], terms[1], *terms[3:]]
+    assert set(policy.lines(there)) == set(policy.lines(edited(policy)))
+    assert policy.differences(there) == [
+        "has another policy at ge-0/0/1, direction out: other statements of the router change "
+        "what these do"
+    ]
+
+
 @pytest.mark.parametrize(
     ("url", "found"),
     [

@@ -168,6 +168,19 @@ def test_every_difference_is_named() -> None:
     assert policy.differences(None)[0].startswith("lacks: ip access-list extended b 10 permit udp")
 
 
+@pytest.mark.parametrize("name", ["two rates", "versions", "wred"])
+def test_nothing_that_is_missing_goes_unnoticed(name: str) -> None:
+    policy = IosXe(written(KINDS[name]))
+    there = having(policy)
+    for parent in list(there.iter()):
+        for index, each in enumerate(list(parent)):
+            if (each.tag, each.text) != ("queue-limit-type", "packets"):  # the default
+                parent.remove(each)
+                assert policy.differences(there) != [], (parent.tag, each.tag, each.text)
+                parent.insert(index, each)
+    assert policy.differences(there) == []
+
+
 def test_marks_of_either_element_are_read() -> None:
     policy = IosXe(written(KINDS["remarked"]))
     there = having(policy)
