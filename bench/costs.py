@@ -181,8 +181,8 @@ def load(text: str) -> dict[str, float]:
     from perhop import analysis, engines, report
     from perhop.cli.run import print_tables
     from perhop.report.charts import throughput_chart
-    from perhop.report.document import _script
     from perhop.report.output import svg
+    from perhop.report.script import drawing_script
     from perhop.scenario import parse
 
     spent: dict[str, float] = {}
@@ -194,7 +194,7 @@ def load(text: str) -> dict[str, float]:
         return result
 
     scenario = timed("load", lambda: parse(text))
-    _script()  # which takes seconds once, whatever is drawn
+    drawing_script()  # which takes seconds once, whatever is drawn
     dataset = timed("run", lambda: engines.run(scenario))
     with tempfile.TemporaryDirectory() as folder:
         timed("save", lambda: dataset.write(Path(folder, "run")))

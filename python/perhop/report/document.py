@@ -3,11 +3,8 @@
 import base64
 import hashlib
 import shlex
-from functools import cache
 from importlib.resources import files
 from typing import Final
-
-import vl_convert
 
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
@@ -15,24 +12,13 @@ from perhop.report import charts, tables, text
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
 from perhop.report.html import Html, code, data, element, join
+from perhop.report.script import drawing_script
 from perhop.report.sentences import lead, warning_lines
 from perhop.report.tables import Table
 from perhop.scenario import dump
 
-VEGA_LITE: Final = "6.4"
-"""The version of Vega-Lite that draws the charts, here and in PNG and SVG."""
-
 WHY: Final = "Where results differ"
 """Beginning of a paragraph of a description that belongs beside the published values."""
-
-_DRAW: Final = """
-for (const figure of document.querySelectorAll("figure[data-chart]")) {
-  const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
-  vegaEmbed(figure.firstChild, spec, {renderer: "svg", actions: false, tooltip: false})
-    .then(() => { figure.dataset.drawn = "yes"; })
-    .catch((error) => { console.error(error); figure.append(`This chart failed: ${error}`); });
-}
-"""
 
 
 def page(dataset: Dataset) -> str:
@@ -87,7 +73,7 @@ def comparison_page(compared: RunComparison, title: str) -> str:
 
 def document(title: str, body: Html) -> str:
     """A whole page of the given title and content; its figures are drawn when it is opened."""
-    script = _script() if "<figure " in body else ""
+    script = drawing_script() if "<figure " in body else ""
     head = join(
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
@@ -182,15 +168,6 @@ def split_differences(description: str) -> tuple[list[str], list[str]]:
     """Return the paragraphs of a description, those on why results differ separately."""
     every = paragraphs(description)
     return [p for p in every if not p.startswith(WHY)], [p for p in every if p.startswith(WHY)]
-
-
-@cache
-def _script() -> str:
-    """Vega and what draws with it, in a scope of its own, so that it hides no name of the browser.
-
-    Bundling takes seconds, the same for every page.
-    """
-    return f"(() => {{{vl_convert.javascript_bundle(_DRAW, VEGA_LITE)}}})();"
 
 
 def _policy(script: str) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import polars as pl
 import vl_convert
@@ -13,10 +12,11 @@ import vl_convert
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
 from perhop.errors import OutputError
-from perhop.interruption import uninterruptible
 from perhop.report.charts import Spec, throughput_chart
 from perhop.report.comparison import comparison_chart
-from perhop.report.document import VEGA_LITE, comparison_page, page
+from perhop.report.document import comparison_page, page
+from perhop.report.replacing import replace
+from perhop.report.script import VEGA_LITE
 from perhop.report.sweeps import sweep_chart
 
 _PIXEL_RATIO: Final = 2
@@ -99,18 +99,8 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
-            _replace(folder / name, content)
+            replace(folder / name, content)
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"cannot write {folder}: {reason}; give another folder") from error
     return [folder / name for name in contents]
-
-
-def _replace(path: Path, content: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
-    with uninterruptible():
-        try:
-            fresh.write_bytes(content)
-            fresh.replace(path)
-        finally:
-            fresh.unlink(missing_ok=True)
