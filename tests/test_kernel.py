@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import perhop as library
@@ -242,3 +243,44 @@ def test_lists_of_matches_and_marks_are_the_same_in_every_engine(engine: str) ->
     assert sent["six/ef"] == sent["six/cs1"] > 10
     assert sent["six/no"] == sent["rest"] == 0
     assert seen(engine) == expected
+
+
+PORTS = """
+perhop: 1
+name: ports
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps}
+  - {ends: [r, b], rate: 10 Mbps, egress: {r: edge}}
+policies:
+  edge:
+    classes:
+      dns: {match: {source_port: 53}, police: {rate: 64 kbps, burst: 8 kB}}
+      ntp: {match: {source_port: 123}}
+      web: {match: {source_port: 1024-1025, protocol: tcp}}
+      rest: {match: any, unused: true}
+flows:
+  dns: {from: a, to: b, port: 53, source_port: 53, udp: {rate: 1 Mbps, size: 500 B}, volume: 25 kB}
+  ntp: {from: a, to: b, port: 53, source_port: 123, udp: {rate: 1 Mbps, size: 500 B}, volume: 25 kB}
+  web: {from: a, to: b, source_port: 1024, streams: 2, volume: 50 kB}
+duration: 700 ms
+"""
+
+
+@pytest.mark.parametrize("engine", ["sim", "emu", "kernel"])
+def test_flows_have_their_source_ports_in_every_engine(engine: str) -> None:
+    # A receiver takes a stream only from its address and port.
+    run = engines.run(parse(PORTS), engine=engine)
+    sent = dict(
+        analysis.class_counters(run)
+        .filter(link="r>b")
+        .select("class", pl.col("sent_packets") + pl.col("dropped_packets"))
+        .iter_rows()
+    )
+    assert (sent["dns"], sent["ntp"], sent["rest"]) == (50, 50, 0)
+    arrived = {flow: run.intervals.filter(flow=flow)["bytes"].sum() for flow in ("ntp", "web")}
+    assert arrived == {"ntp": 25_000, "web": 100_000}
+    assert sent["web"] > 100_000 / 1460
+    assert set(run.losses["flow"]) <= {"dns"}
+    if engine != "kernel":
+        assert run.losses["packets"].sum() > 10

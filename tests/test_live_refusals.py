@@ -28,6 +28,8 @@ agents:
   r: {ping: 192.0.2.3}
 """.replace("KEY", KEY)
 
+MORE = "{from: a, to: b, source_port: 179, stop: 2 s}"
+
 
 def site(**overrides: str) -> Scenario:
     paths = {path.replace("__", "."): value for path, value in overrides.items()}
@@ -63,6 +65,14 @@ def test_what_a_live_network_can_do_is_not_refused() -> None:
         ({"flows__data__tcp": "{ecn: classic}"}, "flows.data.tcp.ecn"),
         ({"flows__data__tcp": "{stack: solaris-8}"}, "flows.data.tcp.stack"),
         ({"flows__data": "{from: a, to: b, udp: {rate: 1 Mbps, size: 8 B}, stop: 2 s}"}, "flows."),
+        (
+            {"flows__data__source_port": "179", "agents__b__nat": "true", "pings": "{}"},
+            "flows.data.source_port",
+        ),
+        (
+            {"flows__data__source_port": "179", "flows__more": MORE},
+            "flows.more.source_port: data sends from port 179 of a, too",
+        ),
         ({"pings__probe__size": "2000 B"}, "pings.probe.size"),
         ({"agents": "{}"}, "agents"),
     ],
@@ -135,6 +145,7 @@ def test_a_flow_uses_the_first_iperf3_server_that_is_free() -> None:
     ("flow", "place"),
     [
         ("{from: a, to: b, port: 6000, stop: 2 s}", "flows.data.port"),
+        ("{from: a, to: b, source_port: 6000, stop: 2 s}", "flows.data.source_port"),
         ("{from: a, to: b, stop: 2 s, tcp: {window: 64 KiB}}", "flows.data.tcp.window"),
         (
             "{from: b, to: a, stop: 2 s, udp: {rate: 1 Mbps, pattern: poisson}}",

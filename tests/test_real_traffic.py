@@ -263,6 +263,16 @@ def test_what_linux_cannot_do_is_named(flow: dict[str, Any], place: str) -> None
         Traffic(whole, 1, None)
 
 
+def test_no_flow_is_sent_from_a_port_at_which_another_one_arrives() -> None:
+    udp = {"stop": "1 s", "udp": {"rate": "1 Mbps"}}
+    ask = {"from": "here", "to": "there", "port": 53, "source_port": 123, **udp}
+    answer = {"from": "there", "to": "here", "port": 123, **udp}
+    whole = scenario(flows={"ask": ask, "answer": answer})
+    reason = "answer arrives at port 123 of here, so that no other socket can send from it"
+    assert [str(gap) for gap in gaps(whole)] == [f"flows.ask.source_port: {reason}"]
+    assert gaps(scenario(flows={"ask": ask, "answer": {**answer, "port": 124}})) == []
+
+
 def test_what_fits_depends_on_the_link() -> None:
     flow = {"from": "here", "to": "there", "stop": "1 s", "tcp": {"mss": "8960 B"}}
     assert [gap.path for gap in gaps(scenario(flows={"x": flow}))] == ["flows.x.tcp.mss"]

@@ -120,6 +120,7 @@ class Author(Writer):
             (Ping, "destination", lambda: self.pick([*self.nodes])),
             (Flow, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
             (Flow, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),
+            (Flow, "source_port", lambda: self.pick([53, 1024, 49152, 65506])),
             (Flow, "streams", lambda: self.pick([1, 2, 3, 7, 30])),
             (Ping, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
             (Ping, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),

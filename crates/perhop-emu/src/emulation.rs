@@ -81,6 +81,9 @@ pub struct FlowKeyPlan {
     pub protocol: Protocol,
     /// Destination port.
     pub port: u16,
+    /// First and last source port, if they are given.
+    #[serde(default)]
+    pub source_ports: Option<(u16, u16)>,
 }
 
 /// Reason why an emulation cannot be made.
@@ -239,7 +242,8 @@ impl Emulation {
         }
         let longest = plan.hosts.values().map(|host| host.mtu).max().unwrap_or(*MTUS.start());
         let key = |flow: &FlowKeyPlan| {
-            Ok((names.node(&flow.from)?, names.node(&flow.to)?, flow.protocol, flow.port))
+            let ends = (names.node(&flow.from)?, names.node(&flow.to)?);
+            Ok(((ends.0, ends.1, flow.protocol, flow.port), flow.source_ports))
         };
         let flows = plan.flows.iter().map(key).collect::<Result<Vec<_>, BuildError>>()?;
         let labels = Labels {

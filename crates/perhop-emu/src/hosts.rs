@@ -70,6 +70,8 @@ pub(crate) struct LinuxHosts {
     pub counters: PacketCounters,
     /// Flows with separate counters of losses.
     flows: HashMap<FlowKey, u32>,
+    /// Flows whose source ports are given, by each of these ports.
+    flows_by_source_port: HashMap<(FlowKey, u16), u32>,
     pub losses: LossMeter,
     /// Nodes with packets in their outbox.
     ready: Vec<NodeId>,
@@ -87,13 +89,23 @@ type Net = Network<Buffer>;
 
 impl LinuxHosts {
     /// Creates nodes with these addresses, hosts behind these devices, with packets of at most this
-    /// length. Losses of these flows are counted separately.
+    /// length. Losses of these flows are counted separately; a flow may have a range of source
+    /// ports.
     pub fn new(
         nodes: Vec<(NodeKind, Addresses, Option<Tun>)>,
         nowhere: NodeId,
         longest: u32,
-        flows: impl IntoIterator<Item = FlowKey>,
+        flows: impl IntoIterator<Item = (FlowKey, Option<(u16, u16)>)>,
     ) -> Self {
+        let (mut by_key, mut by_source_port) = (HashMap::new(), HashMap::new());
+        for ((key, source_ports), flow) in flows.into_iter().zip(0..) {
+            match source_ports {
+                None => drop(by_key.insert(key, flow)),
+                Some((first, last)) => {
+                    by_source_port.extend((first..=last).map(|port| ((key, port), flow)));
+                }
+            }
+        }
         let addresses = |(node, (_, own, _)): (usize, &(NodeKind, Addresses, Option<Tun>))| {
             let node = NodeId(node as u16);
             [(IpAddr::V4(own.v4), node), (IpAddr::V6(own.v6), node)]
@@ -109,7 +121,8 @@ impl LinuxHosts {
             store: Store::new(longest.max(1280) as usize, MEMORY),
             captures: Captures::default(),
             counters: PacketCounters::default(),
-            flows: flows.into_iter().zip(0..).collect(),
+            flows: by_key,
+            flows_by_source_port: by_source_port,
             losses: LossMeter::default(),
             ready: Vec::new(),
             read: vec![0; LONGEST].into_boxed_slice(),
@@ -393,8 +406,11 @@ impl Hosts<Buffer> for LinuxHosts {
     fn timer(&mut self, _network: &mut Net, _timer: TimerId) {}
 
     fn lost(&mut self, packet: Packet<Buffer>, loss: Loss, at: Option<PortId>) {
-        let Header { source, destination, protocol, destination_port, .. } = packet.header;
-        if let Some(&flow) = self.flows.get(&(source, destination, protocol, destination_port)) {
+        let Header { source, destination, protocol, source_port, destination_port, .. } =
+            packet.header;
+        let key = (source, destination, protocol, destination_port);
+        let flow = self.flows_by_source_port.get(&(key, source_port));
+        if let Some(&flow) = flow.or_else(|| self.flows.get(&key)) {
             self.losses.add(flow, loss, at);
         }
         self.store.release(packet.body);

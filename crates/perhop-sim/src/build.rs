@@ -43,11 +43,14 @@ pub(crate) fn stream(
             (Protocol::Udp, udp(flow, plan, schedule, number, seed)?, [None; 2])
         }
     };
+    // Plans have at most 65535 streams of a flow.
+    let stream = number as u16;
+    let source_port = flow.required_source_port(stream)?;
     let there = Header {
         size: 0,
         source: from,
         destination: to,
-        source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
+        source_port: source_port.unwrap_or(FIRST_SOURCE_PORT.wrapping_add(stream)),
         destination_port: flow.port,
         protocol,
         traffic_class: TrafficClass::new(flow.dscp).with_ecn(ecn),

@@ -57,6 +57,23 @@ pub enum TrafficError {
         /// Minimum payload in bytes.
         least: usize,
     },
+    /// Two streams of a host cannot be told apart by their ports.
+    #[error("flow {flow}: another stream of {node} has the source port {port}")]
+    SourcePortTaken {
+        /// The flow.
+        flow: String,
+        /// Its sending host.
+        node: String,
+        /// The source port.
+        port: u16,
+    },
+    /// A flow whose destination opens its connections has a source port. Its data comes from the
+    /// port at which its source listens: the port of the flow.
+    #[error("flow {flow}: its destination opens the connection; expected no source port")]
+    SourcePortOfListener {
+        /// The flow.
+        flow: String,
+    },
     /// The kernel lacks a congestion control.
     #[error("flow {flow}: this kernel has no congestion control {name}; it has {available}")]
     NoCongestionControl {

@@ -1,6 +1,6 @@
 //! Opening of the sockets of a host before traffic runs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,17 +19,11 @@ use perhop_socket::{Level, Socket};
 
 const SOCKET: fn(libc::c_int) -> Level = |option| (libc::SOL_SOCKET, option);
 
+mod addresses;
 mod connections;
 
+pub(crate) use addresses::{StreamAddresses, host, lines, node, same_family};
 pub(crate) use connections::{clamp_window, window};
-
-/// Addresses of a stream: source and destination.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StreamAddresses {
-    pub flow: usize,
-    pub from: SocketAddr,
-    pub to: SocketAddr,
-}
 
 /// Sockets that were opened in a host.
 #[derive(Debug, Default)]
@@ -47,59 +41,6 @@ pub(crate) struct Opened {
     pub tap: Option<Socket>,
     /// Measurements that this host cannot make, with the reasons.
     pub missing: Vec<String>,
-}
-
-/// Returns the streams of a job in order, each with its own addresses and ports.
-pub(crate) fn lines(job: &Job) -> Result<Vec<StreamAddresses>, TrafficError> {
-    let mut taken = HashSet::new();
-    let mut lines = Vec::new();
-    for (index, flow) in job.flows.iter().enumerate() {
-        let (from, to) = (host(job, &flow.from)?, host(job, &flow.to)?);
-        same_family(from, to)?;
-        let is_tcp = matches!(flow.transport, TransportPlan::Tcp(_));
-        let to = SocketAddr::new(to, flow.port);
-        for number in 0..flow.streams {
-            let ports = (0..=u16::MAX - FIRST_SOURCE_PORT)
-                .map(|more| FIRST_SOURCE_PORT | number.wrapping_add(more));
-            let mut free = ports.map(|port| SocketAddr::new(from, port));
-            // Until it is proved, only the port identifies a live stream at its source.
-            let key = |from: SocketAddr| match job.live {
-                None => (is_tcp, Some((from.ip(), to)), "", from.port()),
-                Some(_) => (is_tcp, None, flow.from.as_str(), from.port()),
-            };
-            let from = free.find(|&from| taken.insert(key(from))).ok_or_else(|| {
-                let error = io::ErrorKind::AddrInUse.into();
-                TrafficError::Socket {
-                    node: flow.from.clone(),
-                    what: "ports for its streams".into(),
-                    error,
-                }
-            })?;
-            lines.push(StreamAddresses { flow: index, from, to });
-        }
-    }
-    Ok(lines)
-}
-
-/// Returns the address of a host, in this process or another.
-pub(crate) fn host(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
-    let plan = Some(job.node(node)?);
-    let plan = plan.filter(|plan| plan.namespace.is_some() || job.live.is_some());
-    let address = plan.and_then(|plan| plan.addresses.first().copied());
-    address.ok_or_else(|| TrafficError::NotAHost(node.into()))
-}
-
-/// Returns the address of a node, which may be a router.
-pub(crate) fn node(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
-    let address = job.node(node)?.addresses.first().copied();
-    address.ok_or_else(|| TrafficError::NotAHost(node.into()))
-}
-
-pub(crate) fn same_family(from: IpAddr, to: IpAddr) -> Result<(), TrafficError> {
-    match from.is_ipv4() == to.is_ipv4() {
-        true => Ok(()),
-        false => Err(TrafficError::Families(from, to)),
-    }
 }
 
 /// Opens the sockets of each host, in its namespace.
@@ -309,15 +250,16 @@ impl Host<'_> {
     fn open_sender(&self, flow: &FlowPlan, line: StreamAddresses) -> Result<Socket, TrafficError> {
         let failed = || self.failed(format!("cannot open a socket to send from {}", line.from));
         let marked = TrafficClass::new(flow.dscp);
+        let any_port = flow.source_port.is_none();
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
                 let socket = self.sending(flow, tcp, line.from, failed)?;
                 let mut from = line.from;
-                if self.job.live.is_some() {
+                if self.job.live.is_some() && any_port {
                     // The kernel remembers the ports of an earlier run for a minute (TIME-WAIT).
                     from.set_port(0);
                 }
-                self.bind(&socket, from, true).map_err(failed())?;
+                self.bind(&socket, from, any_port).map_err(failed())?;
                 Ok(socket)
             }
             TransportPlan::Udp(udp) => {
@@ -334,7 +276,7 @@ impl Host<'_> {
                 // The kernel doubles the size (socket(7)).
                 socket.set_send_buffer(SEND_BUFFER / 2).map_err(failed())?;
                 let opens = self.job.opens(line.flow) == End::Source;
-                self.bind(&socket, line.from, opens).map_err(failed())?;
+                self.bind(&socket, line.from, opens && any_port).map_err(failed())?;
                 // A live sender is connected after its other end has proved that it wants data.
                 if self.job.live.is_none() {
                     socket.connect(line.to).map_err(failed())?;

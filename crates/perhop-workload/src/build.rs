@@ -17,12 +17,30 @@ pub enum WorkloadError {
     /// A number is too large, or out of its range.
     #[error("too large: {0}")]
     TooLarge(&'static str),
+    /// The source ports of a flow's streams end beyond 65535.
+    #[error("flow {0}: the source ports of its streams must be at most 65535")]
+    SourcePorts(String),
     /// A ping's least time to live is above its greatest.
     #[error("a ping's times to live must not fall")]
     Ttl,
 }
 
 impl FlowPlan {
+    /// Returns the source port that the plan requires of a stream; `None` if its host chooses one.
+    ///
+    /// # Errors
+    /// [`WorkloadError`] for port 0, and for ports beyond 65535.
+    pub fn required_source_port(&self, stream: u16) -> Result<Option<u16>, WorkloadError> {
+        match self.source_port {
+            Some(0) => Err(WorkloadError::Zero("a flow's source port")),
+            Some(first) => match first.checked_add(stream) {
+                None => Err(WorkloadError::SourcePorts(self.name.clone())),
+                port => Ok(port),
+            },
+            None => Ok(None),
+        }
+    }
+
     /// Returns the DSCP and ECN field that most packets of the flow have: those to its destination,
     /// and those to its source. A host sends pure acknowledgements, handshakes and retransmissions
     /// without ECN (RFC 3168, section 6.1), except for DCTCP, which needs it in all packets.

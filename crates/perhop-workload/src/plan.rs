@@ -21,6 +21,10 @@ pub struct FlowPlan {
     pub dscp: Dscp,
     /// Destination port; each stream has its own source port.
     pub port: u16,
+    /// Source port of the first stream; that of each further stream is one more. By default a host
+    /// chooses source ports from [`FIRST_SOURCE_PORT`](crate::FIRST_SOURCE_PORT) on.
+    #[serde(default)]
+    pub source_port: Option<u16>,
     /// Number of streams.
     pub streams: u16,
     /// Start.

@@ -147,6 +147,7 @@ def _flow_keys(scenario: Scenario) -> list[plans.FlowKeyPlan]:
             "to": flow.destination,
             "protocol": "udp" if flow.tcp is None else "tcp",
             "port": scenario.port_of(name),
+            "source_ports": flow.source_ports,
         }
         for name, flow in scenario.flows.items()
     ]

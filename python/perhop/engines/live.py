@@ -190,6 +190,7 @@ def gaps(scenario: Scenario) -> list[Gap]:
         *_network_gaps(scenario),
         *transport_gaps(scenario),
         *_host_gaps(scenario),
+        *_port_gaps(scenario),
         *_iperf3_gaps(scenario),
         *_stamp_gaps(scenario),
     ]
@@ -226,12 +227,29 @@ def _host_gaps(scenario: Scenario) -> Iterator[Gap]:
                 yield Gap(f"flows.{name}.tcp.{key}", f"perhop does not change {setting} of a host")
 
 
+def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
+    """Yield source ports that agents cannot choose."""
+    taken: dict[tuple[str, bool, int], str] = {}
+    for name, flow in scenario.flows.items():
+        first, last = flow.source_ports or (1, 0)
+        path, udp = f"flows.{name}.source_port", flow.udp is not None
+        agent = scenario.agents.get(flow.destination)
+        if flow.source_port is not None and not udp and agent is not None and agent.nat:
+            yield Gap(path, f"{flow.destination}, behind NAT, opens the connection to `port`")
+        for port in range(first, last + 1):
+            other = taken.setdefault((flow.source, udp, port), name)
+            if other != name:
+                yield Gap(path, f"{other} sends from port {port} of {flow.source}, too")
+
+
 def _iperf3_gaps(scenario: Scenario) -> Iterator[Gap]:
     """Yield the settings of flows that a test of iperf3 does not have."""
     for name in iperf3_servers(scenario):
         flow = scenario.flows[name]
         if flow.port is not None:
             yield Gap(f"flows.{name}.port", "the port is that of the iperf3 server")
+        if flow.source_port is not None:
+            yield Gap(f"flows.{name}.source_port", "perhop does not choose the ports of iperf3")
         if flow.tcp is not None:
             for key in sorted(flow.tcp.model_fields_set - _OF_IPERF3):
                 yield Gap(f"flows.{name}.tcp.{key}", "iperf3 has no such setting")

@@ -456,6 +456,7 @@ FlowPlan = TypedDict(
         "to": str,
         "dscp": int,
         "port": int,
+        "source_port": int | None,
         "streams": int,
         "start": int,
         "stop": int | None,
@@ -500,7 +501,14 @@ class HostPlan(TypedDict):
 
 FlowKeyPlan = TypedDict(
     "FlowKeyPlan",
-    {"name": str, "from": str, "to": str, "protocol": Literal["icmp", "tcp", "udp"], "port": int},
+    {
+        "name": str,
+        "from": str,
+        "to": str,
+        "protocol": Literal["icmp", "tcp", "udp"],
+        "port": int,
+        "source_ports": tuple[int, int] | None,
+    },
 )
 
 

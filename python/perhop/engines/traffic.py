@@ -209,7 +209,25 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
         holds = mtu or _mtu(scenario, ping.source)
         if ping.size + DATAGRAM_HEADERS > holds:
             found.append(Gap(f"pings.{name}.size", _fragments(ping.size + DATAGRAM_HEADERS, holds)))
-    return found
+    return [*found, *_port_gaps(scenario)]
+
+
+def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
+    """Yield source ports at which the same host receives another flow."""
+    listening = {
+        (flow.destination, flow.udp is not None, scenario.port_of(name)): name
+        for name, flow in scenario.flows.items()
+    }
+    for name, flow in scenario.flows.items():
+        first, last = flow.source_ports or (1, 0)
+        for port in range(first, last + 1):
+            other = listening.get((flow.source, flow.udp is not None, port))
+            if other is not None:
+                yield Gap(
+                    f"flows.{name}.source_port",
+                    f"{other} arrives at port {port} of {flow.source}, so that no other socket can "
+                    "send from it",
+                )
 
 
 def _mtu(scenario: Scenario, host: str) -> int:

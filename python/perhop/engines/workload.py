@@ -77,6 +77,7 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
         "to": flow.destination,
         "dscp": flow.dscp,
         "port": scenario.port_of(name),
+        "source_port": flow.source_port,
         "streams": flow.streams,
         "start": flow.start,
         "stop": flow.stop,

@@ -30,6 +30,8 @@ fn what_a_plan_has_wrong_is_said() {
         (in_class("police/rate"), json!(0), "classes[0].police.rate: must not be zero"),
         (CLASSES.into(), json!([]), "a policy needs a class"),
         ("/flows/0/transport/tcp/mss".into(), json!(0), "a segment size must not be zero"),
+        ("/flows/0/source_port".into(), json!(0), "a flow's source port must not be zero"),
+        ("/flows/0/source_port".into(), json!(65_535), "source ports of its streams must be at"),
         ("/flows/3/transport/udp/rate".into(), json!(0), "a flow's rate must not be zero"),
         ("/flows/3/transport/udp/size".into(), json!(0), "a datagram's payload must not be zero"),
         ("/flows/3/transport/udp/size".into(), json!(28), "a datagram's payload must not be zero"),

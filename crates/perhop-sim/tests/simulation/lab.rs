@@ -61,8 +61,8 @@ pub fn link_with(ends: [u16; 2], rate: u64, delay: u64, changes: Value) -> Value
 
 fn flow(from: u16, to: u16, transport: Value) -> Value {
     json!({
-        "from": from, "to": to, "dscp": 0, "port": 5001, "streams": 1, "start": 0, "stop": null,
-        "volume": null, "transport": transport,
+        "from": from, "to": to, "dscp": 0, "port": 5001, "source_port": null, "streams": 1,
+        "start": 0, "stop": null, "volume": null, "transport": transport,
     })
 }
 

@@ -244,6 +244,43 @@ fn classes_take_what_they_match() {
     }
 }
 
+/// Streams have the source port of their flow and the next ports, and acknowledgements go there.
+#[test]
+fn a_class_takes_the_flow_with_its_source_port() {
+    let flows = [
+        udp(0, 1, 800_000, 1000, json!({"source_port": 53, "streams": 3, "volume": 10_000})),
+        udp(0, 1, 800_000, 1000, json!({"source_port": 56, "volume": 20_000})),
+        udp(0, 1, 800_000, 1000, json!({"volume": 40_000})),
+        // Two segments, the SYN and the FIN; the handshake's last ACK is the first segment's.
+        tcp(
+            0,
+            1,
+            json!({"mss": 1000, "delayed_ack": 0}),
+            json!({"source_port": 65_535, "volume": 2_000}),
+        ),
+    ];
+    let cases = [
+        ([53, 53], 10, 0),
+        ([54, 55], 10 + 10, 0),
+        ([53, 56], 30 + 20, 0),
+        ([1, 49_151], 30 + 20, 0),
+        ([49_152, 49_152], 40, 0),
+        ([65_535, 65_535], 4, 4),
+    ];
+    for (ports, there, back) in cases {
+        let rest = || class(json!({}), 1, fifo(1000));
+        let queue = |matches| json!({"classes": [class(matches, 1, fifo(1000)), rest()]});
+        let queues = json!({"queues": [
+            queue(json!({"source_ports": [ports]})), queue(json!({"destination_ports": [ports]})),
+        ]});
+        let link = link_with([0, 1], 100_000_000, MILLISECOND, queues);
+        let results = run(&with(plan("hh", &[link], &[SECOND]), json!({"flows": flows})));
+        // Each port has its root and two classes.
+        assert_eq!(results.class(1, "sent_packets"), there, "{ports:?}");
+        assert_eq!(results.class(4, "sent_packets"), back, "{ports:?}");
+    }
+}
+
 /// The reverse direction: acknowledgements have exchanged ports and the DSCP of the data.
 #[test]
 fn acknowledgements_are_classified_too() {

@@ -37,6 +37,29 @@ fn a_volume_arrives_whole_and_says_when() {
 }
 
 #[test]
+fn source_ports_are_those_of_the_flow_in_each_run() {
+    let mut flow = tcp(0, None, Some(100_000), json!({}));
+    merge(&mut flow, &json!({"streams": 2, "source_port": 19_998}));
+    // Another one has no source port, and must not get one of these.
+    let mut other = tcp(0, None, Some(100_000), json!({}));
+    merge(&mut other, &json!({"name": "other", "port": flow["port"]}));
+    let mut same = flow.clone();
+    merge(&mut same, &json!({"name": "same", "source_port": 49_152}));
+    let job = job(false, &[300 * MS], vec![flow, same, other], vec![]);
+    // The second run begins while the kernel remembers the connections of the first.
+    for _ in 0..2 {
+        // A stream from another address or port would not be recognised.
+        let (traffic, _) = run(&job);
+        assert_eq!(traffic.take_warnings(), Vec::<String>::new());
+        assert_eq!(traffic.delivered(), [200_000, 200_000, 100_000]);
+    }
+    let mut twice = job;
+    twice["flows"][1]["source_port"] = json!(19_999);
+    let refused = open(&twice).unwrap_err().to_string();
+    assert_eq!(refused, "flow same: another stream of near has the source port 19999");
+}
+
+#[test]
 fn a_connection_stops_when_it_is_told_to() {
     let flow = tcp(0, Some(200 * MS), None, json!({}));
     let (traffic, tables) = run(&job(false, &[200 * MS, 400 * MS, 600 * MS], vec![flow], vec![]));

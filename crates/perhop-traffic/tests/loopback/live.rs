@@ -68,6 +68,37 @@ fn one_end_each_measures_what_both_ends_do() {
 }
 
 #[test]
+fn a_live_flow_has_its_source_port() {
+    for (transport, opens) in [("tcp", "source"), ("udp", "source"), ("udp", "destination")] {
+        let mut flow = match transport {
+            "tcp" => tcp(0, None, Some(100_000), json!({})),
+            _ => udp(0, 200 * MS, json!({})),
+        };
+        let port = crate::lab::ports();
+        merge(&mut flow, &json!({"source_port": port}));
+        let jobs = live(&job(false, &[100 * MS, 400 * MS], vec![flow], vec![]), opens);
+        let mut ends = both(&jobs);
+        assert!(prove(&mut ends), "{:?}", ends.each_ref().map(Traffic::unproved));
+        let near = jobs[0]["nodes"][0]["addresses"][0].as_str().unwrap().parse::<IpAddr>().unwrap();
+        let IpAddr::V4(near) = near else { unreachable!() };
+        let local = format!(" {:08X}:{port:04X} ", u32::from(near).swap_bytes());
+        let sockets = std::fs::read_to_string(format!("/proc/net/{transport}")).unwrap();
+        assert!(sockets.contains(&local), "{local} {sockets}");
+        let (collector, _) = run_live(&jobs[2], &mut ends);
+        assert!(collector.delivered()[0] > 0);
+    }
+}
+
+#[test]
+fn a_port_that_an_end_does_not_choose_is_refused() {
+    let mut flow = tcp(0, None, Some(100_000), json!({}));
+    merge(&mut flow, &json!({"source_port": 179}));
+    let jobs = live(&job(false, &[400 * MS], vec![flow], vec![]), "destination");
+    let refused = open(&jobs[0]).unwrap_err().to_string();
+    assert_eq!(refused, "flow bulk: its destination opens the connection; expected no source port");
+}
+
+#[test]
 fn delays_are_corrected_by_what_is_known_of_the_other_clock() {
     let mut flow = udp(0, 700 * MS, json!({}));
     merge(&mut flow, &json!({"volume": 50_000}));

@@ -9,6 +9,7 @@ from pydantic_core import CoreSchema
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.dscp import Dscp
 from perhop.scenario.model.names import Name
+from perhop.scenario.model.network import PortRange
 from perhop.scenario.model.quantities import (
     USUAL_TTL,
     DatagramSize,
@@ -135,8 +136,18 @@ class Flow(Model):
     port: Port | None = None
     """The destination port; by default 5001 for the first flow, 5002 for the second and so on."""
 
+    source_port: Port | None = None
+    """The source port; of several `streams` that of the first, and each further one has the next
+    port. By default hosts choose ports from 49152 on."""
+
     streams: Streams = 1
     """The number of parallel connections, or of sequences of datagrams."""
+
+    @property
+    def source_ports(self) -> PortRange | None:
+        """The first and last source port of the streams; None if the host chooses them."""
+        first = self.source_port
+        return None if first is None else (first, first + self.streams - 1)
 
     @model_validator(mode="before")
     @classmethod

@@ -264,7 +264,7 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
     for name, flow in scenario.flows.items():
         there, back = (flow.source, flow.destination), (flow.destination, flow.source)
         port = scenario.port_of(name)
-        own, peer = (EPHEMERAL_PORTS,), ((port, port),)
+        own, peer = (flow.source_ports or EPHEMERAL_PORTS,), ((port, port),)
         protocol = "udp" if flow.udp is not None else "tcp"
         found[packets(flow.dscp, protocol, there, (own, peer))] = None
         if protocol == "tcp":

@@ -41,6 +41,7 @@ from perhop.scenario.rules.senders import (
     instants,
     names_of_senders,
     paths,
+    source_ports,
     times,
     transports,
 )
@@ -74,6 +75,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (paths, {*NETWORK, *TRAFFIC}),
     (names_of_senders, TRAFFIC),
     (transports, {"flows"}),
+    (source_ports, {"flows"}),
     (datagrams, {"flows"}),
     (probes, TRAFFIC),
     (agents, {"nodes", "agents"}),

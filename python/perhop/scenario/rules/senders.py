@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.model.quantities import EPHEMERAL_PORTS
 from perhop.scenario.model.tcp import BBR, FEEDBACK, PACED
 from perhop.scenario.resolve.elements import measured, senders
 from perhop.scenario.resolve.paths import regions
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.network import PortRange
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
+
+LAST_PORT = 65535
+"""The highest port of TCP and UDP."""
 
 MAX_INTERVALS = 1_000_000
 """The most reports of a flow that a scenario may ask for."""
@@ -137,6 +142,43 @@ def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
                 f"{format_size(flow.tcp.mss)} and timestamps do not fit a packet; "
                 "expected at most 65483 B",
             )
+
+
+def source_ports(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find source ports above the last port, and flows with the same addresses and ports.
+
+    Flows without `source_port` may have equal ports in the simulator; real hosts choose others.
+    """
+    alike: dict[tuple[str, ...], list[tuple[PortRange, str]]] = {}
+    for name, flow in scenario.flows.items():
+        first, last = flow.source_ports or (
+            EPHEMERAL_PORTS[0],
+            EPHEMERAL_PORTS[0] + flow.streams - 1,
+        )
+        if flow.source_port is not None and last > LAST_PORT:
+            yield Finding(
+                ("flows", name, "source_port"),
+                f"{flow.streams} streams have the ports {first} to {last}; "
+                f"expected at most {LAST_PORT + 1 - flow.streams}",
+            )
+        protocol = "udp" if flow.tcp is None else "tcp"
+        key = (flow.source, flow.destination, protocol, str(scenario.port_of(name)))
+        alike.setdefault(key, []).append(((first, last), name))
+    for (source, destination, _, port), found in alike.items():
+        # The ports that reach the furthest so far: of all flows, and of those with `source_port`.
+        any_last, given_last = (-1, ""), (-1, "")
+        for (first, last), name in sorted(found):
+            given = scenario.flows[name].source_port is not None
+            before, other = any_last if given else given_last
+            if first <= before:
+                at, other = (name, other) if given else (other, name)
+                yield Finding(
+                    ("flows", at, "source_port"),
+                    f"{quote(other)} sends from port {first} of {quote(source)} to port {port} of "
+                    f"{quote(destination)} too; expected another source port",
+                )
+            any_last = max(any_last, (last, name))
+            given_last = max(given_last, (last, name)) if given else given_last
 
 
 def times(scenario: ResolvedScenario) -> Iterator[Finding]:

@@ -35,6 +35,9 @@ impl Test {
     /// A message that names the flow and the setting that iperf3 does not have.
     pub fn new(number: usize, flow: &FlowPlan, server: End, last: Time) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("flow {}: iperf3 has no {what}", flow.name));
+        if flow.source_port.is_some() {
+            return wrong("setting of the source ports of its streams");
+        }
         let sends = server == End::Destination;
         let end = flow.stop.map_or(last, |stop| stop.min(last));
         let seconds = end.as_picos().saturating_sub(flow.start.as_picos()).div_ceil(SECOND);
