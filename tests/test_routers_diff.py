@@ -116,7 +116,7 @@ def test_a_policy_does_not_differ_from_itself(files: Callable[..., tuple[Side, S
 
 
 def test_a_class_that_no_flow_reaches_is_named(files: Callable[..., tuple[Side, Side]]) -> None:
-    policy = {"classes": {"from": {"match": {"source_port": 80}}, "rest": {"match": "any"}}}
+    policy = {"classes": {"from": {"match": {"source": "fe80::/10"}}, "rest": {"match": "any"}}}
     found = compare(*files(policy, {"classes": {"rest": {"match": "any"}}}))
     assert [remark.split(":")[:2] for remark in found.remarks] == [
         ["old.cfg", " class from has no flow"]

@@ -13,6 +13,7 @@ from perhop.routers.headers import (
     PROTOCOL,
     PROTOCOLS,
     SOURCE,
+    SOURCE_PORT,
     Headers,
     headers,
     shared,
@@ -75,7 +76,7 @@ def packets(found: Headers) -> list[dict[str, Any]]:
             "source_port": port,
         }
         for values in (low, high)
-        for port in EPHEMERAL_PORTS
+        for port in (low[SOURCE_PORT], high[SOURCE_PORT])
     ]
 
 
@@ -144,11 +145,12 @@ def found(*matches: Any) -> list[Headers | None]:
 
 def test_a_class_without_packets_has_no_header() -> None:
     web = {"protocol": "tcp", "destination_port": 80}
-    first, second, *others = found(
-        web, {**web, "dscp": "ef"}, {"source": "2001:db8::/32"}, {"source_port": 80}, "any", "any"
+    first, *others, rest, never = found(
+        web, {**web, "dscp": "ef"}, {"source": "2001:db8::/32"}, "any", "any"
     )
     assert first is not None
-    assert [second, *others[:2], others[3]] == [None, None, None, None]
+    assert rest is not None
+    assert [*others, never] == [None, None, None]
     # Together, two classes take all of a third one.
     halves = {"destination_port": "1-100"}, {"destination_port": "101-65535"}
     *_, tcp, rest = found(*halves, {"protocol": "tcp"}, "any")
@@ -172,11 +174,32 @@ def test_the_reason_why_a_class_has_no_header() -> None:
     without = [path for path, found in headers(policy).items() if found is None]
     assert {path[0]: unreachable(policy, path).split(",")[0] for path in without} == {
         "six": "it matches IPv6 addresses only",
-        "replies": "it matches certain source ports only",
         "same": "earlier classes take all packets that it matches",
         "shadowed": "earlier classes take all packets that it matches",
         "never": "its conditions exclude each other",
     }
+
+
+def test_source_ports_are_those_that_hosts_choose_if_a_class_matches_these() -> None:
+    web, dns, high, other, rest = found(
+        {"protocol": "tcp", "source_port": "1024-65535"},
+        {"source_port": [53, "5353-5355"]},
+        {"source_port": "50000-65535"},
+        {"protocol": "udp"},
+        "any",
+    )
+    ports = [each and each.box[SOURCE_PORT] for each in (web, dns, high, other, rest)]
+    chosen, low = (EPHEMERAL_PORTS,), ((1, 52), (54, 5352), (5356, 49999))
+    assert ports == [chosen, ((53, 53), (5353, 5355)), ((50000, 65535),), low, chosen]
+    # Three classes take all packets from the ports that hosts choose, and a fourth one has others.
+    *_, last = found(
+        {"source_port": "50000-65535"},
+        {"source_port": "1024-50000"},
+        {"port": 7},
+        {"protocol": "tcp", "source_port": "1000-65535"},
+    )
+    assert last is not None
+    assert last.box[SOURCE_PORT] == ((1000, 1023),)
 
 
 def test_an_exception_leaves_packets_to_later_classes() -> None:

@@ -220,9 +220,53 @@ def test_a_default_is_listed_once_with_its_lines(
     (place / "wan.sh").write_text(HTB)
     out = perhop("import", "wan.sh", "--family", "linux").out
     assert "  wan.sh:3, 4: qdisc pfifo limit 1000 (Linux, qdisc_create_dflt)\n" in out
-    assert "  class c10 has no flow: it matches certain source ports only, " in out
+    assert "has no flow" not in out
     (place / "one.sh").write_text("tc qdisc add dev eth0 root pfifo limit 10\n")
     assert "one.sh (tc): 1 line about quality of service: " in perhop("import", "one.sh").out
+
+
+def test_classes_that_match_source_ports_have_flows_from_these(place: Path) -> None:
+    ntp, bgp = (
+        "match ip {0}port {1} 0xffff match ip {2}port {1} 0xffff".format("s", n, "d")
+        for n in (123, 179)
+    )
+    expedited, one = "match ip dsfield 0xb8 0xfc", "match ip src 10.9.9.9/32"
+    matches = {
+        "mail": "match ip sport 25 0xffff match ip protocol 6 0xff",
+        "dns": "match ip sport 53 0xffff",
+        "high": "match ip sport 4096 0xf000 match ip protocol 6 0xff",
+        # Packets of the next two differ in their DSCP only, or in the address of their sender.
+        "ntp": f"{ntp} {expedited}",
+        "others": ntp,
+        # Of these, in their DSCP only.
+        "bgp": f"{bgp} {one} {expedited}",
+        "never": f"{bgp} {one}",
+    }
+    lines = HTB.splitlines()[:3]
+    for number, match in enumerate(matches.values(), 30):
+        lines += [
+            f"tc class add dev eth0 parent 1:1 classid 1:{number} htb rate 100kbit",
+            f"tc filter add dev eth0 parent 1: prio {number} u32 {match} flowid 1:{number}",
+        ]
+    lines.append("tc class add dev eth0 parent 1:1 classid 1:20 htb rate 200kbit")
+    (place / "ports.sh").write_text("\n".join(lines))
+    found = build([place / "ports.sh"])
+    scenario = found.scenario(["duration=2 s", "report.interval=2 s"])
+    flows = [scenario.flows[name] for name in found.flows]
+    assert [(flow.source, flow.source_ports, flow.port) for flow in flows] == [
+        ("sender", (25, 25), 5001),
+        ("sender", (53, 53), 5002),
+        ("sender", (4096, 4099), 5003),
+        ("sender", (123, 123), 123),
+        ("sender-2", (123, 123), 123),
+        ("sender-3", (179, 179), 179),
+        ("sender", None, 5004),
+    ]
+    assert [flow.udp is None for flow in flows] == [True, False, True, False, False, False, True]
+    never = "class c36 has no flow: flows of other classes have all addresses and ports of its"
+    assert [each.startswith(never) for each in found.remarks] == [False, True]
+    queues = engines.run(scenario).queues.filter(link="edge>next")
+    assert set(queues.filter(sent_packets=0)["class"]) == {"c36"}
 
 
 def test_a_file_of_no_family_is_not_taken_for_a_scenario(

@@ -50,7 +50,10 @@ _SENT: Final[Box] = (
     ((0, len(PROTOCOLS) - 1),),
     (EPHEMERAL_PORTS,),
 )
-"""The packets that flows and pings send. Hosts choose source ports; any of them may come."""
+"""The packets of flows and pings whose hosts choose source ports; any of them may come."""
+
+_SENT_FROM: Final[Box] = (*_SENT[:SOURCE_PORT], _ALL[SOURCE_PORT])
+"""The packets of all flows and pings, also of flows with a source port."""
 
 ClassPath = tuple[str, ...]
 """The name of a class, after those of the classes that contain it."""
@@ -74,6 +77,10 @@ class Headers:
         """Return the first preferred value of a property that the class has, or its lowest."""
         values = (value for value in preferred if self.allows(index, value))
         return next(values, self.box[index][0][0])
+
+    def with_values(self, index: int, values: Ranges) -> Headers:
+        """Return the headers with other values of a property."""
+        return Headers((*self.box[:index], values, *self.box[index + 1 :]))
 
     @property
     def protocols(self) -> list[str]:
@@ -116,9 +123,10 @@ def headers(policy: Mapping[str, Any]) -> dict[ClassPath, Headers | None]:
         policy: A policy as scenarios state it.
 
     Returns:
-        The headers by class; None if no flow or ping can send such packets, because earlier classes
-        match them all, or because of IPv6 addresses or a source port. So does a class whose search
-        takes more than its part of `MAX_STEPS`.
+        The headers by class, with all source ports that hosts choose if the class matches those;
+        None if no flow or ping can send such packets, because earlier classes match them all, or
+        because of IPv6 addresses. So does a class whose search takes more than its part of
+        `MAX_STEPS`.
     """
     leaves = list(_leaves(policy, (), [], []))
     each = max(MAX_STEPS // max(len(leaves), 1), 1000)
@@ -153,14 +161,7 @@ def unreachable(policy: Mapping[str, Any], path: ClassPath) -> str:
             return "it matches IPv6 addresses only, and hosts of scenarios have IPv4 addresses"
         return "its conditions exclude each other"
     budget = _Budget(MAX_STEPS)
-    loose = [[_Rule(rule.permit, _any_source_port(rule.box)) for rule in each] for each in wanted]
-    others = [[rule for rule in each if not rule.permit or _any_port(rule)] for each in taken]
-    if _search(wanted, taken, budget) is None and _search(loose, others, budget) is not None:
-        return (
-            "it matches certain source ports only, and flows have source ports from "
-            f"{EPHEMERAL_PORTS[0]} on"
-        )
-    if not budget.spend() or _search(wanted, taken, budget) is not None:
+    if _search(wanted, taken, budget) is not None or not budget.spend():
         return "the search for its packets takes too long"
     return "earlier classes take all packets that it matches"
 
@@ -183,14 +184,6 @@ def _along(policy: Mapping[str, Any], path: ClassPath) -> Iterator[Mapping[str, 
     for name in path:
         policy = policy["classes"][name]
         yield policy
-
-
-def _any_source_port(box: Box) -> Box:
-    return (*box[:SOURCE_PORT], _ALL[SOURCE_PORT])
-
-
-def _any_port(rule: _Rule) -> bool:
-    return _contains(rule.box[SOURCE_PORT], EPHEMERAL_PORTS)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -289,7 +282,24 @@ def _addresses(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
 
 
 def _search(wanted: list[_Match], taken: list[_Match], budget: _Budget) -> Headers | None:
-    """Return packets that every match in `wanted` has and none in `taken`."""
+    """Return packets that every match in `wanted` has and none in `taken`.
+
+    If possible, all source ports that hosts choose are among theirs.
+    """
+    found = _search_in(_SENT, wanted, taken, budget, divide=False)
+    rules = (rule for match in (*wanted, *taken) for rule in match)
+    if found is None and any(rule.box[SOURCE_PORT] != _ALL[SOURCE_PORT] for rule in rules):
+        found = _search_in(_SENT_FROM, wanted, taken, budget, divide=True)
+    return found
+
+
+def _search_in(
+    sent: Box, wanted: list[_Match], taken: list[_Match], budget: _Budget, *, divide: bool
+) -> Headers | None:
+    """Return packets of `sent` that every match in `wanted` has and none in `taken`.
+
+    They have all source ports of `sent`, unless these are to be divided.
+    """
     forbidden = [
         (rule.box, [other.box for other in match[:place] if not other.permit])
         for match in taken
@@ -297,7 +307,7 @@ def _search(wanted: list[_Match], taken: list[_Match], budget: _Budget) -> Heade
         if rule.permit
     ]
     # Each state is a box, and the number of constraints that it meets.
-    for start, more in _starts(wanted, _SENT):
+    for start, more in _starts(wanted, sent, divide=divide):
         constraints = [*((box, []) for box in more), *forbidden]
         states = [(start, 0)]
         while states:
@@ -311,30 +321,30 @@ def _search(wanted: list[_Match], taken: list[_Match], budget: _Budget) -> Heade
             if not budget.spend():
                 return None
             avoided, unless = constraints[place]
-            choices = [*_without(box, avoided), *_within(box, unless)]
+            choices = [*_without(box, avoided, divide=divide), *_within(box, unless, divide=divide)]
             states += ((choice, place + 1) for choice in reversed(choices))
     return None
 
 
-def _starts(wanted: Sequence[_Match], box: Box) -> Iterator[tuple[Box, list[Box]]]:
+def _starts(wanted: Sequence[_Match], box: Box, *, divide: bool) -> Iterator[tuple[Box, list[Box]]]:
     """Yield boxes of packets of all matches, each with the boxes that it must avoid."""
     if not wanted:
         yield box, []
         return
     match, *others = wanted
     for place, rule in enumerate(match):
-        inner = _intersection(box, rule.box)
+        inner = _intersection(box, rule.box, divide=divide)
         if rule.permit and inner is not None:
             excluded = [other.box for other in match[:place] if not other.permit]
-            for found, avoided in _starts(others, inner):
+            for found, avoided in _starts(others, inner, divide=divide):
                 yield found, [*excluded, *avoided]
 
 
-def _intersection(box: Box, other: Box) -> Box | None:
-    """Return the packets of both boxes; None if there are none, or if source ports decide."""
-    if not _contains(other[SOURCE_PORT], EPHEMERAL_PORTS):
-        return None
+def _intersection(box: Box, other: Box, *, divide: bool) -> Box | None:
+    """Return the packets of both boxes; None if there are none, or only some source ports."""
     both = tuple(map(common, box, other))
+    if not divide and both[SOURCE_PORT] != box[SOURCE_PORT]:
+        return None
     return both if all(both) else None
 
 
@@ -342,18 +352,15 @@ def _meet(box: Box, other: Box) -> bool:
     return all(map(common, box, other))
 
 
-def _without(box: Box, other: Box) -> Iterator[Box]:
+def _without(box: Box, other: Box, *, divide: bool) -> Iterator[Box]:
     """Yield boxes without the packets of `other`: without its values of one property each."""
-    for index in (DSCP, PORT, DESTINATION, SOURCE, PROTOCOL):
+    ports = (SOURCE_PORT,) if divide else ()
+    for index in (DSCP, PORT, DESTINATION, SOURCE, PROTOCOL, *ports):
         left = difference(box[index], other[index])
         if left:
             yield (*box[:index], left, *box[index + 1 :])
 
 
-def _within(box: Box, others: Iterable[Box]) -> Iterator[Box]:
-    found = (_intersection(box, other) for other in others)
+def _within(box: Box, others: Iterable[Box], *, divide: bool) -> Iterator[Box]:
+    found = (_intersection(box, other, divide=divide) for other in others)
     return (inner for inner in found if inner is not None)
-
-
-def _contains(ranges: Ranges, part: tuple[int, int]) -> bool:
-    return any(low <= part[0] and part[1] <= high for low, high in ranges)

@@ -16,7 +16,7 @@ from perhop.routers.headers import headers, ipv6_prefixes, unreachable
 from perhop.routers.network import network, rates
 from perhop.routers.reading import described, detect, scenario_name, select
 from perhop.routers.reading.selection import policy as policy_of
-from perhop.routers.traffic import Traffic, groups, is_strict, phase_ps
+from perhop.routers.traffic import ALL_TAKEN, Traffic, groups, is_strict, phase_ps
 from perhop.scenario.reading.document import Document, Mark
 from perhop.scenario.reading.loader import places, validated
 from perhop.units import format_duration
@@ -167,17 +167,19 @@ def _traffic(
     traffic = Traffic()
     classes: dict[str, ClassPath] = {}
     for path, chosen in found.items():
-        if chosen is None:
+        name = scenario_name("-".join(path), {*classes, "total"})
+        strict = is_strict(policy, path)
+        if chosen is None or not traffic.add(name, chosen, strict=strict, capacity=capacity):
+            why = unreachable(policy, path) if chosen is None else ALL_TAKEN
+            found[path] = None
             _class(policy, path)["unused"] = True
             for depth in range(1, len(path)):
                 inside = [other for other in found if other[:depth] == path[:depth]]
                 if not any(found[other] for other in inside):
                     _class(policy, path[:depth])["unused"] = True
-            remarks.append(f"class {'/'.join(path)} has no flow: {unreachable(policy, path)}")
+            remarks.append(f"class {'/'.join(path)} has no flow: {why}")
             continue
-        name = scenario_name("-".join(path), {*classes, "total"})
         classes[name] = path
-        traffic.add(name, chosen, strict=is_strict(policy, path), capacity=capacity)
         phase = next(number for number, group in enumerate(phases) if path in group)
         if phase:
             (traffic.flows | traffic.pings)[name]["start"] = format_duration(phase * length_ps)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.headers import DESTINATION, DSCP, PORT, SOURCE
-from perhop.scenario import format_dscp
+from perhop.ranges import common, difference, joined
+from perhop.routers.headers import DESTINATION, DSCP, PORT, SOURCE, SOURCE_PORT
+from perhop.scenario import EPHEMERAL_PORTS, format_dscp
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from perhop.routers.headers import ClassPath, Headers
 
 __all__ = [
+    "ALL_TAKEN",
     "FIRST_PORT",
     "FULL_BITS",
     "RECEIVER",
@@ -42,6 +44,9 @@ OFFERED: Final = 1.1
 
 STREAMS: Final = 4
 """The connections of a flow over TCP: a single one may leave a short queue empty."""
+
+ALL_TAKEN: Final = "flows of other classes have all addresses and ports of its packets"
+"""The reason why a class has no flow although it has packets."""
 
 MOST_PHASES: Final = 5
 """The most phases; if there are more strict classes, they all start in the second one."""
@@ -73,7 +78,7 @@ class Traffic:
         default_factory=lambda: ({}, {})
     )
 
-    def add(self, name: str, chosen: Headers, *, strict: bool, capacity: int) -> None:
+    def add(self, name: str, chosen: Headers, *, strict: bool, capacity: int) -> bool:
         """Add a flow or ping of packets with some headers, which offers more than a capacity.
 
         Args:
@@ -81,46 +86,104 @@ class Traffic:
             chosen: The headers.
             strict: Prefer UDP, as the class is served before others.
             capacity: The capacity in bit/s.
+
+        Returns:
+            False if other flows have all addresses and ports of these headers.
         """
-        sender = self._ends(chosen)
         dscp = chosen.first(DSCP, [0])
-        if dscp:
-            sender["dscp"] = format_dscp(dscp)
+        sender: dict[str, Any] = {"dscp": format_dscp(dscp)} if dscp else {}
         protocols = chosen.protocols
         if protocols == ["icmp"]:
-            self.pings[name] = sender | {"every": "10 ms", "size": "1400 B"}
-            return
+            ends = self._ends(chosen)
+            self.pings[name] = ends | sender | {"every": "10 ms", "size": "1400 B"}
+            return True
+        sender["port"] = self._port(chosen)
+        few = max(last - first for first, last in chosen.box[SOURCE_PORT]) + 1 < STREAMS
+        if "udp" in protocols and (strict or few or "tcp" not in protocols):
+            sender["udp"] = {"rate": format_rate(max(round(OFFERED * capacity), 1))}
+        else:
+            sender["streams"] = STREAMS
+        while (placed := self._placed(chosen, sender)) is None:
+            left = difference(chosen.box[SOURCE], ((self._sender(chosen),) * 2,))
+            if not left:
+                return False
+            chosen = chosen.with_values(SOURCE, left)
+        self.flows[name] = self._ends(chosen) | sender | placed
+        return True
+
+    def _port(self, chosen: Headers) -> int:
+        """Return a destination port, if possible one that no other flow has."""
         ports = {flow["port"] for flow in self.flows.values()}
         preferred = range(FIRST_PORT, FIRST_PORT + len(ports) + 1)
         port = chosen.first(PORT, (each for each in preferred if each not in ports))
         if port in ports:
             low, high = chosen.box[PORT][0]
             port = next((each for each in range(low, high + 1) if each not in ports), port)
-        sender["port"] = port
-        if "udp" in protocols and (strict or "tcp" not in protocols):
-            sender["udp"] = {"rate": format_rate(max(round(OFFERED * capacity), 1))}
-        else:
-            sender["streams"] = STREAMS
-        self.flows[name] = sender
+        return port
+
+    def _placed(self, chosen: Headers, sender: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the source port and streams of a flow; None if other flows have all ports.
+
+        A flow whose packets may have any port that hosts choose has no key `source_port`, unless
+        its host would choose that of another one.
+        """
+        streams = sender.get("streams", 1)
+        ranges = chosen.box[SOURCE_PORT]
+        given = ranges != (EPHEMERAL_PORTS,)
+        alike = (
+            flow
+            for flow in self.flows.values()
+            if flow["port"] == sender["port"]
+            and ("udp" in flow) == ("udp" in sender)
+            and (given or "source_port" in flow)
+            and int(self.hosts[0][flow["from"]]) == self._sender(chosen)
+            and int(self.hosts[1][flow["to"]]) == self._receiver(chosen)
+        )
+        taken = joined(map(_source_ports, alike))
+        if not given and not common(
+            ((EPHEMERAL_PORTS[0], EPHEMERAL_PORTS[0] + streams - 1),), taken
+        ):
+            return {}
+        free = difference(ranges, taken)
+        if not free:
+            return None
+        enough = (each for each in free if each[1] - each[0] + 1 >= streams)
+        first, last = next(enough, max(free, key=lambda each: each[1] - each[0]))
+        found = {"source_port": first}
+        if "streams" in sender:
+            found["streams"] = min(streams, last - first + 1)
+        return found
 
     def sections(self) -> dict[str, dict[str, Any]]:
         """Return the sections `flows` and `pings` of a scenario."""
         return {key: found for key in ("flows", "pings") if (found := getattr(self, key))}
 
+    def _sender(self, chosen: Headers) -> int:
+        return int(chosen.address(SOURCE, [SENDER, *self.hosts[0].values()]))
+
+    def _receiver(self, chosen: Headers) -> int:
+        return int(chosen.address(DESTINATION, [RECEIVER, *self.hosts[1].values()]))
+
     def _ends(self, chosen: Headers) -> dict[str, Any]:
         """Return the hosts of packets with some headers; new ones where no host has the address."""
         ends = []
-        for index, kind, usual, known in (
-            (SOURCE, "sender", SENDER, self.hosts[0]),
-            (DESTINATION, "receiver", RECEIVER, self.hosts[1]),
+        for kind, number, known in (
+            ("sender", self._sender(chosen), self.hosts[0]),
+            ("receiver", self._receiver(chosen), self.hosts[1]),
         ):
-            address = chosen.address(index, [usual, *known.values()])
+            address = IPv4Address(number)
             names = {taken: name for name, taken in known.items()}
             if address not in names:
                 names[address] = kind if not known else f"{kind}-{len(known) + 1}"
                 known[names[address]] = address
             ends.append(names[address])
         return {"from": ends[0], "to": ends[1]}
+
+
+def _source_ports(flow: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the first and last source port of a flow."""
+    first = flow.get("source_port", EPHEMERAL_PORTS[0])
+    return first, first + flow.get("streams", 1) - 1
 
 
 def groups(policy: dict[str, Any], paths: Iterable[ClassPath]) -> list[list[ClassPath]]:

@@ -11,13 +11,14 @@ from perhop.routers.headers import (
     PORT,
     PROTOCOLS,
     SOURCE,
+    SOURCE_PORT,
     Shared,
     shared,
     unreachable,
 )
 from perhop.routers.reading import scenario_name
 from perhop.routers.traffic import FIRST_PORT, RECEIVER, SENDER
-from perhop.scenario import format_dscp
+from perhop.scenario import EPHEMERAL_PORTS, format_dscp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -118,6 +119,8 @@ def _packets(each: Shared) -> str:
         words.append("/".join(box.protocols))
     if not box.allows(PORT, FIRST_PORT):
         words.append(f"port {box.first(PORT)}")
+    if not box.allows(SOURCE_PORT, EPHEMERAL_PORTS[0]):
+        words.append(f"source port {box.first(SOURCE_PORT)}")
     for index, kind, usual in ((SOURCE, "from", SENDER), (DESTINATION, "to", RECEIVER)):
         if not box.allows(index, int(usual)):
             words.append(f"{kind} {box.address(index, [])}")
