@@ -239,7 +239,8 @@ def test_vyos_queues_of_strict_and_fair_classes() -> None:
 def test_what_vyos_has_for_queues_only_in_part() -> None:
     found = scenario(
         "a: match: {dscp: 1}, priority: 5, queue: {fq-codel: {target: 1.5 ms}}",
-        "b: match: {protocol: tcp}, priority: 1, queue: {red: {}}",
+        "b: match: {protocol: tcp}, priority: 1, queue: {limit: 64 packets, red: {min: 5 kB, "
+        "max: 15500 B, probability: 3%}}",
         "c: match: any, priority: 1, queue: {wred: {}}",
     )
     place = "policies.p.classes"
@@ -248,8 +249,23 @@ def test_what_vyos_has_for_queues_only_in_part() -> None:
         f"{place}.a.priority",
         f"{place}.a.queue.fq-codel.ecn",
         f"{place}.a.queue.fq-codel.target",
-        f"{place}.b.queue.red",
+        f"{place}.b.queue.limit",
+        f"{place}.b.queue.red.ecn",
+        f"{place}.b.queue.red.gentle",
+        f"{place}.b.queue.red.max",
+        f"{place}.b.queue.red.probability",
+        f"{place}.b.queue.red.weight",
         f"{place}.c.queue.wred",
+    }
+    strict = scenario(
+        "a: match: {dscp: 1}, queue: {limit: 5 kB, red: {min: 5000 MB, max: 9000 MB}}",
+        "b: match: any",
+        scheduler="priority",
+    )
+    assert refused(strict, "vyos").keys() >= {
+        f"{place}.a.queue.red",
+        f"{place}.a.queue.red.min",
+        f"{place}.a.queue.red.max",
     }
     shared = scenario(
         "a: match: {dscp: 1}, bandwidth: 10%, queue: {fq-codel: {ecn: false}}",

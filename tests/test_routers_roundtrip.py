@@ -207,6 +207,13 @@ def test_shapers_of_vyos() -> None:
         "b: match: any, queue: {limit: 99 packets}",
     )
     assert read_again("vyos", queues) == []
+    red = scenario(
+        "a: match: {dscp: 1}, bandwidth: 30%, queue: {limit: 72 kB, red: {packet: 1000 B, min: "
+        "9 kB, max: 18 kB, probability: 10%, weight: 12.5%, gentle: false, ecn: false}}",
+        "b: match: any, queue: {limit: 45 kB, red: {packet: 500 B, min: 10 kB, max: 30 kB, "
+        "probability: 2%, weight: 6.25%, gentle: false, ecn: false}}",
+    )
+    assert read_again("vyos", red) == []
     late = scenario(
         "a: match: [{dscp: 1}, {dscp: 2}], bandwidth: 30%, priority: 0",
         "b: match: {protocol: tcp}, bandwidth: 20%, priority: 2",

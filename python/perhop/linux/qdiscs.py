@@ -144,7 +144,7 @@ def _red(red: Red, limit: Limit, rate: int, path: str) -> Qdisc:
 def _burst_of(power: int, low: int, packet: int) -> int | None:
     """The least burst from which tc computes the weight 2^-`power`."""
     for burst in range(1, 100_000):
-        found = _ewma(low, burst, packet)
+        found = ewma(low, burst, packet)
         if found == power:
             return burst
         if found is not None and found > power:
@@ -152,7 +152,16 @@ def _burst_of(power: int, low: int, packet: int) -> int | None:
     return None
 
 
-def _ewma(low: int, burst: int, packet: int) -> int | None:
+def ewma(low: int, burst: int, packet: int) -> int | None:
+    """Return the power of two by which tc has RED divide weights; None if there is none.
+
+    Source: tc_red_eval_ewma in iproute2.
+
+    Args:
+        low: The lower threshold in bytes.
+        burst: The burst in packets.
+        packet: The size of a typical packet in bytes.
+    """
     weight = 0.5
     room = burst + 1 - low / packet
     if room < 1.0:

@@ -106,6 +106,9 @@ def _priority_queue(division: Division, draft: Draft) -> Iterator[str]:
             yield f"{head} description {part.name}"
             yield from _written(head, part, compared[index])
         rate = part.rate or part.capacity
+        if part.queue.red is not None:
+            reason = "perhop writes `random-detect` in shapers of VyOS only"
+            draft.gap(f"{part.place}.queue.red", reason)
         yield from (f"{head} {line}" for line in queue(part, rate, draft))
         if fq_codel(part) is not None:
             yield f"{head} codel-quantum {quantum_of(part, rate, 1)}"

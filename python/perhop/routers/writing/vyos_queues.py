@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.linux.htb import PACKET
+from perhop.linux.qdiscs import ewma
+from perhop.units import WHOLE, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Division, Part
-    from perhop.scenario.model.queues import FqCodel
+    from perhop.scenario.model.network import Limit
+    from perhop.scenario.model.queues import FqCodel, Red
 
 __all__ = ["MOST_QUANTUM", "check_turns", "fq_codel", "is_strict", "quantum_of", "queue", "ranks"]
 
@@ -22,6 +25,11 @@ _MOST_FQ_LIMIT: Final = 10_999
 _HIGHEST: Final = 7
 _MOST_STRICT: Final = 8
 _MS: Final = 10**9
+_MOST_RED: Final = 4096
+"""The highest threshold of `random-detect` in packets."""
+
+_AVERAGE: Final = range(16, 10_241)
+"""The sizes of its packets in bytes."""
 
 
 def is_strict(division: Division) -> bool:
@@ -106,13 +114,15 @@ def queue(part: Part, rate: int, draft: Draft) -> Iterator[str]:
     if found.drop == "head":
         draft.gap(f"{place}.drop", "queues of VyOS drop at the tail")
     for key in found.disciplines:
-        if key != "fq-codel":
-            reason = {
-                "red": "`random-detect` of VyOS derives the weight of RED from its thresholds",
-                "wred": "VyOS 1.4 does not tell the precedences of `random-detect` apart",
-            }.get(key, f"VyOS has no {key}")
+        if key not in ("fq-codel", "red"):
+            reason = f"VyOS has no {key}"
+            if key == "wred":
+                reason = "VyOS 1.4 does not tell the precedences of `random-detect` apart"
             draft.gap(f"{place}.{key}", reason)
     limit = found.effective_limit(in_class=part.in_class)
+    if found.red is not None:
+        yield from _random_detect(found.red, limit, rate, place, draft)
+        return
     packets = limit.amount if limit.unit == "packets" else max(limit.size(rate) // 1500, 1)
     if limit.unit != "packets":
         reason = "queues of VyOS have limits in packets"
@@ -140,3 +150,48 @@ def queue(part: Part, rate: int, draft: Draft) -> Iterator[str]:
             reason = "VyOS counts in milliseconds"
             draft.near(f"{place}.fq-codel.{key}", reason, f"{whole} ms")
         yield f"{key} {whole}"
+
+
+def _random_detect(red: Red, limit: Limit, rate: int, place: str, draft: Draft) -> Iterator[str]:
+    """Yield the settings of a queue with RED.
+
+    VyOS multiplies thresholds in packets by the size of a packet, and derives from them the burst
+    by which tc finds the weight (vyos-1x, `_calc_random_detect_queue_params`).
+    """
+    if red.packet not in _AVERAGE:
+        reason = f"packets of VyOS have {_AVERAGE[0]} to {_AVERAGE[-1]} B"
+        draft.gap(f"{place}.red.packet", reason)
+    found: dict[str, int] = {}
+    for key, path, each in (
+        ("minimum-threshold", "red.min", red.min),
+        ("maximum-threshold", "red.max", red.effective_max),
+        ("queue-limit", "limit", limit),
+    ):
+        least = found["minimum-threshold"] + 1 if key == "maximum-threshold" else 1
+        packets = max(round(each.size(rate) / red.packet), least)
+        if each.unit == "packets" or packets * red.packet != each.size(rate):
+            reason = f"RED of VyOS counts bytes, in packets of {red.packet} B"
+            draft.near(f"{place}.{path}", reason, f"{packets * red.packet} B")
+        if packets > _MOST_RED and key != "queue-limit":
+            draft.gap(f"{place}.{path}", f"thresholds of VyOS are up to {_MOST_RED} packets")
+        found[key] = packets
+    low, high, _ = found.values()
+    power = ewma(low * red.packet, (2 * low + high) // 3, red.packet)
+    weight = 0 if power is None else round(WHOLE / 2**power)
+    if not weight:
+        draft.gap(f"{place}.red.weight", "tc derives no weight from these thresholds")
+    elif weight != red.weight:
+        reason = "`random-detect` of VyOS derives the weight of RED from its thresholds"
+        draft.near(f"{place}.red.weight", reason, format_share(weight))
+    odds = max(round(WHOLE / red.probability), 1)
+    if round(WHOLE / odds) != red.probability:
+        reason = "VyOS has a whole number of packets of which it drops one"
+        draft.near(f"{place}.red.probability", reason, format_share(round(WHOLE / odds)))
+    if red.gentle:
+        draft.near(f"{place}.red.gentle", "RED of VyOS drops all packets above `max`", "one step")
+    if red.ecn:
+        draft.near(f"{place}.red.ecn", "RED of VyOS does not mark", "drops")
+    yield "queue-type random-detect"
+    yield f"average-packet {red.packet}"
+    yield from (f"{key} {packets}" for key, packets in found.items())
+    yield f"mark-probability {odds}"
