@@ -524,8 +524,10 @@ def test_rules_that_are_not_modelled_assign_nothing(rule: str) -> None:
         + "".join(f"class cbq em0 c{n} {f'c{n - 1}' if n else 'a'}\n" for n in range(2000)),
         "conditioner em0 x " + "<tbmeter 1M 1K " * 5000,
         "pass out from { " + "! 1.2.3.4 " * 4000 + "} queue x",
+        "altq on em0 priq queue {" + "".join(f"q{n}\n" for n in range(4000)) + "}",
+        "altq on em0 priq queue {" + "q\n" * 4000 + "}\nqueue q",
     ],
-    ids=["list", "macros", "depth", "actions", "addresses"],
+    ids=["list", "macros", "depth", "actions", "addresses", "lines", "repeated"],
 )  # fmt: skip
 def test_hostile_text_takes_little(text: str) -> None:
     begin = time.process_time()

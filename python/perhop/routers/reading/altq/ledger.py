@@ -48,9 +48,14 @@ class Ledger:
         """Begin without lines."""
         self._entries: dict[Place, _Entry] = {}
         self._defaults: dict[Default, None] = {}
+        self._entered: dict[int, Statement] = {}
+        self._said: dict[tuple[int, Treatment, Fault | None], set[str]] = {}
 
     def modelled(self, statement: Statement) -> None:
         """Enter the lines of a statement, as modelled unless other calls say otherwise."""
+        if id(statement) in self._entered:
+            return
+        self._entered[id(statement)] = statement
         for place, text in statement.lines:
             self._entries.setdefault(place, _Entry(text))
 
@@ -70,6 +75,11 @@ class Ledger:
         self, statement: Statement, treatment: Treatment, note: str, fault: Fault | None
     ) -> None:
         self.modelled(statement)
+        # A statement of many lines can name many queues, each with a note for all its lines.
+        said = self._said.setdefault((id(statement), treatment, fault), set())
+        if note in said or len(said) >= _MOST_NOTES:
+            return
+        said.add(note)
         for place, _ in statement.lines:
             entry = self._entries[place]
             if entry.treatment != Treatment.NOT_MODELLED:
