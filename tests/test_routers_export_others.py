@@ -217,6 +217,23 @@ def test_what_vyos_cannot_express() -> None:
     }
 
 
+def test_what_limiters_of_vyos_cannot_express() -> None:
+    place = "policies.p.classes"
+    found = scenario(
+        "a: match: {dscp: 1}",
+        "b: match: {dscp: [2, 3]}, police: {rate: 1 Mbps, burst: 8 kB}",
+        "c: match: {dscp: 4}, police: {rate: 1 Mbps, burst: 8 kB, exceed: {remark: be}}",
+        "d: match: any, police: {rate: 1 Mbps, burst: 8 kB, excess_burst: 9 kB}",
+    )
+    assert refused(found, "vyos").keys() == {
+        "policies.p",
+        f"{place}.a",
+        f"{place}.b.match",
+        f"{place}.c.police.exceed",
+        f"{place}.d.police",
+    }
+
+
 def test_vyos_queues_of_strict_and_fair_classes() -> None:
     found = scenario(
         "a: match: {dscp: ef}", "b: match: any, queue: {fq-codel: {ecn: false}}",

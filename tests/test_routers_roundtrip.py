@@ -227,6 +227,23 @@ def test_shapers_of_vyos() -> None:
     assert read_again("vyos", strict) == []
 
 
+def test_limiters_of_vyos_are_at_the_receiving_end() -> None:
+    found = scenario(
+        "a: match: {dscp: 1, protocol: udp}, police: {rate: 1 Mbps, burst: 8 kB}",
+        "b: match: {protocol: tcp}, police: {rate: 20%, burst: 20 kB, exceed: send}",
+        "c: match: any",
+    )
+    text, gaps = write(found, "vyos", links=["r>s"], interfaces={"s>r": "eth7"}, approximate=True)
+    assert gaps == ()
+    assert "\n# ======== s ========\n# eth7: r>s\n" in text
+    configuration = detect.read([Source("r.cfg", text)], "vyos")
+    assert {line.treatment for line in configuration.lines} == {Treatment.MODELLED}
+    [at] = configuration.attachments
+    assert (at.interface, at.direction) == ("eth7", "in")
+    rate = found.directions["r>s"][0].rate
+    assert differences(end_of(found), end_of(as_scenario(at, None, rate))) == []
+
+
 @pytest.mark.parametrize("name", ["oscars-10M", "qbss-1-70", "qbss-transatlantic"])
 def test_policies_of_the_gallery(name: str) -> None:
     found = gallery.load(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.packets import rules_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.cbq import Cbq
     from perhop.scenario.model.classes import Policy, Scheduler
 
-__all__ = ["Ceiling", "Division", "End", "Mark", "Part", "ends"]
+__all__ = ["Ceiling", "Division", "End", "Mark", "Part", "ends", "only_polices", "opposite"]
 
 QUEUE: Final = "queue"
 """The name of the policy that stands for a link's queue."""
@@ -136,6 +136,7 @@ class End:
         division: The policy, or the queue as a policy with one class; None if the scenario leaves
             both to the default, and has no shaper.
         marks: Marking of what the node receives over the link; the first rule decides.
+        receives: True if the division is for what the node receives over the link.
     """
 
     direction: str
@@ -147,6 +148,7 @@ class End:
     shape: Ceiling | None
     division: Division | None
     marks: tuple[Mark, ...]
+    receives: bool = False
 
 
 def ends(
@@ -195,6 +197,40 @@ def ends(
         if end.division is not None or end.shape is not None or end.marks:
             found.append(end)
     return found
+
+
+def only_polices(division: Division | None) -> bool:
+    """Return whether the classes of a policy match and police packets, and say nothing else."""
+    if division is None or division.scheduler != "wfq" or division.name == QUEUE:
+        return False
+    said = {key for part in division.parts for key in part.class_.model_fields_set}
+    return "police" in said and said <= {"match", "police", "unused"}
+
+
+def opposite(scenario: Scenario, end: End, interfaces: Mapping[str, str]) -> End:
+    """Return the other end of a link, where what the end sends is received.
+
+    Args:
+        scenario: The scenario.
+        end: The sending end, with a policy.
+        interfaces: The name of the interface of each directed link.
+    """
+    directions = [
+        (direction, node)
+        for direction, (link, node) in scenario.directions.items()
+        if link is end.link and node != end.node
+    ]
+    [(direction, node)] = directions
+    own = [link for link, at in scenario.directions.values() if at == node]
+    number = next(index for index, link in enumerate(own) if link is end.link)
+    return replace(
+        end,
+        node=node,
+        number=number,
+        interface=interfaces.get(direction, ""),
+        marks=(),
+        receives=True,
+    )
 
 
 def _queue(scenario: Scenario, link: Link, node: str, place: str) -> Division:

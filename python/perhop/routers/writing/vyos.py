@@ -1,6 +1,7 @@
 """VyOS from 1.4: policies below `qos policy`, as `set` commands.
 
-Strict classes are a `priority-queue`, and others a `shaper`.
+Strict classes are a `priority-queue`, classes that are only policed a `limiter` of the receiving
+end, and others a `shaper`.
 
 A shaper is Linux's HTB: a class has its `bandwidth`, borrows up to its `ceiling`, and takes turns
 of `codel-quantum` bytes, which VyOS gives to HTB as its quantum (vyos-1x,
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.draft import Definitions, Names
 from perhop.routers.writing.packets import decisions
+from perhop.routers.writing.vyos_limiter import limiter
 from perhop.routers.writing.vyos_queues import (
     MOST_QUANTUM,
     check_turns,
@@ -57,10 +59,15 @@ def write(ends: Sequence[End], draft: Draft) -> list[str]:
             draft.near(end.shape.place, reason, "a bandwidth alone")
         if end.division is None:
             continue
-        body = _priority_queue(end.division, draft) if strict else _shaper(end.division, draft)
-        kind = "priority-queue" if strict else "shaper"
+        if end.receives:
+            kind, body = "limiter", _limiter(end, end.division, draft)
+        elif strict:
+            kind, body = "priority-queue", _priority_queue(end.division, draft)
+        else:
+            kind, body = "shaper", _shaper(end.division, draft)
         name = policies.define(end.division.name, [kind, *body])
-        attached.append(f"set qos interface {end.interface} egress {name}")
+        way = "ingress" if end.receives else "egress"
+        attached.append(f"set qos interface {end.interface} {way} {name}")
     lines = [
         f"set qos policy {kind} {name} {line}"
         for name, (kind, *body) in policies.bodies.items()
@@ -87,7 +94,7 @@ def _shaper(division: Division, draft: Draft) -> Iterator[str]:
         head = "default" if last else f"class {_FIRST + _STEP * index}"
         if not last:
             yield f"{head} description {part.name}"
-            yield from _written(head, part, compared[index])
+            yield from _written(f"{head} ", part, compared[index])
         yield from (f"{head} {line}" for line in _class(division, part, least, draft))
         if priorities:
             yield f"{head} priority {priorities[index]}"
@@ -104,7 +111,7 @@ def _priority_queue(division: Division, draft: Draft) -> Iterator[str]:
         head = "default" if last else f"class {index + 1}"
         if not last:
             yield f"{head} description {part.name}"
-            yield from _written(head, part, compared[index])
+            yield from _written(f"{head} ", part, compared[index])
         rate = part.rate or part.capacity
         if part.queue.red is not None:
             reason = "perhop writes `random-detect` in shapers of VyOS only"
@@ -112,6 +119,17 @@ def _priority_queue(division: Division, draft: Draft) -> Iterator[str]:
         yield from (f"{head} {line}" for line in queue(part, rate, draft))
         if fq_codel(part) is not None:
             yield f"{head} codel-quantum {quantum_of(part, rate, 1)}"
+
+
+def _limiter(end: End, division: Division, draft: Draft) -> Iterator[str]:
+    """Yield the settings of a limiter."""
+    found = _decided(division, draft)
+    compared = _compared(division.parts[:-1], found, draft, ahead=False)
+    matches = [
+        list(_written("", part, each))
+        for part, each in zip(division.parts[:-1], compared, strict=True)
+    ]
+    return limiter(end, division, matches, draft)
 
 
 def _decided(division: Division, draft: Draft) -> list[tuple[int, Conditions]]:
@@ -142,9 +160,9 @@ def _check_order(
 
 
 def _written(head: str, part: Part, matches: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the matches of a class."""
+    """Yield the matches of a class, after `head`."""
     for number, fields in enumerate(matches, 1):
-        yield from (f"{head} match {part.name[:20]}-{number} ip {each}" for each in fields)
+        yield from (f"{head}match {part.name[:20]}-{number} ip {each}" for each in fields)
 
 
 def _compared(

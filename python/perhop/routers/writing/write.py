@@ -12,7 +12,7 @@ from perhop.linux import one_line
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.routers.writing import altq, ios, junos, pf, tc, vyos
 from perhop.routers.writing.draft import Draft
-from perhop.routers.writing.plan import ends
+from perhop.routers.writing.plan import ends, only_polices, opposite
 from perhop.units import format_duration, quote
 
 if TYPE_CHECKING:
@@ -48,17 +48,19 @@ class _Writer:
         comment: The character that begins a comment.
         interface: The default name of an interface, with ``{}`` for its number.
         write: Returns the configuration of a router from the ends of its links.
+        polices_received: True if a policy that only polices is one of the receiving end.
     """
 
     comment: str
     interface: str
     write: Callable[[Sequence[End], Draft], list[str]]
+    polices_received: bool = False
 
 
 _WRITERS: Final = {
     "ios": _Writer("!", "GigabitEthernet0/{}", ios.write),
     "junos": _Writer("#", "ge-0/0/{}", junos.write),
-    "vyos": _Writer("#", "eth{}", vyos.write),
+    "vyos": _Writer("#", "eth{}", vyos.write, polices_received=True),
     "altq": _Writer("#", "em{}", altq.write),
     "pf": _Writer("#", "em{}", pf.write),
 }
@@ -105,9 +107,12 @@ def write(
     writer, draft = _WRITERS[family], Draft(approximate)
     lines = [scenario.title or scenario.name, *_changes(scenario, links)]
     head = [f"{writer.comment} {one_line(line)}" for line in lines]
+    found = ends(scenario, links, named)
+    if writer.polices_received:
+        found = [each for end in found for each in _received(scenario, end, named)]
     found = [
         replace(end, interface=end.interface or writer.interface.format(end.number))
-        for end in ends(scenario, links, named)
+        for end in found
     ]
     text = list(head)
     if not found:
@@ -130,6 +135,16 @@ def write(
         text += [f"{writer.comment} {one_line(note)}" for note in draft.notes]
         text += body
     return "\n".join(text) + "\n", tuple(dict.fromkeys(draft.gaps))
+
+
+def _received(scenario: Scenario, end: End, interfaces: Mapping[str, str]) -> list[End]:
+    """Return an end of a link, with a policy that only polices at the other one."""
+    if end.shape is not None or not only_polices(end.division):
+        return [end]
+    other = opposite(scenario, end, interfaces)
+    if scenario.nodes[other.node].kind != "router":
+        return [end]
+    return [*([replace(end, division=None)] if end.marks else []), other]
 
 
 def _changes(scenario: Scenario, links: Collection[str]) -> list[str]:
