@@ -419,6 +419,22 @@ def test_policies_become_scenarios_that_run() -> None:
         around(found, "config.boot", rate=2 * 10**8).scenario()
 
 
+def test_notes_are_in_words_of_vyos() -> None:
+    found = reading(
+        "set qos policy shaper A bandwidth 10mbit\n"
+        "set qos policy shaper A class 10 bandwidth 30%\n"
+        "set qos policy shaper A class 20 bandwidth 40%\n"
+        "set qos policy shaper A class 20 match voice ip dscp EF\n"
+        "set qos interface eth0 egress A\n"
+    )
+    notes = {line.place.line: line.note for line in found.lines}
+    assert notes[2] == "no match leads packets to this class"
+    unshaped = "the policy has no `default`: packets that no match leads to a class pass the shaper"
+    assert any(note.startswith(unshaped) for note in notes.values())
+    [fault] = [line.fault_note for line in found.lines if line.fault is not None]
+    assert fault == notes[2]
+
+
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond a bound is noted, and takes no time or memory."""
     monkeypatch.setattr("perhop.routers.reading.linux.ledger.MOST_LINES", 6)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Default, Fault, Line, Place, Source, Treatment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["Ledger"]
 
@@ -16,6 +17,7 @@ MOST_LINES: Final = 2**17
 
 _WEIGHT: Final = {each: weight for weight, each in enumerate(Treatment)}
 _MODELLED: Final[tuple[Treatment, tuple[str, ...]]] = (Treatment.MODELLED, ())
+_OWN_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MOST_NOTES: Final = 4
 _MOST_TEXT: Final = 200
 
@@ -30,7 +32,14 @@ class Ledger:
         unread_class: True if a line that defines a class is not modelled.
     """
 
-    def __init__(self, files: Iterable[str]) -> None:
+    def __init__(self, files: Iterable[str], wording: Mapping[str, str] = _OWN_WORDS) -> None:
+        """Begin without lines.
+
+        Args:
+            files: The files in their order.
+            wording: Phrases of notes, and those of another family in their place.
+        """
+        self._wording = wording
         self._order = {file: index for index, file in enumerate(files)}
         self.unread_class = False
         self._texts: dict[Place, str] = {}
@@ -71,6 +80,8 @@ class Ledger:
         return self._notes.get(place, _MODELLED)[0]
 
     def _note(self, place: Place, treatment: Treatment, note: str, fault: Fault | None) -> None:
+        for phrase, other in self._wording.items():
+            note = note.replace(phrase, other)
         if fault is not None:
             self._faults.setdefault(place, (fault, note))
         text = self._texts.setdefault(place, "")

@@ -24,13 +24,25 @@ _ELSEWHERE: Final = {
 }
 """Statements about quality of service that are not policies."""
 
+_WORDING: Final = {
+    "no filter leads packets to this class": "no match leads packets to this class",
+    "no filter leads packets to its class": "no match leads packets to this class",
+    "packets without a class pass HTB unshaped; here the rate of the interface includes them": (
+        "the policy has no `default`: packets that no match leads to a class pass the shaper; here "
+        "its bandwidth includes them"
+    ),
+    "the class has no rate that": "the class has no bandwidth that",
+    "of the class above in proportion": "of the shaper in proportion",
+}
+"""Phrases of notes about tc, and those for the configuration that VyOS makes its commands from."""
+
 MOST_POLICIES: Final = 2**14
 """The most policies, and the most interfaces with one, that are read."""
 
 
 def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
     """Return the policies of a router with VyOS."""
-    ledger = Ledger([text.file for text in texts])
+    ledger = Ledger([text.file for text in texts], _WORDING)
     top = Node("", Place("", 0), "")
     told = []
     for text in texts:
