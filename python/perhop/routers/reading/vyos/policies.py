@@ -6,38 +6,25 @@ Source: `python/vyos/qos` of VyOS 1.4; for `traffic-policy`, `lib/Vyatta/Qos` of
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Attachment, Fault
-from perhop.routers.reading.linux.classify import EVERY, classify, matches
 from perhop.routers.reading.linux.model import ROOT, Class, Device, Filter, Options, Qdisc, Test
-from perhop.routers.reading.linux.policers import policer
 from perhop.routers.reading.linux.reader import attachments
-from perhop.routers.reading.matching import TooManyRulesError
-from perhop.routers.reading.vyos import queues, rates
-from perhop.routers.reading.vyos.matches import dscp, in_order, test_of
-from perhop.routers.reading.vyos.rates import ASSUMED, Rate
+from perhop.routers.reading.vyos import queues
+from perhop.routers.reading.vyos.limiters import limiter
+from perhop.routers.reading.vyos.matches import dscp
+from perhop.routers.reading.vyos.rates import Rate
+from perhop.routers.reading.vyos.statements import Statements
 from perhop.scenario.model.dscp import format_dscp
 from perhop.units import WHOLE, format_rate, format_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from perhop.routers.reading.configuration import Loc, Place
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.vyos.tree import Node
 
 __all__ = ["Builder"]
 
-_NEWER: Final = "VyOS 1.4, python/vyos/qos"
-_OLDER: Final = "VyOS 1.3, lib/Vyatta/Qos"
-_LAST: Final = 65000
-"""Classes have smaller numbers."""
-
-_AUTOMATIC: Final = 0xC000
-"""The priority that Linux gives the first filter without one, or with 0; later ones get less."""
-
-_LIMITER_PRIORITY: Final = 20
 _DEFAULT_PRIORITY: Final = 7
 _QUANTUM: Final = "1514"
 _CURVES: Final = {"linkshare": "ls", "realtime": "rt", "upperlimit": "ul"}
@@ -47,25 +34,13 @@ _EMULATED: Final = (
 )
 
 
-class Builder:
-    """Builds the policy of an interface.
-
-    Attributes:
-        ledger: The account of lines that this changes.
-        groups: The groups of matches.
-        speed: The speed of the interface in bit/s; None if the configuration does not tell.
-        older: True for `traffic-policy` of VyOS 1.3.
-    """
+class Builder(Statements):
+    """Builds the policy of an interface."""
 
     def __init__(
         self, ledger: Ledger, groups: Node | None, speed: int | None, *, older: bool
     ) -> None:
-        self.ledger = ledger
-        self.groups = groups
-        self.speed = speed
-        self.older = older
-        self.source = _OLDER if older else _NEWER
-        self.interface = Rate(ASSUMED, WHOLE) if speed is None else Rate(speed)
+        super().__init__(ledger, groups, speed, older=older)
         self._whole = self.interface
         self._overbooked = 0  # the sum of shares of an unknown rate
         self._marks: dict[str, str | int] = {}
@@ -77,7 +52,7 @@ class Builder:
         device = Device("")
         match kind:
             case "limiter":
-                return self._limiter(device, node)
+                return limiter(self, node)
             case "shaper":
                 self._shaper(device, node)
             case "shaper-hfsc":
@@ -127,59 +102,13 @@ class Builder:
             return None
         return {**shape, "rate": format_share(min(self._whole.share, WHOLE))}
 
-    # Values
-
-    def _default(self, node: Node, *settings: str) -> None:
-        for key, value in zip(settings[::2], settings[1::2], strict=True):
-            if key not in node.children:
-                self.ledger.default(node.place, key, value, self.source)
-
-    def _options(self, node: Node, values: dict[str, str]) -> Options:
-        return Options(node.place, values, self.ledger)
-
-    def _rate(self, node: Node, key: str, whole: Rate) -> Rate | None:
-        """Return a bandwidth that may be a share of `whole`; None if there is none."""
-        value = node.value(key)
-        if value is None:
-            return None
-        try:
-            return rates.of(value.word, whole)
-        except ValueError as error:
-            self.ledger.ignored(value.place, str(error))
-            return None
-
-    def _of_interface(self, node: Node, key: str, whole: Rate) -> Rate | None:
-        """Return a bandwidth whose share VyOS 1.4 takes of the speed of the interface.
-
-        If the configuration does not tell the speed, it is a share of `whole`, the bandwidth of the
-        policy, as in the documentation of VyOS.
-        """
-        value = node.value(key)
-        share = None if value is None else rates.share(value.word)
-        if value is None or share is None or self.older:
-            return self._rate(node, key, whole)
-        if self.speed is None and whole.share is None and share < WHOLE:
-            self.ledger.approximated(
-                value.place,
-                "VyOS 1.4 takes the share of the speed of the interface, which the configuration "
-                "does not tell; perhop takes it of the bandwidth of the policy",
-            )
-        return self._rate(node, key, whole if self.speed is None else self.interface)
-
     def _policy_rate(self, node: Node) -> Rate:
         """Return the bandwidth of a shaper, and take it for the whole of its classes."""
-        found = self._rate(node, "bandwidth", self.interface)
+        found = self.rate(node, "bandwidth", self.interface)
         if "bandwidth" not in node.children:
-            self._default(node, "bandwidth", "auto")
+            self.default(node, "bandwidth", "auto")
         self._whole = self.interface if found is None else found
         return self._whole
-
-    def _classes(self, node: Node) -> list[Node]:
-        """Return the classes in the order of their numbers."""
-        found = [
-            each for each in node.each("class") if each.word.isdecimal() and each.word.isascii()
-        ]
-        return sorted((each for each in found if 0 < int(each.word[:9]) < _LAST), key=_number)
 
     def _name(self, device: Device, node: Node, classid: int) -> str:
         minor = classid & 0xFFFF
@@ -191,22 +120,22 @@ class Builder:
 
     def _shaper(self, device: Device, node: Node) -> None:
         whole = self._policy_rate(node)
-        device.put(Qdisc("htb", 1, ROOT, self._options(node, {}), node.place))
-        classes = self._classes(node)
+        device.put(Qdisc("htb", 1, ROOT, self.options(node, {}), node.place))
+        classes = self.classes(node)
         last = int(classes[-1].word) + 1 if classes else 2
         values = {"rate": f"{whole.bits}bit"}
         device.names[0x10001] = "shaper"
         if whole.share is not None:
             self._shares["shaper", "bandwidth"] = whole.share
         device.classes[0x10001] = Class(
-            "htb", 0x10001, 0x10000, self._options(node, values), node.place
+            "htb", 0x10001, 0x10000, self.options(node, values), node.place
         )
         default = node.get("default")
         rest = []
         if default is not None:
             device.qdiscs[ROOT].options.values["default"] = f"{last:x}"
             rest = [(last, default)]
-        self._filters(device, classes, shaped=True)
+        self.filters(device, classes, shaped=True)
         if whole.share is not None:
             reached = {each.target for each in device.filters}
             counted = [each for each in classes if 0x10000 + int(each.word) in reached]
@@ -235,8 +164,8 @@ class Builder:
             )
         values = {} if rate is None else {"rate": f"{rate.bits}bit"}
         values["burst"] = node.text_of("burst") or "15k"
-        self._default(node, "burst", "15k")
-        read = self._rate if is_default else self._of_interface
+        self.default(node, "burst", "15k")
+        read = self.rate if is_default else self.of_interface
         ceiling = read(node, "ceiling", whole) or given
         if ceiling is not None:
             values["ceil"] = f"{ceiling.bits}bit"
@@ -246,28 +175,28 @@ class Builder:
         prio = node.text_of("priority")
         if prio is None and is_default and not self.older:
             prio = str(_DEFAULT_PRIORITY)
-            self._default(node, "priority", f"{prio}, after other classes")
+            self.default(node, "priority", f"{prio}, after other classes")
         if prio:
             values["prio"] = prio
         if not self.older:
             values["quantum"] = node.text_of("codel-quantum") or _QUANTUM
-            self._default(node, "codel-quantum", f"{_QUANTUM} B")
+            self.default(node, "codel-quantum", f"{_QUANTUM} B")
         parent = 0x10001
         device.classes[classid] = Class(
-            "htb", classid, parent, self._options(node, values), node.place
+            "htb", classid, parent, self.options(node, values), node.place
         )
         kind = node.text_of("queue-type")
         if kind is None:
             kind = "fair-queue" if self.older else "fq-codel"
-            self._default(node, "queue-type", kind)
+            self.default(node, "queue-type", kind)
         self._queue(device, node, kind, classid)
         self._mark(node, name)
 
     def _guaranteed(self, node: Node, whole: Rate) -> Rate | None:
         """Return the bandwidth of a class of a shaper."""
         if "bandwidth" in node.children:
-            return self._rate(node, "bandwidth", whole)
-        self._default(node, "bandwidth", "100%")
+            return self.rate(node, "bandwidth", whole)
+        self.default(node, "bandwidth", "100%")
         return Rate(whole.bits, None if whole.share is None else WHOLE)
 
     def _turns(self, device: Device) -> None:
@@ -300,13 +229,13 @@ class Builder:
     def _hfsc(self, device: Device, node: Node) -> None:
         """Add the classes of HFSC, each with its service curves."""
         whole = self._policy_rate(node)
-        classes = self._classes(node)
+        classes = self.classes(node)
         last = int(classes[-1].word) + 1 if classes else 2
         values = {"default": f"{last:x}"}
-        device.put(Qdisc("hfsc", 1, ROOT, self._options(node, values), node.place))
+        device.put(Qdisc("hfsc", 1, ROOT, self.options(node, values), node.place))
         rate = f"rate {whole.bits}bit"
         device.classes[0x10001] = Class(
-            "hfsc", 0x10001, 0x10000, self._options(node, {"sc": rate, "ul": rate}), node.place
+            "hfsc", 0x10001, 0x10000, self.options(node, {"sc": rate, "ul": rate}), node.place
         )
         default = node.get("default")
         rest = [(last, default)] if default is not None else []
@@ -316,10 +245,10 @@ class Builder:
             curves, places = {}, {}
             for word, short in _CURVES.items():
                 curve = each.get(word)
-                slope = self._of_interface(curve, "m2", whole) if curve is not None else None
+                slope = self.of_interface(curve, "m2", whole) if curve is not None else None
                 if curve is None or slope is None:
                     continue
-                first = self._of_interface(curve, "m1", whole)
+                first = self.of_interface(curve, "m1", whole)
                 curve.value("d")
                 key = "limit" if short == "ul" else "bandwidth"
                 if slope.share is not None:
@@ -329,15 +258,15 @@ class Builder:
             options = Options(each.place, curves, self.ledger, places)
             device.classes[classid] = Class("hfsc", classid, 0x10001, options, each.place)
             self._queue(device, each, "fair-queue", classid)
-        self._filters(device, classes, shaped=True)
+        self.filters(device, classes, shaped=True)
 
     def _rate_control(self, device: Device, node: Node) -> None:
         rate = self._policy_rate(node)
         values = {"rate": f"{rate.bits}bit", "burst": node.text_of("burst") or "15k"}
         latency = node.text_of("latency") or "50"
         values["latency"] = f"{latency}ms" if latency.isdecimal() else latency
-        self._default(node, "burst", "15k", "latency", "50 ms")
-        device.put(Qdisc("tbf", 1, ROOT, self._options(node, values), node.place))
+        self.default(node, "burst", "15k", "latency", "50 ms")
+        device.put(Qdisc("tbf", 1, ROOT, self.options(node, values), node.place))
 
     def _cake(self, device: Device, node: Node) -> None:
         values = {}
@@ -347,7 +276,7 @@ class Builder:
             for each in node.children[key].walk() if key in node.children else ():
                 each.used = True
                 self.ledger.ignored(each.place, f"`{key}` of CAKE is not modelled")
-        device.put(Qdisc("cake", 1, ROOT, self._options(node, values), node.place))
+        device.put(Qdisc("cake", 1, ROOT, self.options(node, values), node.place))
 
     def _emulator(self, device: Device, node: Node) -> Attachment | None:
         """Return the rate and the queue of an emulated network."""
@@ -361,8 +290,8 @@ class Builder:
             shape = self._shape({"rate": format_rate(self._policy_rate(node).bits)})
         node.value("burst")
         limit = node.text_of("queue-limit") or "1000"
-        self._default(node, "queue-limit", "1000")
-        device.put(Qdisc("pfifo", 1, ROOT, self._options(node, {"limit": limit}), node.place))
+        self.default(node, "queue-limit", "1000")
+        device.put(Qdisc("pfifo", 1, ROOT, self.options(node, {"limit": limit}), node.place))
         made = self._attached(device, node)
         return None if made is None else replace(made, shape=shape)
 
@@ -376,30 +305,9 @@ class Builder:
         qdisc = queues.KINDS.get(kind, kind)
         queues.put(device, node, qdisc, parent, self.ledger, self.source)
 
-    def _filters(self, device: Device, classes: Sequence[Node], *, shaped: bool) -> None:
-        """Add a filter for each match, in the order in which VyOS has them compared.
-
-        In a shaper of VyOS 1.4 that is the `priority` of the class, or else the number of the match
-        in its class; classes of the same number are compared in their order.
-        """
-        for index, each in enumerate(classes):
-            given = each.text_of("priority") if not self.older else None
-            for number, match in enumerate(in_order(each, self.groups, self.ledger), 1):
-                test = test_of(match, self.ledger)
-                if test is None:
-                    continue
-                order = index + 1
-                if shaped and not self.older:
-                    ranked = given is not None and given.isdecimal() and len(given) < 5
-                    order = int(given or 0) or (_AUTOMATIC - index) if ranked else number
-                target = 0x10000 + int(each.word)
-                device.filters.append(
-                    Filter(0x10000, order, "u32", "all", "", (test,), target, (), match.place)
-                )
-
     def _priority(self, device: Device, node: Node) -> None:
-        classes = [each for each in self._classes(node) if each.word in set("1234567")]
-        qdisc = Qdisc("prio", 1, ROOT, self._options(node, {"bands": "8"}), node.place)
+        classes = [each for each in self.classes(node) if each.word in set("1234567")]
+        qdisc = Qdisc("prio", 1, ROOT, self.options(node, {"bands": "8"}), node.place)
         last = max([int(each.word) for each in classes], default=0) + 1
         qdisc.lists = {**qdisc.lists, "priomap": (str(min(last - 1, 7)),) * 16}
         device.put(qdisc)
@@ -411,13 +319,13 @@ class Builder:
                 continue
             self._name(device, each, 0x10000 + minor)
             kind = each.text_of("queue-type") or "drop-tail"
-            self._default(each, "queue-type", "drop-tail")
+            self.default(each, "queue-type", "drop-tail")
             self._queue(device, each, kind, 0x10000 + minor)
-        self._filters(device, classes, shaped=False)
+        self.filters(device, classes, shaped=False)
 
     def _round_robin(self, device: Device, node: Node) -> None:
-        device.put(Qdisc("drr", 1, ROOT, self._options(node, {}), node.place))
-        classes = self._classes(node)
+        device.put(Qdisc("drr", 1, ROOT, self.options(node, {}), node.place))
+        classes = self.classes(node)
         default = node.get("default")
         for minor, each in [*((int(each.word), each) for each in classes), (65001, default)]:
             if each is None:
@@ -426,80 +334,14 @@ class Builder:
             self._name(device, each, classid)
             values = {"quantum": each.text_of("quantum") or _QUANTUM}
             device.classes[classid] = Class(
-                "drr", classid, 0x10000, self._options(each, values), each.place
+                "drr", classid, 0x10000, self.options(each, values), each.place
             )
             kind = each.text_of("queue-type") or "fq-codel"
-            self._default(each, "quantum", f"{_QUANTUM} B", "queue-type", "fq-codel")
+            self.default(each, "quantum", f"{_QUANTUM} B", "queue-type", "fq-codel")
             self._queue(device, each, kind, classid)
-        self._filters(device, classes, shaped=False)
+        self.filters(device, classes, shaped=False)
         if default is not None:
             every = Filter(
                 0x10000, 60000, "basic", "all", "", (Test(),), 0x10000 + 65001, (), default.place
             )
             device.filters.append(every)
-
-    # Received packets
-
-    def _limiter(self, device: Device, node: Node) -> Attachment | None:
-        """Return the policers of received packets."""
-        classes = self._classes(node)
-        classes.sort(key=lambda each: (_rank(each), int(each.word)))
-        self._filters(device, classes, shaped=False)
-        try:
-            verdicts = classify([EVERY], device.filters)
-            keys = list(dict.fromkeys(verdict.target for verdict in verdicts))
-            rules = matches([(v.packets.header, v.target) for v in verdicts], keys)
-        except TooManyRulesError as error:
-            self.ledger.ignored(node.place, f"its classes: {error}")
-            return None
-        nodes = {0x10000 + int(each.word): each for each in classes}
-        found: dict[str, Any] = {}
-        places: dict[Loc, Place] = {(): node.place}
-        default = node.get("default")
-        polices = {each.word: self._policer(each) for each in classes}
-        for key in keys:
-            if rules[key].is_never:
-                continue
-            own = nodes.get(key, default)
-            name = f"class{key & 0xFFFF}" if key else "default"
-            found[name] = {"match": rules[key].written()}
-            if own is None:
-                continue
-            places["classes", name] = own.place
-            police = polices[own.word] if key else self._policer(own)
-            if police is not None:
-                found[name]["police"] = police
-        for each in classes:
-            if f"class{each.word}" not in found:
-                note = "no match leads packets to this class"
-                self.ledger.ignored(each.place, note, Fault.UNUSED)
-        return Attachment("", "in", node.word, {"classes": found}, places)
-
-    def _policer(self, node: Node) -> dict[str, Any] | None:
-        node.value("description")
-        rate = self._rate(node, "bandwidth", self.interface)
-        values = {"burst": node.text_of("burst") or "15k"}
-        self._default(node, "burst", "15k")
-        exceed, conform = node.text_of("exceed") or "drop", node.text_of("not-exceed") or "ok"
-        self._default(node, "exceed", "drop", "not-exceed", "ok")
-        values["conform-exceed"] = f"{exceed}/{conform}"
-        mtu = node.text_of("mtu")
-        if mtu is not None:
-            values["mtu"] = mtu
-        if rate is None:
-            return None
-        values["rate"] = f"{rate.bits}bit"
-        found = policer(self._options(node, values), "")
-        if found is not None and rate.share is not None:
-            found["rate"] = format_share(rate.share)
-        return found
-
-
-def _number(node: Node) -> int:
-    return int(node.word)
-
-
-def _rank(node: Node) -> int:
-    """Return the order of a limiter's class."""
-    text = node.text_of("priority") or ""
-    return int(text) if text.isdecimal() and len(text) < 5 else _LIMITER_PRIORITY
