@@ -51,6 +51,23 @@ def test_a_grid_that_ends_next_to_the_end_makes_no_stretch_of_no_length() -> Non
     assert perhop.run(found).intervals.height == 23
 
 
+def test_a_paced_sender_behind_a_full_queue_waits_without_a_timer() -> None:
+    """Its time to send came while its host's queue was full, again and again: the run stood."""
+    found = parse("""
+perhop: 1
+name: found
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 300 Mbps, delay: 2 ms, egress: {b: f}}]
+policies: {f: {classes: {all: {match: any}}}}
+flows:
+  c: {from: b, to: a, tcp: {}}
+  e: {from: b, to: a, tcp: {congestion_control: bbr1}}
+duration: 200 ms
+""")
+    sent = perhop.run(found).links.filter(pl.col("link") == "b>a")["sent_bytes"].sum()
+    assert 0.5 < sent / (300e6 / 8 * 0.2) <= 1
+
+
 def test_instants_that_results_cannot_tell_apart_are_refused() -> None:
     changes = "changes: [{at: T, on: a>b, loss: 1%}, {at: T, on: a>b, loss: 2%}]\nduration: 4000 h"
     changes = changes.replace("T", "10000000 s", 1).replace("T", "10000000.000000000001 s")

@@ -36,6 +36,12 @@ impl Pacer {
         self.waiting
     }
 
+    /// Ends the wait at its deadline, even if something else holds the segment: its sender polls
+    /// again when that is over.
+    pub fn on_timer(&mut self, now: Time) {
+        self.waiting &= now < self.next;
+    }
+
     /// Records a transmission of `bytes` at `rate` bytes per second.
     fn on_sent(&mut self, now: Time, bytes: u32, rate: f64) {
         let gap = f64::from(bytes) / rate * 1e12;

@@ -19,6 +19,9 @@ impl Sender {
 
     /// Handles the timers that are due at `now`. Call [`poll`](Self::poll) after it.
     pub fn on_timer(&mut self, now: Time) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_timer(now);
+        }
         if now >= self.reordering_deadline {
             self.detect_overdue(now, &Progress::default());
         }

@@ -108,6 +108,21 @@ fn response(congestion: Congestion, every: u64, delay: u64, rounds: u64) -> f64 
     delivered as f64 / f64::from(MSS) / (rounds - rounds / 4) as f64
 }
 
+/// A host whose own queue is full does not poll when the time of a segment comes, and would be
+/// called at that time for ever.
+#[test]
+fn the_time_of_a_paced_segment_is_due_once() {
+    let mut connection = Connection::new(SenderConfig { pacing: true, ..config() }, 1 << 20, &[]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + DELAY * 5);
+    let Connection { sender, .. } = &mut connection;
+    let due = sender.pacer.as_ref().unwrap().deadline();
+    assert_eq!(sender.deadline(), due, "a segment waits for its time");
+    sender.on_timer(due);
+    assert!(sender.deadline() > due);
+    assert!(sender.poll(due).is_some());
+}
+
 /// Evenly spaced losses make a sawtooth (Mathis and others, 1997, section 2, every segment
 /// counted): from W/2 to W in W/2 round trips, which are 3/8 W² segments. Their mean is √(3 / 2p).
 /// Here, a round trip at W until the loss is detected and one at W/2 in recovery, neither of which
