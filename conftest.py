@@ -48,7 +48,7 @@ def pytest_xdist_auto_num_workers() -> int:
 LONGEST: Final = (
     "test_experiments",
     "test_services_minute",
-    "test_fuzz_scenarios",
+    "test_fuzz_runs",
     "test_reservations_session",
     "test_kernel_network",
 )
@@ -66,7 +66,6 @@ SPREAD: Final = (
     "test_lab_reserved",
     "test_sweep",
     "test_captures",
-    "test_fuzz_runs",
     "test_linux",
     "test_live",
     "test_path",

@@ -1,16 +1,19 @@
-"""Random scenarios, run: what must hold of every run, and of all that is made of it."""
+"""Random scenarios: they have every key, and what must hold of every run holds of theirs."""
 
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from hypothesis import given
 
 import perhop
 from conftest import SLOW
 from fuzzing import invariants
-from fuzzing.running import fuzzed, memory_mb, record
-from fuzzing.scenarios import scenarios
+from fuzzing.language import models
+from fuzzing.running import draw, fuzzed_scenarios, memory_mb
 from perhop import linux
 from perhop.dataset import TABLES, Dataset, Manifest
 from perhop.engines.captures import Capture
@@ -19,12 +22,94 @@ from perhop.engines.plan import network_plan
 from perhop.engines.sim import SimRun
 from perhop.engines.traffic import gaps
 from perhop.errors import PerhopError
-from perhop.scenario import Scenario, dump, parse
+from perhop.scenario import METRICS, Scenario, dump, parse
+from perhop.scenario.model.base import Model
 
 pytestmark = SLOW
 
 LONGEST_S = 30
 MOST_MB = 400
+
+FEWEST = 60
+"""Number of scenarios that the tests want."""
+
+REPLACED = {"Replay.file"}
+"""Keys that a loaded scenario no longer has: a file's packets replace them."""
+
+
+ROUNDS = 192
+
+
+def keys() -> Iterator[str]:
+    """Every key of every model, and every word that it may have but for its default."""
+    for model in models(Scenario):
+        for name, field in model.model_fields.items():
+            if name in METRICS:
+                continue  # drawn from the list of them
+            yield f"{model.__name__}.{name}"
+            told = (word for word in words(field.annotation) if word != field.default)
+            yield from (f"{model.__name__}.{name}: {word}" for word in told)
+
+
+def words(kind: Any) -> Iterator[object]:
+    if get_origin(kind) is Literal:
+        yield from get_args(kind)
+    elif get_origin(kind) is not tuple:
+        for arg in get_args(kind):
+            if arg is not NoneType:
+                yield from words(arg)
+    if kind is bool:
+        yield from (True, False)
+
+
+def said(part: Any) -> Iterator[str]:
+    """The keys that a scenario gives, and the words that it gives them."""
+    if isinstance(part, Model):
+        for name in part.model_fields_set:
+            value = getattr(part, name)
+            yield f"{type(part).__name__}.{name}"
+            if isinstance(value, (str, int)):
+                yield f"{type(part).__name__}.{name}: {value}"
+            yield from said(value)
+    elif isinstance(part, dict):
+        for value in part.values():
+            yield from said(value)
+    elif isinstance(part, (tuple, list)):
+        for value in part:
+            yield from said(value)
+
+
+FEW = sum(":" in key for key in keys()) / 20
+"""Of these words may be missing."""
+
+
+def missing(scenarios: list[Scenario]) -> tuple[list[str], list[str]]:
+    """The keys that no scenario has said, and the words."""
+    found = Counter(key for each in scenarios for key in set(said(each)))
+    unsaid = [key for key in keys() if not found[key] and key not in REPLACED]
+    return [key for key in unsaid if ":" not in key], [key for key in unsaid if ":" in key]
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[Scenario]:
+    """Scenarios; more are drawn while one of the features that few of them have is missing."""
+    found: list[Scenario] = []
+    for number in range(ROUNDS):
+        found += [each for each in draw(number) if each not in found]
+        keys_missing, words_missing = missing(found)
+        if len(found) >= FEWEST and not keys_missing and len(words_missing) < FEW:
+            break
+    return found
+
+
+def test_every_key_is_generated(drawn: list[Scenario]) -> None:
+    unsaid, _ = missing(drawn)
+    assert not unsaid, f"no random scenario has {', '.join(unsaid)}; see tests/fuzzing"
+
+
+def test_nearly_every_word_is_generated(drawn: list[Scenario]) -> None:
+    _, unsaid = missing(drawn)
+    assert len(unsaid) < FEW, f"no random scenario says {', '.join(unsaid)}"
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +117,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-@fuzzed(30)
-@given(scenario=scenarios)
+@fuzzed_scenarios(60)
 def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
-    record(scenario)
     began, before = time.monotonic(), memory_mb()
     dataset = perhop.run(scenario, seed=3, out=folder / "run")
     invariants.check(dataset)
@@ -46,11 +129,9 @@ def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
     assert all(getattr(again, name).equals(getattr(dataset, name)) for name in TABLES)
 
 
-@fuzzed(20)
-@given(scenario=scenarios)
+@fuzzed_scenarios(30)
 def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) -> None:
     """Results do not depend on slices of the run, nor on captures."""
-    record(scenario)
     dataset = perhop.run(scenario, seed=5)
     whole = SimRun(scenario, 5)
     file = folder / "all.pcapng"
@@ -67,17 +148,13 @@ def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) ->
         assert abs(seen[row["link"]][0] - sent) <= 1, (row["link"], seen[row["link"]], sent)
 
 
-@fuzzed(15)
-@given(scenario=scenarios)
+@fuzzed_scenarios(30)
 def test_everything_can_be_told_of_every_run(scenario: Scenario, folder: Path) -> None:
-    record(scenario)
     invariants.render(perhop.run(scenario), folder)
 
 
-@fuzzed(40)
-@given(scenario=scenarios)
+@fuzzed_scenarios(60)
 def test_every_scenario_is_mapped_to_linux_or_refused(scenario: Scenario) -> None:
-    record(scenario)
     assert parse(dump(scenario)) == scenario
     network_plan(scenario, 1)
     hosts_plan(scenario)

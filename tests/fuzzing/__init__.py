@@ -12,5 +12,5 @@
 ==============  ===================================================================================
 
 A new key of the model is generated without a change here. Where it never survives, because it
-agrees with nothing else that is generated, `test_fuzz_scenarios.py` names it.
+agrees with nothing else that is generated, `test_fuzz_runs.py` names it.
 """

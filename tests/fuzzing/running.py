@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import resource
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hypothesis import HealthCheck, note, settings
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from fuzzing.scenarios import scenarios
 from perhop.scenario import dump
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perhop.scenario import Scenario
 
 EXAMPLES: Final = int(os.environ.get("PERHOP_FUZZ", "0"))
@@ -38,14 +43,67 @@ def fuzzed(examples: int) -> Any:
     )
 
 
+def draw(number: int) -> list[Scenario]:
+    """Draw ten valid scenarios.
+
+    Hypothesis draws constants of the modules that are loaded, too, so that `number` alone does not
+    decide what comes. After ten examples it mostly varies earlier ones, which takes three times as
+    long for each.
+    """
+    found: list[Scenario] = []
+
+    @seed(number)
+    @settings(
+        max_examples=10,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(scenario=scenarios)
+    def collect(scenario: Scenario) -> None:
+        found.append(scenario)
+
+    collect()
+    return found
+
+
+def fuzzed_scenarios(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A test of the first scenarios of the fixture `drawn`; with `make fuzz`, of new ones."""
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def new(scenario: Scenario, **fixtures: Any) -> None:
+            record(scenario)
+            test(scenario, **fixtures)
+
+        @wraps(test)
+        def fixed(drawn: list[Scenario], **fixtures: Any) -> None:
+            assert len(drawn) >= examples
+            for scenario in drawn[:examples]:
+                try:
+                    test(scenario, **fixtures)
+                except BaseException as error:
+                    error.add_note(dump(scenario))
+                    raise
+
+        if EXAMPLES:
+            return fuzzed(examples)(given(scenario=scenarios)(new))  # type: ignore[no-any-return]
+        signature = inspect.signature(test)
+        (_, *others) = signature.parameters.values()
+        first = inspect.Parameter("drawn", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        fixed.__signature__ = signature.replace(parameters=[first, *others])  # type: ignore[attr-defined]
+        return fixed
+
+    return decorate
+
+
 def record(scenario: Scenario) -> None:
     """Have a finding shown as a scenario file, which stays in `FOUND` if the process dies."""
     text = dump(scenario)
     note(text)
-    if EXAMPLES:
-        test = os.environ["PYTEST_CURRENT_TEST"].split("::")[-1].split()[0]
-        FOUND.mkdir(parents=True, exist_ok=True)
-        (FOUND / f"{test}.yaml").write_text(text)
+    test = os.environ["PYTEST_CURRENT_TEST"].split("::")[-1].split()[0]
+    FOUND.mkdir(parents=True, exist_ok=True)
+    (FOUND / f"{test}.yaml").write_text(text)
 
 
 def memory_mb() -> float:
