@@ -299,8 +299,10 @@ class Author(Writer):
             return {**self.model(Udp, but=["replay", *_DRAWN]), "replay": replay}
         rate = self.value(Udp.model_fields["rate"].annotation)
         found = {"rate": rate, **self.model(Udp, but=["replay", "rate", "bursts"])}
-        if self.chance(50):
-            found["bursts"] = self.model(Bursts)
+        if self.chance(70):
+            # Most are too short for a datagram, and would be taken out.
+            long = {"on": self.pick(["1 s", "100 ms", "10 ms"])} if self.chance(80) else {}
+            found["bursts"] = {**self.model(Bursts), **long}
         return found
 
     def traffic(self) -> dict[str, Any]:
@@ -324,7 +326,9 @@ class Author(Writer):
         found: dict[str, Any] = {}
         for name in sorted(sending | opened):
             if name in sending:
-                agent = self.model(Agent, but=["address", "key", "nat", "ping"])
+                agent = self.model(Agent, but=["address", "key", "nat", "ping", "iperf3"])
+                if self.chance(40):
+                    agent["iperf3"] = self.field(Agent, "iperf3", Agent.model_fields["iperf3"])
                 key = b64encode(len(found).to_bytes(32)).decode()
                 found[name] = {
                     "address": f"192.0.2.{len(found)}:4861",
