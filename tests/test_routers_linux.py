@@ -309,6 +309,22 @@ def test_curves_without_an_upper_limit_have_none() -> None:
     assert [each.get("limit") for each in classes(curves).values()] == ["5 Mbps", None]
 
 
+def test_quotes_in_a_here_document_stay() -> None:
+    rule = 'iifname "eth 1" meta priority set 1:1'
+    text = f"""\
+    nft -f - <<EOF
+    table ip $table {{
+      chain post {{
+        type filter hook postrouting priority 0;
+        {rule}
+      }}
+    }}
+    EOF
+    """
+    (line,) = reading(text).lines
+    assert line.text == rule
+
+
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond a bound is noted, and takes no time or memory."""
     monkeypatch.setattr("perhop.routers.reading.linux.ledger.MOST_LINES", 3)
@@ -328,10 +344,18 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         "tc qdisc add dev eth0 root pfifo\n" + "\n" * 200_000,
         "".join(f"f{i}() {{\n" + 'f1 "$@ $@ -v"\n' * 5 + "}\n" for i in range(2)) + "f1 a\n",
         "$(\n" * 20_000,
+        ')"04:"$(\n' * 800,
         "tc qdisc add dev a root handle 1: tbf rate 1mbit burst 9k\n"
         "tc qdisc add dev a parent 1:1 handle 1: tbf rate 1mbit burst 9k\n",
     ],
-    ids=["loops", "empty lines", "recursion", "open brackets", "a qdisc in itself"],
+    ids=[
+        "loops",
+        "empty lines",
+        "recursion",
+        "open brackets",
+        "brackets in turn",
+        "a qdisc in itself",
+    ],
 )
 def test_bounded_time(script: str) -> None:
     started = time.process_time()

@@ -155,27 +155,44 @@ def _parse(source: Source) -> Iterator[_Simple | _Block]:
 
 def _tokens(text: str, lines: list[str], at: int) -> tuple[list[tuple[str, str]], int]:
     """Return the tokens of a line, with the lines after it that its quotes include."""
-    found = _scan(text)
-    if not found or found[-1][0] != "open":
-        return found, at
-    joined = text
-    for after in range(at, min(at + _MOST_JOINED, len(lines))):
+    found, start, within = _scan(text)
+    more, joined = found[:-1], text
+    for after in range(at, min(at + _MOST_JOINED, len(lines)) if start >= 0 else at):
         if _TOOL.match(lines[after]) or len(joined) > _MOST_LINE:
             break
         joined = f"{joined}\n{lines[after]}"
-        if _CLOSES.get(found[-1][1], found[-1][1]) in lines[after]:
-            more = _scan(joined)
-            if more[-1][0] != "open":
-                return more, after + 1
+        if _CLOSES.get(found[-1][1], found[-1][1]) not in lines[after]:
+            continue
+        rest, opened, inside = _scan(joined, start)
+        if opened == start:
+            continue
+        if within:
+            rest[0] = ("word", more.pop()[1] + rest[0][1])
+        more += rest
+        if opened < 0:
+            return more, after + 1
+        more.pop()
+        start, within = opened, inside
     return found, at
 
 
-def _scan(text: str) -> list[tuple[str, str]]:
-    return [
-        (match.lastgroup or "", match["open"] if match.lastgroup == "open" else match[0])
-        for match in TOKEN.finditer(text)
-        if match.lastgroup not in ("space", "comment", "other")
-    ]
+def _scan(text: str, start: int = 0) -> tuple[list[tuple[str, str]], int, bool]:
+    """Return the tokens of a text from a place on.
+
+    Then where a quote begins that has no end, or -1, and whether it is within a word.
+    """
+    tokens = []
+    word = -1
+    for match in TOKEN.finditer(text, start):
+        kind = match.lastgroup or ""
+        if kind == "open":
+            tokens.append((kind, match["open"]))
+            return tokens, match.start(), word == match.start()
+        if kind == "word":
+            word = match.end()
+        if kind not in ("space", "comment", "other"):
+            tokens.append((kind, match[0]))
+    return tokens, -1, False
 
 
 def _structure(
@@ -356,7 +373,7 @@ class _Run:
                 return
             self._done.add((node.place, said))
         body = tuple(
-            (place, line if node.quoted else " ".join(variables.expand(line, split=False)))
+            (place, line if node.quoted else _in_document(line, variables))
             for place, line in node.body or ()
         )
         yield Command(node.place, node.text, said, body, branch, lost)
@@ -378,3 +395,9 @@ class _Run:
         for key in given:
             values.pop(key, None)
         values.update(kept)
+
+
+def _in_document(line: str, variables: Variables) -> str:
+    """Return a line of a here-document with the values of variables; quotes stay."""
+    parts = re.split(r"(['\"])", line)
+    return "".join(part for each in parts for part in variables.expand(each, split=False))
