@@ -669,3 +669,13 @@ def test_classes_without_flows_and_shares_above_the_whole_run() -> None:
     for text in (inner, above):
         around(config(text), "q.conf").scenario()
     assert "130% are given to the classes together" in notes(above)[3]
+
+
+def test_a_rule_for_ipv6_alone_has_its_addresses() -> None:
+    text = (
+        "altq on em0 priq bandwidth 10Mb queue { a, b }\n"
+        "queue a priority 3\nqueue b priq(default)\n"
+        "pass out on em0 inet6 proto tcp to port 22 queue a\n"
+    )
+    match = read([source(text, "pf.conf")]).attachments[0].policy["classes"]["a"]["match"]
+    assert match == {"protocol": "tcp", "source": "::/0", "destination_port": 22}

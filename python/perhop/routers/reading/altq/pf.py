@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import collapse_addresses
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.altq import assignment, devices, queues, rules, syntax
+from perhop.routers.reading.altq import assignment, devices, prefixes, queues, rules, syntax
 from perhop.routers.reading.altq.ledger import Ledger
 from perhop.routers.reading.altq.policy import attachment
 from perhop.routers.reading.altq.values import network
@@ -30,7 +30,7 @@ class _Reader:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.macros = syntax.Macros()
-        self.tables: dict[str, rules.Networks | None] = {}
+        self.tables: dict[str, prefixes.Networks | None] = {}
         self.roots: list[queues.Definition] = []
         self.queues: list[queues.Definition] = []
         self.rules: list[rules.Rule] = []
@@ -136,7 +136,7 @@ class _Reader:
         inside: set[Network] = set()
         for each, excepted in sorted(found, key=lambda entry: entry[0].prefixlen):
             if excepted:
-                inside = {part for one in inside for part in rules.outside(one, each)}
+                inside = {part for one in inside for part in prefixes.outside(one, each)}
             else:
                 inside.add(each)
         self.tables[name] = (

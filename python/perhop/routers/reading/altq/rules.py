@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network
-from typing import TYPE_CHECKING, Final, TypeVar
+from ipaddress import IPv6Network
+from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.filters import NO_PROTOCOL
+from perhop.routers.reading.altq.prefixes import MAX_NETWORKS, complement
 from perhop.routers.reading.altq.syntax import bare, items
 from perhop.routers.reading.altq.values import network, port, tos, tos_dscps
 from perhop.routers.reading.conditions import PROTOCOLS
-from perhop.routers.reading.matching import Conditions, Network
+from perhop.routers.reading.matching import Conditions
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from perhop.routers.reading.altq.ledger import Statement
+    from perhop.routers.reading.altq.prefixes import Networks
+    from perhop.routers.reading.matching import Network
 
-Networks = tuple[Network, ...]
 Ports = tuple[tuple[int, int], ...]
-_Prefix = TypeVar("_Prefix", IPv4Network, IPv6Network)
-
-_MAX_NETWORKS: Final = 512
-"""The most prefixes that a rule compares a packet with."""
 
 _SKIPPED: Final = {
     "log": 0, "quick": 0, "flags": 1, "label": 1, "tag": 1, "allow-opts": 0, "rtable": 1,
@@ -286,8 +284,8 @@ def _addresses(reading: _Reading) -> Networks | None:
         texts = [f"({' '.join(reading.parenthesis())})"]
     else:
         texts = reading.items()
-    if len(texts) > _MAX_NETWORKS:
-        raise RuleError(f"it has more than {_MAX_NETWORKS} addresses")
+    if len(texts) > MAX_NETWORKS:
+        raise RuleError(f"it has more than {MAX_NETWORKS} addresses")
     if words[reading.at : reading.at + 1] == ["-"]:
         raise RuleError("perhop has no ranges of addresses")
     found: list[Network] = []
@@ -304,9 +302,9 @@ def _addresses(reading: _Reading) -> Networks | None:
         if some is None:
             unknown = True
         else:
-            found += _complement(some) if not_next else some
+            found += complement(some) if not_next else some
         not_next = negated
-    if unknown or len(found) > _MAX_NETWORKS:
+    if unknown or len(found) > MAX_NETWORKS:
         return None
     return tuple(found)
 
@@ -330,30 +328,6 @@ def _networks(reading: _Reading, text: str) -> Networks | None:
         )
         return None
     raise RuleError(f"the address of {quote(text)} is not in the configuration")
-
-
-def _complement(networks: Networks) -> list[Network]:
-    """Return the IPv4 prefixes outside some prefixes."""
-    rest: list[Network] = [IPv4Network("0.0.0.0/0")]
-    for taken in networks:
-        if isinstance(taken, IPv4Network) and len(rest) <= _MAX_NETWORKS:
-            rest = [part for each in rest for part in outside(each, taken)]
-    return rest
-
-
-def outside(prefix: Network, taken: Network) -> list[Network]:
-    """Return the prefixes of the addresses in `prefix` that are not in `taken`."""
-    if isinstance(prefix, IPv4Network) and isinstance(taken, IPv4Network):
-        return [*_outside(prefix, taken)]
-    if isinstance(prefix, IPv6Network) and isinstance(taken, IPv6Network):
-        return [*_outside(prefix, taken)]
-    return [prefix]
-
-
-def _outside(prefix: _Prefix, taken: _Prefix) -> Iterable[_Prefix]:
-    if taken.subnet_of(prefix):
-        return prefix.address_exclude(taken)
-    return () if prefix.subnet_of(taken) else (prefix,)
 
 
 def _ports(reading: _Reading) -> Ports | None:

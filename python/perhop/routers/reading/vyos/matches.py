@@ -6,6 +6,7 @@ import re
 from ipaddress import IPv6Network, ip_network
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.conditions import PROTOCOLS
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.linux.model import Test
 from perhop.routers.reading.matching import Conditions
@@ -33,11 +34,7 @@ _NAMES: Final = {
 }
 """The code points of VyOS' names for octets of the type of service (`_dsfields`)."""
 
-_PROTOCOLS: Final = {
-    **dict.fromkeys(("tcp", "6"), "tcp"),
-    **dict.fromkeys(("udp", "17"), "udp"),
-    **dict.fromkeys(("icmp", "1", "icmpv6", "ipv6-icmp", "58"), "icmp"),
-}
+_PROTOCOLS: Final = PROTOCOLS | dict.fromkeys(("icmpv6", "ipv6-icmp", "58"), "icmp")
 _OTHERS: Final = {
     "ether": "Ethernet addresses",
     "interface": "the interface of arrival",
