@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Place
@@ -121,7 +122,8 @@ def parse(source: Source, top: Node) -> Iterator[tuple[Place, str, tuple[Node, .
             if stack:
                 base = stack.pop()
             continue
-        words = ["".join(match.groups("")) for match in _WORD.finditer(stripped)][:_MOST_WORDS]
+        found = islice(_WORD.finditer(stripped), _MOST_WORDS)
+        words = ["".join(match.groups("")) for match in found]
         if not words:
             continue
         if words[0] in _COMMANDS and not stack:
