@@ -343,7 +343,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         "".join(f"for {name} in {{0..255}}; do\n" for name in "abc") + "x\n" + "done\n" * 3,
         "tc qdisc add dev eth0 root pfifo\n" + "\n" * 200_000,
         "".join(f"f{i}() {{\n" + 'f1 "$@ $@ -v"\n' * 5 + "}\n" for i in range(2)) + "f1 a\n",
-        "$(\n" * 20_000,
+        "$(\n" * 10_000,
         ')"04:"$(\n' * 800,
         "tc qdisc add dev a root handle 1: tbf rate 1mbit burst 9k\n"
         "tc qdisc add dev a parent 1:1 handle 1: tbf rate 1mbit burst 9k\n",
