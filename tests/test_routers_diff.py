@@ -179,6 +179,9 @@ def test_scenarios_that_do_not_fit_are_refused(perhop: Callable[..., Outcome], p
     assert found.code == 2
     assert found.err.startswith("perhop: new.yaml does not run with the traffic of old.yaml: ")
     assert "`a` is not a node" in found.err
+    found = perhop("diff", "old.yaml", "old.yaml", "--rate", "1 Mbps")
+    assert found.code == 2
+    assert "--rate: old.yaml is not the configuration of a router" in found.err
 
 
 def test_a_configuration_takes_the_place_of_a_policy(

@@ -78,8 +78,11 @@ def diff(
             refuse_other(file)
         return difference.Side(file, named, family, interface, direction, speed)
 
+    sides = side(old, 0), side(new, 1)
+    if not any(each.is_configuration for each in sides):
+        options.no_rate(speed, old)
     with watching("diff") as watch:
-        found = difference.compare(side(old, 0), side(new, 1), seed=seed, watch=watch)
+        found = difference.compare(*sides, seed=seed, watch=watch)
     written = []
     if out is not None:
         from perhop.report.difference_page import save_difference
