@@ -82,6 +82,10 @@ pass out on $ext_if proto tcp to port 80 queue http
     "linux": "#!/bin/sh\ntc qdisc del dev eth0 root\ntc qdisc add dev eth0 root handle 1: htb\n",
     "linux nft": "table inet mangle {\n chain post {\n  type filter hook postrouting priority 0;\n",
     "linux json": '[{"kind":"htb","handle":"1:","root":true,"options":{"r2q":10}}]',
+    "linux with routes": "tc qdisc add dev eth0 root handle 1: htb\n"
+    + "ip route add 10.0.0.0/8 via 192.0.2.1\n" * 99,
+    "ios with routes": "policy-map P\n class V\n  priority percent 10\n"
+    + "ip route 10.0.0.0 255.0.0.0 192.0.2.1\nip route vrf a 10.0.0.0 255.0.0.0 192.0.2.1\n" * 99,
     "linux nft json": '{"nftables": [{"metainfo": {"json_schema_version": 1}}]}',
 }
 

@@ -60,7 +60,8 @@ _SIGNS: Final = {
         r"|Dialer|Cellular|FastE|Gi|Te|Fa)[\w/.: -]*$|hostname \S+$|version \d+\.\d+\s*$"
         r"|ip address (?:\d+\.){3}\d+ (?:\d+\.){3}\d+|no (?:ip|service|shutdown|aaa)\b"
         r"|router (?:bgp|ospf|eigrp|rip)\b|line (?:vty|con|aux) |service timestamps |!\s*$"
-        r"|ip (?:route|cef|classless|http)\b|spanning-tree |Current configuration",
+        r"|ip (?:cef|classless|http)\b|ip route (?:vrf \S+ )?(?:\d|static )|spanning-tree "
+        r"|Current configuration",
     ),
     "junos": _Signs(
         r"class-of-service \{|(?:schedulers|scheduler-maps|forwarding-classes|drop-profiles"
@@ -93,8 +94,8 @@ _SIGNS: Final = {
         r"|(?:[\[{,][\[{, ]*+)?\"(?:nftables|kind|qdisc|parent|protocol)\" ?:"
         r"|(?:qdisc|class) \w+ [0-9a-f]*:[0-9a-f]* (?:root|dev|parent)\b",
         r"#! ?/.*sh\b|(?:sudo )?(?:[\w./-]*/)?(?:ip6?tables|ip) (?:-\S+ )*"
-        r"(?:link|addr|route|rule|-A)\b|modprobe |ethtool |flush ruleset|chain \S+ \{"
-        r"|(?:meta|ct|ip6?|tcp|udp) .*(?:accept|drop)|ifconfig ",
+        r"(?:link|addr|route (?!vrf |static )[a-z]+|rule|-A)\b|modprobe |ethtool "
+        r"|flush ruleset|chain \S+ \{|(?:meta|ct|ip6?|tcp|udp) .*(?:accept|drop)|ifconfig ",
     ),
     "vyos": _Signs(
         r"(?:set |delete )?(?:qos (?:policy|interface|traffic-match-group)|traffic-policy)\b"
