@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from perhop.routers.pushing import Settings, Target
 from perhop.routers.pushing.connection import connect
 from tools import unable
@@ -23,6 +25,13 @@ JUNOS: Final = ("junos-policy",)
 IOS_XE: Final = ("ios-policy", "ios-acl")
 MODULES: Final = "/usr/share/yuma/modules"
 SSHD: Final = "/usr/sbin/sshd"
+
+WEB: Final = (
+    "web: match: {protocol: tcp, destination_port: [80, 443], source: 10.0.0.0/8}, bandwidth: 50%, "
+    "mark: af21, queue: {limit: 100 ms}"
+)
+REST: Final = "rest: match: any, bandwidth: 30%, queue: {limit: 100 ms}"
+"""Classes of policies that are pushed, as for `exporting.scenario`."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,13 @@ def router(
     """A NETCONF server that has the part of a router's configuration that perhop writes."""
     keys(folder)
     port = free_port()
-    with netconfd(folder, port, modules, target) as line, sshd(folder, port, line):
+    with (
+        netconfd(folder, port, modules, target) as line,
+        sshd(folder, port, line),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # ncclient would send at its next look at the socket.
+        patch.setattr("ncclient.transport.session.TICK", 0.01)
         settings = Settings(
             key=str(folder / "user"), known_hosts=known(folder, "host", port), timeout=10
         )

@@ -22,6 +22,8 @@ pytest.importorskip("ncclient")
 from perhop.routers.pushing.netconf import Router
 from perhop.routers.pushing.transaction import transact
 from routers_under_test import (
+    REST,
+    WEB,
     Served,
     approved,
     free_port,
@@ -39,11 +41,6 @@ VOICE = (
     "voice: match: {dscp: ef}, priority: strict, police: {rate: 1 Mbps, burst: 15 kB}, "
     "queue: {limit: 20 ms}"
 )
-WEB = (
-    "web: match: {protocol: tcp, destination_port: [80, 443], source: 10.0.0.0/8}, bandwidth: 50%, "
-    "mark: af21, queue: {limit: 100 ms}"
-)
-REST = "rest: match: any, bandwidth: 30%, queue: {limit: 100 ms}"
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +48,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     need("netconfd", "sshd", "ssh-keygen")
     with router(tmp_path_factory.mktemp("router")) as served:
         yield served
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ncclient send when it is asked to, not at its next look at the socket."""
-    monkeypatch.setattr("ncclient.transport.session.TICK", 0.01)
 
 
 @pytest.fixture(scope="module")

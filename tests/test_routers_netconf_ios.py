@@ -19,18 +19,13 @@ pytest.importorskip("ncclient")
 
 from perhop.routers.pushing.netconf import Router
 from perhop.routers.pushing.transaction import transact
-from routers_under_test import IOS_XE, Served, approved, router, session
+from routers_under_test import IOS_XE, REST, WEB, Served, approved, router, session
 
 pytestmark = SLOW
 
 NATIVE = "http://cisco.com/ns/yang/Cisco-IOS-XE-native"
 POLICY = "http://cisco.com/ns/yang/Cisco-IOS-XE-policy"
 VOICE = "voice: match: {dscp: ef}, priority: strict, police: {rate: 1 Mbps, burst: 15 kB}"
-WEB = (
-    "web: match: {protocol: tcp, destination_port: [80, 443], source: 10.0.0.0/8}, bandwidth: 50%, "
-    "mark: af21, queue: {limit: 100 ms}"
-)
-REST = "rest: match: any, bandwidth: 30%, queue: {limit: 100 ms}"
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +33,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     need("netconfd", "sshd", "ssh-keygen")
     with router(tmp_path_factory.mktemp("router"), IOS_XE) as served:
         yield served
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ncclient send when it is asked to, not at its next look at the socket."""
-    monkeypatch.setattr("ncclient.transport.session.TICK", 0.01)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from perhop.errors import UsageError
 from perhop.routers.pushing import PushError, push
 from perhop.routers.pushing.linux import FOLDER
 from perhop.routers.writing import write
-from routers_under_test import Machine, machine
+from routers_under_test import REST, WEB, Machine, machine
 from tools import need
 
 pytest.importorskip("paramiko")
@@ -24,11 +24,6 @@ VOICE = (
     "voice: match: {dscp: ef}, priority: strict, police: {rate: 1 Mbps, burst: 200 kB}, "
     "queue: {limit: 20 ms}"
 )
-WEB = (
-    "web: match: {protocol: tcp, destination_port: [80, 443], source: 10.0.0.0/8}, bandwidth: 50%, "
-    "mark: af21, queue: {limit: 100 ms}"
-)
-REST = "rest: match: any, bandwidth: 30%, queue: {limit: 100 ms}"
 
 
 @pytest.fixture(scope="module")

@@ -43,12 +43,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ncclient send when it is asked to, not at its next look at the socket."""
-    monkeypatch.setattr("ncclient.transport.session.TICK", 0.01)
-
-
 def until(holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + 20
     while not holds():
