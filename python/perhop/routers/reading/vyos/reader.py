@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Attachment, Configuration, Fault, Place
+from perhop.routers.reading.configuration import (
+    AS_STATED,
+    Attachment,
+    Configuration,
+    Fault,
+    Place,
+)
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.vyos.policies import Builder
 from perhop.routers.reading.vyos.tree import Node, parse
@@ -40,8 +46,13 @@ MOST_POLICIES: Final = 2**14
 """The most policies, and the most interfaces with one, that are read."""
 
 
-def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
-    """Return the policies of a router with VyOS."""
+def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
+    """Return the policies of a router with VyOS.
+
+    Args:
+        texts: The configuration.
+        rates: Rates of interfaces in bit/s in place of its own, as for `detect.read`.
+    """
     ledger = Ledger([text.file for text in texts], _WORDING)
     top = Node("", Place("", 0), "")
     told = []
