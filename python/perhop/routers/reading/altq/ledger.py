@@ -48,6 +48,7 @@ class Ledger:
         """Begin without lines."""
         self._entries: dict[Place, _Entry] = {}
         self._defaults: dict[Default, None] = {}
+        # By identity, as statements can be long; they are kept, so that identities stay theirs.
         self._entered: dict[int, Statement] = {}
         self._said: dict[tuple[int, Treatment, Fault | None], set[str]] = {}
 
