@@ -47,6 +47,24 @@ impl Stream {
         (shape - 1.0) / shape * exp(self.exponential() / shape)
     }
 
+    /// Returns a number of a normal distribution with a mean of 0 and a variance of 1, by
+    /// Marsaglia's polar method (1964).
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let [x, y] = [0; 2].map(|_| 2.0 * self.unit() - 1.0);
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                return x * (-2.0 * ln(square) / square).sqrt();
+            }
+        }
+    }
+
+    /// Returns a number with a median of 1 whose logarithm is normally distributed with a standard
+    /// deviation of `sigma`. Its mean is e to the power of half of the square of `sigma`.
+    pub fn lognormal(&mut self, sigma: f64) -> f64 {
+        exp((sigma * self.normal()).clamp(-700.0, 700.0))
+    }
+
     /// Returns `true` with a probability of `ppb` parts per billion.
     pub fn chance_ppb(&mut self, ppb: u32) -> bool {
         self.up_to(999_999_999) < u64::from(ppb)
@@ -130,6 +148,25 @@ mod tests {
             assert!(sample.iter().all(|&number| number >= least * (1.0 - 1e-15)));
             let far = distance(sample, |x| 1.0 - (least / x).powf(shape));
             assert!(far < RARE, "{far} with shape {shape}");
+        }
+    }
+
+    #[test]
+    fn lognormal_numbers_are() {
+        for (seed, sigma) in [0.0, 0.3, 1.0, 2.5].into_iter().enumerate() {
+            let mut stream = Stream::new(seed as u64, "sizes");
+            let normal: Vec<f64> = (0..100_000).map(|_| stream.normal()).collect();
+            // Five standard deviations of the mean and of the mean square, whose variance is 2.
+            let mean = normal.iter().sum::<f64>() / 1e5;
+            let square = normal.iter().map(|x| x * x).sum::<f64>() / 1e5;
+            assert!(mean.abs() < 0.0158 && (square - 1.0).abs() < 0.0224, "{mean}, {square}");
+            // A normal number is below −1.2816, −0.6745, 0, … with these probabilities.
+            for (limit, share) in [(-1.281_551_6, 0.1), (-0.674_489_8, 0.25), (0.0, 0.5)] {
+                let below = normal.iter().filter(|x| **x < limit).count() as f64 / 1e5;
+                assert!((below - share).abs() < 0.008, "{below} below {limit}");
+            }
+            let above = (0..100_000).filter(|_| stream.lognormal(sigma) > 1.0).count() as f64;
+            assert!(sigma == 0.0 || (above / 1e5 - 0.5).abs() < 0.008, "{above} above the median");
         }
     }
 
