@@ -89,7 +89,8 @@ CRATES: dict[str, set[str]] = {
     "queue": {"core"},
     "tcp": {"core"},
     "net": {"core", "queue"},
-    "workload": {"core", "tcp"},
+    "app": {"core"},
+    "workload": {"core", "app", "tcp"},
     "plan": {"core", "queue", "net", "workload"},
     "measure": {"core", "queue", "net"},
     "emu": {"core", "fuzz", "wire", "queue", "net", "plan", "measure"},
@@ -97,7 +98,7 @@ CRATES: dict[str, set[str]] = {
     "traffic": {"core", "fuzz", "wire", "socket", "net", "workload", "measure"},
     "path": {"core", "fuzz", "wire", "socket"},
     "agent": {"core", "fuzz", "wire", "socket", "net", "workload", "measure", "traffic", "path"},
-    "sim": {"core", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
+    "sim": {"core", "app", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
     "py": {
         *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),
         *("traffic", "path", "agent", "sim"),
