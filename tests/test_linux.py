@@ -189,6 +189,14 @@ def test_nested_classes_and_numbered_priorities_are_the_tree() -> None:
         ),
         ("{pie: {}}", "pie limit 1000 target 15000us tupdate 15000us ecn"),
         (
+            "{fq-pie: {flows: 64}}",
+            "fq_pie limit 10240 target 15000us tupdate 15000us flows 64 quantum 1514 ecn",
+        ),
+        (
+            "{sfq: {perturb: 10 s, drop: head}}",
+            "sfq limit 127 depth 127 flows 127 divisor 1024 quantum 1514 perturb 10 headdrop",
+        ),
+        (
             "{limit: 400 kB, red: {min: 30 kB, max: 90 kB, gentle: false, packet: 1000 B}}",
             "red limit 400000 min 30000 max 90000 avpkt 1000 burst 133 probability 0.1 "
             "bandwidth 10000000bit ecn harddrop",
@@ -549,6 +557,25 @@ def test_changes_are_steps() -> None:
             "x: {match: any, queue: {limit: 1 kB, drop: head}}",
             "",
             "policies.p.classes.x.queue.drop",
+        ),
+        *(
+            (
+                f"x: {{match: any, queue: {{limit: 20000 packets, sfq: {{{setting}}}}}}}",
+                "",
+                f"policies.p.classes.x.queue.{path}",
+            )
+            for setting, path in (
+                ("depth: 128", "sfq.depth"),
+                ("divisor: 1000", "sfq.divisor"),
+                ("divisor: 64", "sfq.flows"),
+                ("perturb: 1500 ms", "sfq.perturb"),
+                ("", "limit"),
+            )
+        ),
+        (
+            "x: {match: any, queue: {fq-pie: {burst: 1 s}}}",
+            "",
+            "policies.p.classes.x.queue.fq-pie.burst",
         ),
         (
             "x: {match: any, queue: {pie: {burst: 1 s}}}",

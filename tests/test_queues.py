@@ -41,6 +41,10 @@ QUEUES = [
     "{fq-codel: {}}",
     "{fq-codel: {flows: 16, quantum: 300 B, standing: flow}}",
     "{pie: {}}",
+    "{fq-pie: {}}",
+    "{fq-pie: {flows: 8, quantum: 300 B, target: 5 ms, burst: 20 ms, ecn: false}}",
+    "{sfq: {}}",
+    "{sfq: {depth: 30, flows: 5, divisor: 8, quantum: 3 kB, perturb: 1 s, drop: head}}",
     "{dualpi2: {}}",
     "{limit: 500 kB, dualpi2: {threshold: 1 ms, range: 0 s, coupling: 3, classic_share: 10%}}",
 ]
@@ -91,7 +95,9 @@ def test_many_flows_through_fq_codel_wait_as_in_linux() -> None:
     assert median["all"] < 0.8 * median["flow"], median
 
 
-@pytest.mark.parametrize("queue", ["{codel: {}}", "{fq-codel: {}}", "{pie: {}}", "{dualpi2: {}}"])
+@pytest.mark.parametrize(
+    "queue", ["{codel: {}}", "{fq-codel: {}}", "{pie: {}}", "{fq-pie: {}}", "{dualpi2: {}}"]
+)
 def test_delay_comes_near_its_target(queue: str) -> None:
     # The path takes 40 ms without a queue, the longest target is 15 ms.
     plain = run("{limit: 1000 packets}")["pings"]["probe"]["rtt_s"]["median"]
@@ -99,7 +105,7 @@ def test_delay_comes_near_its_target(queue: str) -> None:
     assert managed < 0.060 < 0.2 < plain
 
 
-@pytest.mark.parametrize("queue", ["{red: {}}", "{pie: {}}", "{dualpi2: {}}"])
+@pytest.mark.parametrize("queue", ["{red: {}}", "{pie: {}}", "{fq-pie: {}}", "{dualpi2: {}}"])
 def test_packets_that_understand_are_marked(queue: str) -> None:
     assert counters(run(queue))["marked_packets"] > 0
 

@@ -107,6 +107,45 @@ def test_every_line_has_its_fate() -> None:
     assert {"r2q", "quantum", "burst", "limit", "target"} <= {d.setting for d in found.defaults}
 
 
+@pytest.mark.parametrize(
+    ("qdisc", "queue"),
+    [
+        (
+            "fq_pie flows 64 target 5ms ecn",
+            {
+                "limit": "10240 packets",
+                "fq-pie": {
+                    "target": "5 ms",
+                    "update": "15 ms",
+                    "ecn": True,
+                    "flows": 64,
+                    "quantum": "1514 B",
+                },
+            },
+        ),
+        (
+            "sfq limit 1000 depth 20 flows 16 divisor 256 quantum 3000 perturb 10 headdrop",
+            {
+                "limit": "320 packets",
+                "sfq": {
+                    "depth": 20,
+                    "divisor": 256,
+                    "flows": 16,
+                    "quantum": "3000 B",
+                    "perturb": "10 s",
+                    "drop": "head",
+                },
+            },
+        ),
+    ],
+)
+def test_queues_of_flows(qdisc: str, queue: dict[str, Any]) -> None:
+    """The numbers of SFQ bound each other as in Linux's `sfq_change`."""
+    text = htb("class add parent 1:1 classid 1:30 htb rate 1mbit", f"qdisc add parent 1:30 {qdisc}")
+    (found,) = classes(text).values()
+    assert found["queue"] == queue
+
+
 def test_a_policy_is_one_that_scenarios_take() -> None:
     import yaml
 

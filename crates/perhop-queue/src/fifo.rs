@@ -41,6 +41,11 @@ impl Limit {
     pub fn admits(&self, backlog: Backlog, size: Bytes) -> bool {
         backlog.packets < self.packets && backlog.bytes + size <= self.bytes
     }
+
+    /// Returns `true` if a queue with this `backlog` holds more than it may.
+    pub fn is_exceeded(&self, backlog: Backlog) -> bool {
+        backlog.packets > self.packets || backlog.bytes > self.bytes
+    }
 }
 
 /// A limit as a plan represents it.

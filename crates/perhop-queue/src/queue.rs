@@ -2,9 +2,12 @@
 
 mod codel;
 mod dualpi2;
+mod flow_queues;
 mod fq_codel;
+mod fq_pie;
 mod pie;
 mod red;
+mod sfq;
 mod signal;
 mod waiting;
 
@@ -13,8 +16,10 @@ use perhop_core::{Bytes, Dscp, Packet, Stream, Time};
 pub use codel::{Codel, CodelConfig};
 pub use dualpi2::{DualPi2, DualPi2Config};
 pub use fq_codel::{FqCodel, FqCodelConfig, StandingBacklog};
+pub use fq_pie::{FqPie, FqPieConfig};
 pub use pie::{Pie, PieConfig};
 pub use red::{Measure, Red, RedConfig, RedProfile, RedRule, RedSpec};
+pub use sfq::{Sfq, SfqConfig};
 
 use crate::{Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Ledger, Pass};
 
@@ -32,6 +37,10 @@ pub enum Queue<B> {
     FqCodel(Box<FqCodel<B>>),
     /// Proportional integral controller enhanced.
     Pie(Box<Pie<B>>),
+    /// Flow queues with PIE.
+    FqPie(Box<FqPie<B>>),
+    /// Stochastic fairness queueing.
+    Sfq(Box<Sfq<B>>),
     /// Two coupled queues.
     DualPi2(Box<DualPi2<B>>),
     /// Classes that share a link.
@@ -51,6 +60,8 @@ macro_rules! delegate {
             Queue::Codel($discipline) => $call,
             Queue::FqCodel($discipline) => $call,
             Queue::Pie($discipline) => $call,
+            Queue::FqPie($discipline) => $call,
+            Queue::Sfq($discipline) => $call,
             Queue::DualPi2($discipline) => $call,
             Queue::Classes($discipline) => $call,
             Queue::Cbq($discipline) => $call,
@@ -122,6 +133,10 @@ pub enum QueueConfig {
     FqCodel(FqCodelConfig),
     /// Proportional integral controller enhanced.
     Pie(PieConfig),
+    /// Flow queues with PIE.
+    FqPie(FqPieConfig),
+    /// Stochastic fairness queueing.
+    Sfq(SfqConfig),
     /// Two coupled queues.
     #[cfg_attr(feature = "serde", serde(rename = "dualpi2"))]
     DualPi2(DualPi2Config),
@@ -136,6 +151,8 @@ impl QueueConfig {
             Self::Codel(config) => Queue::Codel(Box::new(Codel::new(*config))),
             Self::FqCodel(config) => Queue::FqCodel(Box::new(FqCodel::new(*config, &mut random()))),
             Self::Pie(config) => Queue::Pie(Box::new(Pie::new(*config, random()))),
+            Self::FqPie(config) => Queue::FqPie(Box::new(FqPie::new(*config, random()))),
+            Self::Sfq(config) => Queue::Sfq(Box::new(Sfq::new(*config, random()))),
             Self::DualPi2(config) => Queue::DualPi2(Box::new(DualPi2::new(*config))),
         }
     }

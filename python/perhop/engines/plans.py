@@ -87,6 +87,22 @@ class PieConfig(TypedDict):
     ecn: bool
 
 
+class FqPieConfig(TypedDict):
+    pie: PieConfig
+    flows: int
+    quantum: int
+
+
+class SfqConfig(TypedDict):
+    limit: Limit
+    depth: int
+    flows: int
+    divisor: int
+    quantum: int
+    perturb: int
+    drop: Literal["tail", "head"]
+
+
 class DualPi2Config(TypedDict):
     limit: Limit
     target: int
@@ -116,11 +132,18 @@ class _Pie(TypedDict):
     pie: PieConfig
 
 
+_FqPie = TypedDict("_FqPie", {"fq-pie": FqPieConfig})
+
+
+class _Sfq(TypedDict):
+    sfq: SfqConfig
+
+
 class _DualPi2(TypedDict):
     dualpi2: DualPi2Config
 
 
-QueueConfig = _Fifo | _Red | _Codel | _FqCodel | _Pie | _DualPi2
+QueueConfig = _Fifo | _Red | _Codel | _FqCodel | _Pie | _FqPie | _Sfq | _DualPi2
 
 # Classes
 

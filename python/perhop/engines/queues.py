@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from perhop.scenario.model.queues import Codel, DualPi2, FqCodel, Pie, Red, Wred, wred_defaults
+from perhop.scenario.model.queues import (
+    Codel,
+    DualPi2,
+    FqCodel,
+    FqPie,
+    Pie,
+    Red,
+    Sfq,
+    Wred,
+    wred_defaults,
+)
 
 if TYPE_CHECKING:
     from perhop.engines import plans
@@ -42,14 +52,26 @@ def queue_plan(queue: Queue, rate: int, *, in_class: bool) -> plans.QueueConfig:
                     "standing": fq_codel.standing,
                 }
             }
-        case Pie() as pie:
+        case FqPie() as fq_pie:
             return {
-                "pie": {
+                "fq-pie": {
+                    "pie": _pie(fq_pie, limit),
+                    "flows": fq_pie.flows,
+                    "quantum": fq_pie.quantum,
+                }
+            }
+        case Pie() as pie:
+            return {"pie": _pie(pie, limit)}
+        case Sfq() as sfq:
+            return {
+                "sfq": {
                     "limit": limit,
-                    "target": pie.target,
-                    "update": pie.update,
-                    "burst": pie.burst,
-                    "ecn": pie.ecn,
+                    "depth": sfq.depth,
+                    "flows": sfq.flows,
+                    "divisor": sfq.divisor,
+                    "quantum": sfq.quantum,
+                    "perturb": sfq.perturb,
+                    "drop": sfq.drop,
                 }
             }
         case DualPi2() as dualpi2:
@@ -137,4 +159,14 @@ def _codel(codel: Codel | FqCodel, limit: plans.Limit) -> plans.CodelConfig:
         "target": codel.target,
         "interval": codel.interval,
         "ecn": codel.ecn,
+    }
+
+
+def _pie(pie: Pie, limit: plans.Limit) -> plans.PieConfig:
+    return {
+        "limit": limit,
+        "target": pie.target,
+        "update": pie.update,
+        "burst": pie.burst,
+        "ecn": pie.ecn,
     }

@@ -37,7 +37,10 @@ _QDISCS: Final = {
 }
 """Settings with which a discipline can be had; others need none."""
 
-QUEUES: Final = ("pfifo", "pfifo_head_drop", "bfifo", "red", "codel", "fq_codel", "pie")
+QUEUES: Final = (
+    *("pfifo", "pfifo_head_drop", "bfifo", "red"),
+    *("codel", "fq_codel", "pie", "fq_pie", "sfq"),
+)
 """The disciplines of queues that a mapping can use (see `perhop.linux.qdiscs`)."""
 
 RULES: Final = {

@@ -7,8 +7,8 @@ from math import log2
 from typing import TYPE_CHECKING, Final, assert_never
 
 from perhop.linux.gaps import Gap
-from perhop.scenario.model.queues import Codel, DualPi2, FqCodel, Pie, Red, Wred
-from perhop.units import MILLISECOND
+from perhop.scenario.model.queues import Codel, DualPi2, FqCodel, FqPie, Pie, Red, Sfq, Wred
+from perhop.units import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
     from perhop.scenario import Limit, Queue
@@ -17,6 +17,7 @@ __all__ = ["Qdisc", "qdisc"]
 
 _MICROSECOND: Final = MILLISECOND // 1000
 _PIE_BURST: Final = 150 * MILLISECOND
+_SFQ_DEPTH: Final = 127
 _RED_WEIGHT: Final = 0.03
 """Greatest relative distance of a weight from a power of two, which Linux requires."""
 
@@ -60,8 +61,13 @@ def qdisc(queue: Queue, rate: int, path: str, *, in_class: bool) -> Qdisc:
             return _codel("codel", codel, limit, path, "")
         case FqCodel() as fq_codel:
             return _fq_codel(fq_codel, limit, path)
+        case FqPie() as fq_pie:
+            more = f" flows {fq_pie.flows} quantum {fq_pie.quantum}"
+            return _pie("fq_pie", fq_pie, limit, path, more)
         case Pie() as pie:
-            return _pie(pie, limit, path)
+            return _pie("pie", pie, limit, path, "")
+        case Sfq() as sfq:
+            return _sfq(sfq, limit, f"{path}.sfq", path)
         case DualPi2():
             return _missing(f"{path}.dualpi2", "perhop does not write its dualpi2, which is new")
         case unknown:
@@ -105,15 +111,38 @@ def _fq_codel(fq_codel: FqCodel, limit: Limit, path: str) -> Qdisc:
     return Qdisc(found.kind, found.settings, gaps)
 
 
-def _pie(pie: Pie, limit: Limit, path: str) -> Qdisc:
-    gaps = list(_packets("pie", limit, path))
+def _pie(kind: str, pie: Pie, limit: Limit, path: str, more: str) -> Qdisc:
+    gaps = list(_packets(kind, limit, path))
     if pie.burst != _PIE_BURST:
-        gaps.append(Gap(f"{path}.pie.burst", "its pie always allows a burst of 150 ms"))
+        key = kind.replace("_", "-")
+        gaps.append(Gap(f"{path}.{key}.burst", f"its {kind} always allows a burst of 150 ms"))
     settings = (
-        f"limit {limit.amount} target {_us(pie.target)} tupdate {_us(pie.update)} "
+        f"limit {limit.amount} target {_us(pie.target)} tupdate {_us(pie.update)}{more} "
         f"{'ecn' if pie.ecn else 'noecn'}"
     )
-    return Qdisc("pie", settings, tuple(gaps))
+    return Qdisc(kind, settings, tuple(gaps))
+
+
+def _sfq(sfq: Sfq, limit: Limit, place: str, path: str) -> Qdisc:
+    """Settings of SFQ, as `sfq_change` in Linux takes them."""
+    gaps = list(_packets("sfq", limit, path))
+    if sfq.depth > _SFQ_DEPTH:
+        gaps.append(Gap(f"{place}.depth", f"a queue of its sfq holds up to {_SFQ_DEPTH} packets"))
+    if sfq.divisor & (sfq.divisor - 1):
+        gaps.append(Gap(f"{place}.divisor", "its sfq has a power of two; expected one, as 1024"))
+    if sfq.flows > sfq.divisor:
+        gaps.append(Gap(f"{place}.flows", f"its sfq has {sfq.divisor} queues, the divisor"))
+    if sfq.perturb % SECOND:
+        gaps.append(Gap(f"{place}.perturb", "its sfq counts whole seconds"))
+    if limit.unit == "packets" and limit.amount > sfq.depth * sfq.flows:
+        most = f"{sfq.depth * sfq.flows} packets, depth times flows"
+        gaps.append(Gap(f"{path}.limit", f"its sfq holds up to {most}"))
+    settings = (
+        f"limit {limit.amount} depth {sfq.depth} flows {sfq.flows} divisor {sfq.divisor} "
+        f"quantum {sfq.quantum} perturb {sfq.perturb // SECOND}"
+        f"{' headdrop' if sfq.drop == 'head' else ''}"
+    )
+    return Qdisc("sfq", settings, tuple(gaps))
 
 
 def _red(red: Red, limit: Limit, rate: int, path: str) -> Qdisc:

@@ -1,11 +1,9 @@
 //! FQ-CoDel: flow queues, each with CoDel, served by deficit round robin (RFC 8290).
 
-use std::collections::VecDeque;
-
 use perhop_core::{Bytes, Packet, Stream, Time};
 
 use super::codel::{CodelConfig, Control, Standing};
-use super::waiting::Waiting;
+use super::flow_queues::{FlowQueue, FlowQueues};
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
 /// Greatest number of packets that an overflow drops at once (RFC 8290, section 4.1).
@@ -52,22 +50,8 @@ pub enum StandingBacklog {
 #[derive(Debug)]
 pub struct FqCodel<B> {
     config: FqCodelConfig,
-    perturbation: u64,
-    flows: Vec<Flow<B>>,
-    new: VecDeque<u16>,
-    old: VecDeque<u16>,
-    backlog: Backlog,
+    flows: FlowQueues<B, Control>,
     longest: Bytes,
-}
-
-#[derive(Debug)]
-struct Flow<B> {
-    waiting: Waiting<B>,
-    control: Control,
-    /// Bytes that the queue may still send in this round; negative after a packet that was longer.
-    credit: i64,
-    /// True if the queue is in one of the lists.
-    active: bool,
 }
 
 impl<B> FqCodel<B> {
@@ -76,84 +60,30 @@ impl<B> FqCodel<B> {
     /// # Panics
     /// Without a flow queue, or with a quantum of zero.
     pub fn new(config: FqCodelConfig, random: &mut Stream) -> Self {
-        assert!(config.flows > 0 && config.quantum > 0, "nothing could be sent");
-        let flow =
-            || Flow { waiting: Waiting::new(), control: Control::new(), credit: 0, active: false };
-        Self {
-            config,
-            perturbation: random.up_to(u64::MAX),
-            flows: (0..config.flows).map(|_| flow()).collect(),
-            new: VecDeque::with_capacity(config.flows.into()),
-            old: VecDeque::with_capacity(config.flows.into()),
-            backlog: Backlog::default(),
-            longest: Bytes::ZERO,
-        }
-    }
-
-    fn flow_of(&self, packet: &Packet<B>) -> u16 {
-        let hash = packet.header.flow_hash(self.perturbation);
-        // The high bits, scaled: all queues are equally likely, whatever their number.
-        ((u128::from(hash) * u128::from(self.config.flows)) >> 64) as u16
-    }
-
-    /// Returns the flow queue whose turn it is: the first with credit and a packet in the first
-    /// list that has one (section 4.2). Queues before it get their quantum, or leave the list.
-    fn turn(&mut self) -> Option<u16> {
-        loop {
-            let from_new = !self.new.is_empty();
-            let index = *self.new.front().or_else(|| self.old.front())?;
-            let flow = &mut self.flows[usize::from(index)];
-            if flow.credit <= 0 {
-                flow.credit += i64::from(self.config.quantum);
-                self.leave(from_new);
-                self.old.push_back(index);
-            } else if flow.waiting.is_empty() {
-                flow.control.on_idle();
-                flow.active = from_new;
-                self.leave(from_new);
-                if from_new {
-                    // An emptied new queue goes behind the old ones first, so that a flow cannot
-                    // stay new by pausing.
-                    self.old.push_back(index);
-                }
-            } else {
-                return Some(index);
-            }
-        }
-    }
-
-    fn leave(&mut self, from_new: bool) {
-        let list = if from_new { &mut self.new } else { &mut self.old };
-        list.pop_front();
-    }
-
-    /// Updates the total backlog after a flow queue changed its own.
-    fn settle(&mut self, before: Backlog, after: Backlog) {
-        self.backlog.packets = self.backlog.packets + after.packets - before.packets;
-        self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
+        let flows = FlowQueues::new(config.flows, config.quantum, random, Control::new);
+        Self { config, flows, longest: Bytes::ZERO }
     }
 
     /// Drops half of the bytes of the longest queue.
     fn shorten_longest(&mut self, now: Time, ledger: &mut Ledger<B>) {
-        let mut longest = 0;
-        for (index, flow) in self.flows.iter().enumerate() {
-            if flow.waiting.backlog().bytes > self.flows[longest].waiting.backlog().bytes {
-                longest = index;
+        let bytes = |queue: &FlowQueue<_, _>| queue.waiting.backlog().bytes;
+        let queues = self.flows.queues();
+        let longest = (1..queues.len()).fold(0, |longest, index| {
+            if bytes(&queues[index]) > bytes(&queues[longest]) { index } else { longest }
+        });
+        self.flows.change(longest as u16, |FlowQueue { waiting, state, .. }| {
+            let before = waiting.backlog();
+            let mut dropped = 0;
+            while let Some((_, packet)) = waiting.pop(now) {
+                ledger.drop(packet, Cause::Limit);
+                dropped += 1;
+                let bytes = waiting.backlog().bytes;
+                if dropped == BATCH || bytes.get() <= before.bytes.get().div_ceil(2) {
+                    break;
+                }
             }
-        }
-        let Flow { waiting, control, .. } = &mut self.flows[longest];
-        let before = waiting.backlog();
-        let mut dropped = 0;
-        while let Some((_, packet)) = waiting.pop(now) {
-            ledger.drop(packet, Cause::Limit);
-            dropped += 1;
-            if dropped == BATCH || waiting.backlog().bytes.get() <= before.bytes.get().div_ceil(2) {
-                break;
-            }
-        }
-        control.count_drops(dropped);
-        let after = waiting.backlog();
-        self.settle(before, after);
+            state.count_drops(dropped);
+        });
     }
 }
 
@@ -164,38 +94,28 @@ impl<B> Discipline<B> for FqCodel<B> {
         if !limit.admits(Backlog::default(), size) {
             return ledger.drop(packet, Cause::Limit); // it would not fit into an empty queue
         }
-        while !limit.admits(self.backlog, size) {
+        while !limit.admits(self.flows.backlog(), size) {
             self.shorten_longest(now, ledger);
         }
-        let index = self.flow_of(&packet);
-        let flow = &mut self.flows[usize::from(index)];
-        flow.waiting.push(now, packet);
-        if !flow.active {
-            flow.active = true;
-            flow.credit = self.config.quantum.into();
-            self.new.push_back(index);
-        }
-        self.backlog.add(size);
+        let index = self.flows.index_of(&packet);
+        self.flows.push(now, index, packet);
         self.longest = self.longest.max(size);
     }
 
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
-        while let Some(index) = self.turn() {
-            let flow = &mut self.flows[usize::from(index)];
-            let before = flow.waiting.backlog();
-            let others = match self.config.standing {
-                StandingBacklog::All => self.backlog.bytes - before.bytes,
-                StandingBacklog::Flow => Bytes::ZERO,
-            };
-            let standing = Standing { longest: self.longest, others };
-            let FqCodelConfig { codel, .. } = &self.config;
-            let next = flow.control.dequeue(codel, standing, &mut flow.waiting, now, ledger);
-            if let Some(packet) = &next {
-                flow.credit -= packet.size().get() as i64;
-            }
-            let after = flow.waiting.backlog();
-            self.settle(before, after);
+        let FqCodelConfig { codel, standing, .. } = &self.config;
+        while let Some(index) = self.flows.turn(Control::on_idle) {
+            let total = self.flows.backlog().bytes;
+            let next = self.flows.change(index, |FlowQueue { waiting, state, .. }| {
+                let others = match standing {
+                    StandingBacklog::All => total - waiting.backlog().bytes,
+                    StandingBacklog::Flow => Bytes::ZERO,
+                };
+                let standing = Standing { longest: self.longest, others };
+                state.dequeue(codel, standing, waiting, now, ledger)
+            });
             if let Some(packet) = next {
+                self.flows.charge(index, packet.size());
                 return Dequeue::Packet(packet);
             }
         }
@@ -206,32 +126,16 @@ impl<B> Discipline<B> for FqCodel<B> {
         Pass::Enqueue // its flow must pay for it by its credit
     }
 
-    /// Returns the length of the head packet of the first queue with credit, or with credit after
-    /// the fewest rounds.
     fn head(&mut self, _now: Time) -> Option<Bytes> {
-        let mut best = None;
-        for &index in self.new.iter().chain(&self.old) {
-            let flow = &self.flows[usize::from(index)];
-            let Some(size) = flow.waiting.head() else { continue };
-            let rounds = match flow.credit {
-                1.. => return Some(size),
-                owed => 1 - owed / i64::from(self.config.quantum),
-            };
-            if best.is_none_or(|(fewest, _)| rounds < fewest) {
-                best = Some((rounds, size));
-            }
-        }
-        best.map(|(_, size)| size)
+        self.flows.head()
     }
 
     #[inline]
     fn backlog(&self) -> Backlog {
-        self.backlog
+        self.flows.backlog()
     }
 
     fn drain(self, packets: &mut Vec<Packet<B>>) {
-        for flow in self.flows {
-            flow.waiting.drain(packets);
-        }
+        self.flows.drain(packets);
     }
 }

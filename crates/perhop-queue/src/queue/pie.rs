@@ -59,6 +59,34 @@ const MEAN_PACKET: u64 = 1500;
 #[derive(Debug)]
 pub struct Pie<B> {
     config: PieConfig,
+    control: Control,
+    random: Stream,
+    waiting: Waiting<B>,
+}
+
+impl<B> Pie<B> {
+    /// Creates an empty queue.
+    ///
+    /// # Panics
+    /// If the time between two updates is zero.
+    pub fn new(config: PieConfig, random: Stream) -> Self {
+        Self { config, control: Control::new(&config), random, waiting: Waiting::new() }
+    }
+
+    /// Returns the drop probability of arrivals, as of the last update.
+    pub fn probability(&self) -> f64 {
+        self.control.controller.probability
+    }
+
+    /// Returns the remaining time without early drops, as of the last update.
+    pub fn burst_allowance(&self) -> Duration {
+        self.control.controller.burst_allowance
+    }
+}
+
+/// State of PIE besides the queue itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Control {
     controller: Controller,
     /// Delay of the last packet that was sent.
     delay: Duration,
@@ -66,8 +94,6 @@ pub struct Pie<B> {
     next_update: Time,
     /// Sum of the probabilities since the last drop (section 5.4).
     accumulated: f64,
-    random: Stream,
-    waiting: Waiting<B>,
 }
 
 /// State of the controller.
@@ -80,15 +106,14 @@ struct Controller {
     burst_allowance: Duration,
 }
 
-impl<B> Pie<B> {
-    /// Creates an empty queue.
+impl Control {
+    /// Creates the state of an empty queue.
     ///
     /// # Panics
     /// If the time between two updates is zero.
-    pub fn new(config: PieConfig, random: Stream) -> Self {
+    pub fn new(config: &PieConfig) -> Self {
         assert!(config.update > Duration::ZERO, "updates at no distance");
         Self {
-            config,
             controller: Controller {
                 probability: 0.0,
                 old_delay: Duration::ZERO,
@@ -97,43 +122,57 @@ impl<B> Pie<B> {
             delay: Duration::ZERO,
             next_update: Time::ZERO + config.update,
             accumulated: 0.0,
-            random,
-            waiting: Waiting::new(),
         }
-    }
-
-    /// Returns the drop probability of arrivals, as of the last update.
-    pub fn probability(&self) -> f64 {
-        self.controller.probability
-    }
-
-    /// Returns the remaining time without early drops, as of the last update.
-    pub fn burst_allowance(&self) -> Duration {
-        self.controller.burst_allowance
     }
 
     /// Performs the updates that were due before `now`. The queue has not changed since, so that
     /// each has the same result as it would have had in time.
-    fn catch_up(&mut self, now: Time) {
+    pub fn catch_up(&mut self, config: &PieConfig, is_empty: bool, now: Time) {
         while self.next_update <= now {
-            let delay = if self.waiting.is_empty() { Duration::ZERO } else { self.delay };
+            let delay = if is_empty { Duration::ZERO } else { self.delay };
             let before = self.controller;
-            self.controller.update(&self.config, delay);
-            self.next_update += self.config.update;
+            self.controller.update(config, delay);
+            self.next_update += config.update;
             if self.controller == before && self.next_update <= now {
                 // Further updates would change nothing.
-                let updates =
-                    now.since(self.next_update).as_picos() / self.config.update.as_picos();
-                self.next_update += self.config.update * (updates + 1);
+                let updates = now.since(self.next_update).as_picos() / config.update.as_picos();
+                self.next_update += config.update * (updates + 1);
             }
         }
     }
 
+    /// Returns an arrival that may wait, marked if it is to be; `None` if it is dropped early.
+    pub fn admit<B>(
+        &mut self,
+        config: &PieConfig,
+        backlog: Backlog,
+        packet: Packet<B>,
+        random: &mut Stream,
+        ledger: &mut Ledger<B>,
+    ) -> Option<Packet<B>> {
+        if !self.drop_early(config, backlog.bytes, random) {
+            return Some(packet);
+        }
+        signal(config.ecn && self.controller.probability < MARK_LIMIT, packet, ledger)
+    }
+
+    /// Records that an arrival found the queue full.
+    pub fn full(&mut self) {
+        self.accumulated = 0.0; // a drop is a drop (appendix B)
+    }
+
+    /// Takes the next packet out of the queue, and records its delay.
+    pub fn dequeue<B>(&mut self, waiting: &mut Waiting<B>, now: Time) -> Option<Packet<B>> {
+        let (delay, packet) = waiting.pop(now)?;
+        self.delay = delay;
+        Some(packet)
+    }
+
     /// Returns `true` if an arrival is to be dropped or marked (section 4.1, with section 5.4).
-    fn drop_early(&mut self) -> bool {
+    fn drop_early(&mut self, config: &PieConfig, waiting: Bytes, random: &mut Stream) -> bool {
         let Controller { probability, old_delay, burst_allowance } = self.controller;
-        let calm = old_delay < self.config.target / 2 && probability < 0.2;
-        let short = self.waiting.backlog().bytes <= Bytes::new(2 * MEAN_PACKET);
+        let calm = old_delay < config.target / 2 && probability < 0.2;
+        let short = waiting <= Bytes::new(2 * MEAN_PACKET);
         if burst_allowance > Duration::ZERO || calm || short {
             return false;
         }
@@ -144,7 +183,7 @@ impl<B> Pie<B> {
         let drop = match self.accumulated {
             ..0.85 => false,
             8.5.. => true,
-            _ => self.random.unit() < probability,
+            _ => random.unit() < probability,
         };
         if drop {
             self.accumulated = 0.0;
@@ -188,35 +227,32 @@ impl Controller {
 
 impl<B> Discipline<B> for Pie<B> {
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
-        self.catch_up(now);
-        if !self.config.limit.admits(self.waiting.backlog(), packet.size()) {
-            self.accumulated = 0.0; // a drop is a drop (appendix B)
+        self.control.catch_up(&self.config, self.waiting.is_empty(), now);
+        let backlog = self.waiting.backlog();
+        if !self.config.limit.admits(backlog, packet.size()) {
+            self.control.full();
             return ledger.drop(packet, Cause::Limit);
         }
-        let packet = if self.drop_early() {
-            let ecn = self.config.ecn && self.controller.probability < MARK_LIMIT;
-            match signal(ecn, packet, ledger) {
-                Some(marked) => marked,
-                None => return,
-            }
-        } else {
-            packet
-        };
-        self.waiting.push(now, packet);
+        let random = &mut self.random;
+        let admitted = self.control.admit(&self.config, backlog, packet, random, ledger);
+        if let Some(packet) = admitted {
+            self.waiting.push(now, packet);
+        }
     }
 
     fn dequeue(&mut self, now: Time, _ledger: &mut Ledger<B>) -> Dequeue<B> {
-        self.catch_up(now);
-        let Some((delay, packet)) = self.waiting.pop(now) else { return Dequeue::Idle };
-        self.delay = delay;
-        Dequeue::Packet(packet)
+        self.control.catch_up(&self.config, self.waiting.is_empty(), now);
+        match self.control.dequeue(&mut self.waiting, now) {
+            Some(packet) => Dequeue::Packet(packet),
+            None => Dequeue::Idle,
+        }
     }
 
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
         // An empty queue is not congested, whatever the probability.
-        self.catch_up(now);
+        self.control.catch_up(&self.config, self.waiting.is_empty(), now);
         if self.config.limit.admits(Backlog::default(), packet.size()) {
-            self.delay = Duration::ZERO;
+            self.control.delay = Duration::ZERO;
             Pass::Send
         } else {
             Pass::Drop(Cause::Limit)

@@ -32,6 +32,19 @@ impl<B> Waiting<B> {
         Some((now.since(arrived), packet))
     }
 
+    /// Returns the last packet.
+    pub fn pop_last(&mut self) -> Option<Packet<B>> {
+        let (_, packet) = self.packets.pop_back()?;
+        self.bytes -= packet.size();
+        Some(packet)
+    }
+
+    /// Returns all packets, with their times of arrival; none is left.
+    pub fn take(&mut self) -> impl Iterator<Item = (Time, Packet<B>)> + '_ {
+        self.bytes = Bytes::ZERO;
+        self.packets.drain(..)
+    }
+
     /// Returns the arrival time of the first packet.
     pub fn since(&self) -> Option<Time> {
         self.packets.front().map(|(arrived, _)| *arrived)

@@ -75,3 +75,30 @@ pub fn assert_close(actual: f64, expected: f64) {
     let scale = expected.abs().max(1e-9);
     assert!((actual - expected).abs() <= 1e-9 * scale, "{actual}, not {expected}");
 }
+
+/// Checks that flows with packets of different lengths get equal bytes, all within a millisecond: at
+/// any time two backlogged flows differ by less than a quantum and a packet each (Shreedhar and
+/// Varghese, 1995).
+pub fn check_equal_bytes(mut queue: impl Discipline<Id>, quantum: i64) {
+    let sizes = [1500_u32, 300, 64, 777];
+    let mut id = 0;
+    for (flow, size) in sizes.iter().enumerate() {
+        for _ in 0..200_000 / size {
+            let packet = packet(id, flow as u16, *size, Ecn::NotEct);
+            assert!(offer(&mut queue, millis(0), packet).0.is_empty());
+            id += 1;
+        }
+    }
+    let mut sent = [0_i64; 4];
+    while sent.iter().all(|bytes| *bytes < 190_000) {
+        let head = queue.head(millis(1));
+        let (Some(packet), _) = next(&mut queue, millis(1)) else { panic!("idle") };
+        assert_eq!(head, Some(packet.size()));
+        sent[usize::from(packet.header.source_port)] += i64::from(packet.header.size);
+        for (a, size_a) in sent.iter().zip(sizes) {
+            for (b, size_b) in sent.iter().zip(sizes) {
+                assert!(a - b <= quantum + i64::from(size_a + size_b), "{sent:?}");
+            }
+        }
+    }
+}

@@ -3,7 +3,9 @@
 mod codel;
 mod dualpi2;
 mod fq_codel;
+mod fq_pie;
 mod lab;
 mod pie;
 mod properties;
 mod red;
+mod sfq;

@@ -3,9 +3,10 @@
 
 use perhop_core::{Bytes, Duration, Ecn, Packet, Rate, Time};
 use perhop_queue::{
-    Class, ClassService, ClassSpec, Classes, Codel, CodelConfig, Dequeue, Discipline, DualPi2,
-    DualPi2Config, Fifo, FqCodel, FqCodelConfig, Ledger, Limit, Match, MatchRules, Measure, Pass,
-    Pie, PieConfig, Queue, Red, RedConfig, RedProfile, StandingBacklog, Weight,
+    Class, ClassService, ClassSpec, Classes, Codel, CodelConfig, Dequeue, Discipline, Drop,
+    DualPi2, DualPi2Config, Fifo, FqCodel, FqCodelConfig, FqPie, FqPieConfig, Ledger, Limit, Match,
+    MatchRules, Measure, Pass, Pie, PieConfig, Queue, Red, RedConfig, RedProfile, Sfq, SfqConfig,
+    StandingBacklog, Weight,
 };
 use proptest::prelude::*;
 
@@ -31,7 +32,7 @@ prop_compose! {
 }
 
 /// Every discipline, with times short enough for all its mechanisms to act.
-fn queues(limit: Limit) -> [Queue<Id>; 9] {
+fn queues(limit: Limit) -> [Queue<Id>; 12] {
     let codel = CodelConfig {
         limit,
         target: Duration::from_micros(200),
@@ -71,6 +72,17 @@ fn queues(limit: Limit) -> [Queue<Id>; 9] {
     };
     let few = FqCodelConfig { codel, flows: 3, quantum: 300, standing: StandingBacklog::Flow };
     let many = FqCodelConfig { codel, flows: 1024, quantum: 1514, standing: StandingBacklog::All };
+    let fq_pie = FqPieConfig { pie, flows: 3, quantum: 300 };
+    let sfq = SfqConfig {
+        limit,
+        depth: 20,
+        flows: 4,
+        divisor: 8,
+        quantum: 1514,
+        perturb: Duration::from_millis(2),
+        drop: Drop::Tail,
+    };
+    let head = SfqConfig { depth: 1000, quantum: 100, drop: Drop::Head, ..sfq };
     [
         Queue::Fifo(Fifo::new(limit)),
         Queue::Fifo(Fifo::new(limit).dropping_at_head()),
@@ -81,6 +93,9 @@ fn queues(limit: Limit) -> [Queue<Id>; 9] {
         Queue::FqCodel(Box::new(FqCodel::new(many, &mut random(1)))),
         Queue::Pie(Box::new(Pie::new(pie, random(1)))),
         Queue::DualPi2(Box::new(DualPi2::new(dual))),
+        Queue::FqPie(Box::new(FqPie::new(fq_pie, random(1)))),
+        Queue::Sfq(Box::new(Sfq::new(sfq, random(1)))),
+        Queue::Sfq(Box::new(Sfq::new(head, random(1)))),
     ]
 }
 
@@ -235,10 +250,10 @@ proptest! {
     #[test]
     fn disciplines_keep_them_in_classes(
         arrivals in prop::collection::vec(arrival(), 1..300), bounds in limits(),
-        strict in 0_usize..9,
+        strict in 0_usize..12,
     ) {
         let specs = queues(limit(bounds)).into_iter().enumerate().map(|(index, queue)| ClassSpec {
-            matches: if index < 8 {
+            matches: if index < 11 {
                 let port = (index % 5) as u16;
                 Match { source_ports: vec![port..=port], ..Match::default() }.into()
             } else {

@@ -12,6 +12,7 @@ from perhop.scenario.model.queues import (
     FqCodel,
     Pie,
     Red,
+    Sfq,
     Wred,
     wred_defaults,
 )
@@ -64,7 +65,7 @@ def queue(part: Part, draft: Draft) -> list[str]:
             draft.gap(f"{place}.red", reason)
         case FqCodel() as fair if fair.target >= _NEVER:
             lines.append(_fair_queue(fair, f"{place}.fq-codel", draft))
-        case Codel() | FqCodel() | Pie() | DualPi2():
+        case Codel() | FqCodel() | Pie() | Sfq() | DualPi2():
             key = next(iter(queue.disciplines))
             draft.gap(f"{place}.{key}", f"IOS has WRED only, not {key}")
         case unknown:

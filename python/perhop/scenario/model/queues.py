@@ -212,6 +212,43 @@ class Pie(_Discipline):
         return Limit(self.target, "time")
 
 
+class FqPie(Pie):
+    """Flow queues, each with PIE, served by deficit round robin (draft-tahiliani-tsvwg-fq-pie)."""
+
+    usual_limit = Limit(10240, "packets")
+
+    flows: FlowQueues = 1024
+    """The number of queues, to which flows are assigned by a hash."""
+
+    quantum: PacketSize = 1514
+    """The bytes that a queue sends in a round."""
+
+
+class Sfq(_Discipline):
+    """Stochastic fairness queueing (McKenney, 1990), as in Linux: flow queues that take turns."""
+
+    usual_limit = Limit(127, "packets")
+    random = True
+
+    depth: FlowQueues = 127
+    """The most packets of one queue."""
+
+    flows: FlowQueues = 127
+    """The most queues that hold packets at a time."""
+
+    divisor: FlowQueues = 1024
+    """The number of values of the hash that assigns flows to queues."""
+
+    quantum: PacketSize = 1514
+    """The bytes that a queue sends in a round."""
+
+    perturb: Duration = 0
+    """The time after which the hash changes; never with 0 s."""
+
+    drop: Literal["tail", "head"] = "tail"
+    """The packet that the longest queue drops when all are full: its last, or its first."""
+
+
 class DualPi2(_Discipline):
     """Two coupled queues, one kept short for L4S packets: ECT(1) and CE (RFC 9332)."""
 
@@ -267,7 +304,7 @@ def wred_defaults(by: str, *, in_class: bool) -> Mapping[int, Threshold]:
     return {dscp: Threshold(rows.get(dscp, 20), 40) for dscp in range(64)}
 
 
-Discipline = Red | Wred | Codel | FqCodel | Pie | DualPi2
+Discipline = Red | Wred | Codel | FqCodel | Pie | FqPie | Sfq | DualPi2
 """The union of all disciplines. A function that handles each of them ends in `assert_never`."""
 
 
@@ -298,6 +335,12 @@ class Queue(Model):
 
     pie: Pie | None = None
     """PIE; 1000 packets."""
+
+    fq_pie: FqPie | None = Field(default=None, alias="fq-pie")
+    """FQ-PIE; 10240 packets."""
+
+    sfq: Sfq | None = None
+    """SFQ; 127 packets."""
 
     dualpi2: DualPi2 | None = None
     """DualPI2; 250 ms."""

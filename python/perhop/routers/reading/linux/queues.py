@@ -24,6 +24,8 @@ LENGTH: Final = 1000
 
 _MS: Final = 10**9
 _MTU: Final = 1514
+_MOST: Final = 65535
+_SFQ_DEPTH: Final = 127
 _NEVER: Final = {"target": "100 s", "interval": "200 s"}
 _KNOWN: Final = {
     "pfifo": "limit",
@@ -32,9 +34,9 @@ _KNOWN: Final = {
     "codel": "limit target interval ecn noecn",
     "fq_codel": "limit flows target interval quantum ecn noecn memory_limit drop_batch",
     "pie": "limit target tupdate alpha beta ecn noecn",
-    "fq_pie": "limit flows target tupdate quantum ecn noecn",
+    "fq_pie": "limit flows target tupdate alpha beta quantum ecn noecn",
     "red": "limit min max avpkt burst probability bandwidth ecn harddrop adaptive",
-    "sfq": "limit flows depth divisor perturb quantum",
+    "sfq": "limit flows depth divisor perturb quantum headdrop",
     "fq": "limit flow_limit quantum buckets pacing nopacing maxrate initial_quantum",
 }
 
@@ -84,6 +86,8 @@ def queue(
             return _red(options, ledger)
         case "pie" | "fq_pie":
             return _pie(qdisc, options, ledger)
+        case "sfq":
+            return _sfq(options, ledger)
         case _:
             return _fair(qdisc, options, ledger)
 
@@ -118,42 +122,66 @@ def _fq_codel(options: Options, ledger: Ledger) -> dict[str, Any]:
     found = _codel(options, ledger, 10240, ecn=True)
     settings = found.pop("codel")
     name = "net/sched/sch_fq_codel.c"
-    settings["flows"] = min(_value(options, ledger, "flows", 1024, "number", name), 65535)
-    quantum = _value(options, ledger, "quantum", _MTU, "size", name)
-    settings["quantum"] = f"{min(max(quantum, 64), 65535)} B"
+    settings |= _flows(options, ledger, name, _MTU)
     return {**found, "fq-codel": settings}
 
 
 def _pie(qdisc: Qdisc, options: Options, ledger: Ledger) -> dict[str, Any]:
-    name = "net/sched/sch_pie.c"
     fair = qdisc.kind == "fq_pie"
+    name = f"net/sched/sch_{qdisc.kind}.c"
     limit = _value(options, ledger, "limit", 10240 if fair else 1000, "number", name)
-    settings = {
+    settings: dict[str, Any] = {
         "target": format_duration(_value(options, ledger, "target", 15 * _MS, "time", name)),
         "update": format_duration(_value(options, ledger, "tupdate", 15 * _MS, "time", name)),
         "ecn": "ecn" in options.values,
     }
-    if fair:
-        ledger.approximated(qdisc.place, "one queue with PIE, without queues for each flow")
     for key in ("alpha", "beta"):
         if key in options.values:
             ledger.approximated(options.at(key), f"`{key}` is that of RFC 8033")
-    return {"limit": f"{limit} packets", "pie": settings}
+    if not fair:
+        return {"limit": f"{limit} packets", "pie": settings}
+    settings |= _flows(options, ledger, name, _MTU)
+    return {"limit": f"{limit} packets", "fq-pie": settings}
+
+
+def _flows(options: Options, ledger: Ledger, source: str, quantum: int) -> dict[str, Any]:
+    """Return the number of flow queues, and the bytes of a turn."""
+    flows = _value(options, ledger, "flows", 1024, "number", source)
+    size = _value(options, ledger, "quantum", quantum, "size", source)
+    return {"flows": min(flows, _MOST), "quantum": f"{min(max(size, 64), _MOST)} B"}
+
+
+def _sfq(options: Options, ledger: Ledger) -> dict[str, Any]:
+    """SFQ; the numbers bound each other as in `sfq_change`."""
+    name = "net/sched/sch_sfq.c"
+    depth = min(_value(options, ledger, "depth", _SFQ_DEPTH, "number", name), _SFQ_DEPTH)
+    divisor = _value(options, ledger, "divisor", 1024, "number", name)
+    flows = min(_value(options, ledger, "flows", 128, "number", name), divisor)
+    limit = min(_value(options, ledger, "limit", 127, "number", name), depth * flows)
+    quantum = _value(options, ledger, "quantum", _MTU, "size", name)
+    settings: dict[str, Any] = {
+        "depth": depth,
+        "divisor": min(divisor, _MOST),
+        "flows": min(flows, limit, _MOST),
+        "quantum": f"{min(max(quantum, 64), _MOST)} B",
+        "perturb": f"{options.number('perturb') or 0} s",
+    }
+    if "headdrop" in options.values:
+        settings["drop"] = "head"
+    return {"limit": f"{limit} packets", "sfq": settings}
 
 
 def _fair(qdisc: Qdisc, options: Options, ledger: Ledger) -> dict[str, Any]:
-    """SFQ and FQ: flow queues of equal turns that drop only what they cannot hold."""
-    sfq = qdisc.kind == "sfq"
-    name = "net/sched/sch_sfq.c" if sfq else "net/sched/sch_fq.c"
-    limit = _value(options, ledger, "limit", 127 if sfq else 10_000, "number", name)
-    key = "divisor" if sfq else "buckets"
-    flows = _value(options, ledger, key, 1024, "number", name)
-    quantum = _value(options, ledger, "quantum", _MTU if sfq else 2 * _MTU, "size", name)
+    """FQ: flow queues of equal turns that drop only what they cannot hold."""
+    name = "net/sched/sch_fq.c"
+    limit = _value(options, ledger, "limit", 10_000, "number", name)
+    flows = _value(options, ledger, "buckets", 1024, "number", name)
+    quantum = _value(options, ledger, "quantum", 2 * _MTU, "size", name)
     ledger.approximated(qdisc.place, "flow queues of FQ-CoDel with a target that no packet reaches")
     settings = {
         **_NEVER,
-        "flows": min(flows, 65535),
-        "quantum": f"{min(max(quantum, 64), 65535)} B",
+        "flows": min(flows, _MOST),
+        "quantum": f"{min(max(quantum, 64), _MOST)} B",
         "ecn": False,
     }
     return {"limit": f"{limit} packets", "fq-codel": settings}
