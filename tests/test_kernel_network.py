@@ -444,6 +444,16 @@ def test_a_wire_loses_duplicates_and_delays_what_it_is_told() -> None:
         assert row[name] / left == pytest.approx(share, abs=5 * deviation)
 
 
+def test_a_wire_loses_in_bursts() -> None:
+    lab = Lab(scenario(link="loss: {gilbert: {mean: 20%, burst: 4}}"))
+    lab.send((BE, 4), seconds=2)
+    _, links = lab.read()
+    row = links["r>s"]
+    # Five standard deviations; states k steps apart have a correlation of (1 - 1/16 - 1/4)^k.
+    deviation = (0.16 * (1 + 2 * 0.6875 / 0.3125) / row["sent_packets"]) ** 0.5
+    assert row["lost_packets"] / row["sent_packets"] == pytest.approx(0.2, abs=5 * deviation)
+
+
 def test_cells_are_counted_by_the_wire() -> None:
     lab = Lab(scenario(link="overhead: atm"))
     lab.send((BE, 1), seconds=0.5)

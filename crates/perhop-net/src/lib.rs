@@ -10,6 +10,7 @@
 
 mod agenda;
 mod balance;
+mod gilbert;
 mod hosts;
 mod icmp;
 mod marker;
@@ -21,6 +22,7 @@ mod under_way;
 mod wire;
 
 pub use balance::Balance;
+pub use gilbert::Gilbert;
 pub use hosts::{Departures, Hosts, Loss, Passage, Sent, TimerId, Waits};
 pub use icmp::{IcmpError, IcmpErrors};
 pub use marker::Marker;

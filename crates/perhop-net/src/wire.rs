@@ -2,6 +2,8 @@
 
 use perhop_core::{Bytes, Duration, Overhead, Rate, Stream, Time};
 
+use crate::gilbert::Gilbert;
+
 /// The transmission medium between two nodes, the same in both directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
@@ -17,6 +19,8 @@ pub struct Wire {
     pub duplicate: u32,
     /// Reordering of packets.
     pub reorder: Option<Reorder>,
+    /// Correlated loss, beside `loss`.
+    pub gilbert: Option<Gilbert>,
     /// Layer-2 overhead of a packet.
     pub overhead: Overhead,
 }
@@ -24,7 +28,7 @@ pub struct Wire {
 impl Wire {
     /// Returns `true` if the arrival of a packet is known before it is sent.
     pub(crate) fn is_certain(&self) -> bool {
-        self.jitter == Duration::ZERO && self.loss == 0 && self.is_plain()
+        self.jitter == Duration::ZERO && self.loss == 0 && self.gilbert.is_none() && self.is_plain()
     }
 
     /// Returns `true` if packets arrive at most once, and in order.
@@ -67,12 +71,14 @@ pub struct Impairments {
     random: Stream,
     /// Arrival of the last packet that keeps the order.
     in_order: Time,
+    /// True in the bad state of correlated loss; `None` before its first packet.
+    bad: Option<bool>,
 }
 
 impl Impairments {
     /// Creates impairments that draw from `random`.
     pub const fn new(random: Stream) -> Self {
-        Self { random, in_order: Time::ZERO }
+        Self { random, in_order: Time::ZERO, bad: None }
     }
 
     /// Returns the arrival of a packet that would arrive at `at` over a perfect wire; `None` if it
@@ -80,6 +86,12 @@ impl Impairments {
     #[inline]
     pub fn delay(&mut self, wire: &Wire, at: Time, counters: &mut LinkCounters) -> Option<Time> {
         if wire.loss > 0 && self.random.chance_ppb(wire.loss) {
+            counters.lost += 1;
+            return None;
+        }
+        if let Some(gilbert) = &wire.gilbert
+            && gilbert.loses(&mut self.bad, &mut self.random)
+        {
             counters.lost += 1;
             return None;
         }
@@ -117,6 +129,7 @@ mod tests {
         loss: 0,
         duplicate: 0,
         reorder: None,
+        gilbert: None,
         overhead: Overhead::NONE,
     };
 

@@ -103,6 +103,7 @@ impl LinkPlan {
             loss: self.loss,
             duplicate: self.duplicate,
             reorder: self.reorder,
+            gilbert: self.gilbert,
             overhead: self.overhead,
         }
     }

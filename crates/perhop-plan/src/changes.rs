@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, Rate, Time};
-use perhop_net::{Network, PortId};
+use perhop_net::{Gilbert, Network, PortId};
 use perhop_queue::{Class, Limit, Reserved};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,9 @@ pub struct WirePlan {
     #[serde(with = "perhop_core::spelling::share")]
     #[schemars(with = "u32")]
     pub loss: u32,
+    /// Correlated loss, beside `loss`.
+    #[serde(default)]
+    pub gilbert: Option<Gilbert>,
 }
 
 /// New state of a link.
@@ -129,6 +132,8 @@ pub enum Effect<B> {
         delay: Duration,
         /// Its loss.
         loss: u32,
+        /// Its correlated loss.
+        gilbert: Option<Gilbert>,
     },
     /// Sets a link up or down.
     Up {
@@ -175,9 +180,13 @@ impl<B: Clone> Effect<B> {
     pub fn of(plan: &EffectPlan, at: Time, names: &Names, seed: u64) -> Result<Self, BuildError> {
         let link = |on: &str| names.port(on).map(|port| port.0 / 2);
         Ok(match plan {
-            EffectPlan::Wire(WirePlan { on, rate, delay, loss }) => {
-                Self::Wire { link: link(on)?, rate: *rate, delay: *delay, loss: *loss }
-            }
+            EffectPlan::Wire(WirePlan { on, rate, delay, loss, gilbert }) => Self::Wire {
+                link: link(on)?,
+                rate: *rate,
+                delay: *delay,
+                loss: *loss,
+                gilbert: *gilbert,
+            },
             EffectPlan::State(StatePlan { on, up }) => Self::Up { link: link(on)?, up: *up },
             EffectPlan::Discipline(DisciplineChangePlan { on, discipline, shape }) => {
                 // With its own random streams, so that the random numbers of the old discipline are
@@ -214,9 +223,9 @@ impl<B: Clone> Effect<B> {
     /// Applies the effect, after all other events of the instant that the network has reached.
     pub fn apply(self, network: &mut Network<B>) {
         match self {
-            Self::Wire { link, rate, delay, loss } => {
+            Self::Wire { link, rate, delay, loss, gilbert } => {
                 let wire = *network.wire(link);
-                network.set_wire(link, perhop_net::Wire { rate, delay, loss, ..wire });
+                network.set_wire(link, perhop_net::Wire { rate, delay, loss, gilbert, ..wire });
             }
             Self::Up { link, up } => network.set_up(link, up),
             Self::Discipline { port, class } => network.set_queue(port, class),

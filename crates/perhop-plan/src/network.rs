@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use perhop_core::{Duration, Overhead, Rate, Time};
-use perhop_net::{Balance, IcmpErrors, NodeKind, Reorder};
+use perhop_net::{Balance, Gilbert, IcmpErrors, NodeKind, Reorder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,9 @@ pub struct LinkPlan {
     /// Reordering of packets.
     #[serde(default)]
     pub reorder: Option<Reorder>,
+    /// Correlated loss, beside `loss`.
+    #[serde(default)]
+    pub gilbert: Option<Gilbert>,
     /// Layer-2 overhead.
     pub overhead: Overhead,
     /// MTU in bytes, if there is one.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use perhop_core::{Duration, Rate};
 use perhop_emu::{WireEnd, Wires as Carried};
-use perhop_net::Wire;
+use perhop_net::{Gilbert, Wire};
 use perhop_plan::NetworkPlan;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -69,8 +69,15 @@ impl Wires {
     }
 
     /// Changes rate, delay and loss of the wire of a directed link, in both directions, from now
-    /// on.
-    fn change(&self, on: &str, rate: u64, delay: u64, loss: u32) -> PyResult<()> {
+    /// on. Correlated loss is `(p, r, good, bad)`, in parts per billion.
+    fn change(
+        &self,
+        on: &str,
+        rate: u64,
+        delay: u64,
+        loss: u32,
+        gilbert: Option<[u32; 4]>,
+    ) -> PyResult<()> {
         let wire = *self.places.get(on).ok_or_else(|| PyKeyError::new_err(on.to_owned()))?;
         let mut settings =
             self.settings.lock().map_err(|e| PyValueError::new_err(e.to_string()))?;
@@ -79,6 +86,7 @@ impl Wires {
             .map_err(|error| PyValueError::new_err(format!("a wire's rate {error}")))?;
         own.delay = Duration::from_picos(delay);
         own.loss = loss;
+        own.gilbert = gilbert.map(|[p, r, good, bad]| Gilbert { p, r, good, bad });
         self.carried.set(wire, *own);
         Ok(())
     }

@@ -8,6 +8,7 @@ from perhop.engines.queues import queue_plan
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.loss import BurstLoss
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.resolve import rates, steps, walk
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.matching import Matching
     from perhop.scenario.resolve import Step
 
-__all__ = ["effects", "match_plan", "network_plan", "plan"]
+__all__ = ["effects", "loss_plan", "match_plan", "network_plan", "plan"]
 
 
 def plan(scenario: Scenario, seed: int) -> plans.Plan:
@@ -88,17 +89,27 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
         }
 
     near, far = map(end, link.ends, names)
+    independent, gilbert = loss_plan(link.loss)
     return {
         "ends": (near, far),
         "rate": link.rate,
         "delay": link.delay,
         "jitter": link.jitter,
-        "loss": link.loss,
+        "loss": independent,
+        "gilbert": gilbert,
         "duplicate": link.duplicate,
         "reorder": {"share": link.reorder.share, "by": link.reorder.by} if link.reorder else None,
         "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
         "mtu": link.mtu,
     }
+
+
+def loss_plan(loss: int | BurstLoss) -> tuple[int, plans.GilbertPlan | None]:
+    """Return the probability of independent losses, and the model of correlated ones."""
+    if not isinstance(loss, BurstLoss):
+        return loss, None
+    p, r, good, bad = loss.gilbert.chances
+    return 0, {"p": p, "r": r, "good": good, "bad": bad}
 
 
 def _discipline(
@@ -114,7 +125,15 @@ def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
     """Yield the effects of a change of the scenario on the network."""
     change, link, on = step.change, step.link, str(step.change.on)
     if step.rewires:
-        yield {"wire": {"on": on, "rate": link.rate, "delay": link.delay, "loss": link.loss}}
+        loss, gilbert = loss_plan(link.loss)
+        rewired: plans.WirePlan = {
+            "on": on,
+            "rate": link.rate,
+            "delay": link.delay,
+            "loss": loss,
+            "gilbert": gilbert,
+        }
+        yield {"wire": rewired}
     if change.state is not None:
         yield {"state": {"on": on, "up": change.state == "up"}}
     if change.policy is not None:

@@ -307,6 +307,13 @@ class ReorderPlan(TypedDict):
     by: int
 
 
+class GilbertPlan(TypedDict):
+    p: int
+    r: int
+    good: int
+    bad: int
+
+
 class LinkPlan(TypedDict):
     ends: tuple[EndPlan, EndPlan]
     rate: int
@@ -315,6 +322,7 @@ class LinkPlan(TypedDict):
     loss: int
     duplicate: int
     reorder: ReorderPlan | None
+    gilbert: GilbertPlan | None
     overhead: Overhead
     mtu: int | None
 
@@ -324,6 +332,7 @@ class WirePlan(TypedDict):
     rate: int
     delay: int
     loss: int
+    gilbert: GilbertPlan | None
 
 
 class StatePlan(TypedDict):

@@ -5,6 +5,7 @@ from typing import Final
 from perhop.analysis import Comparison
 from perhop.scenario import Change, PoliceChange
 from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.model.loss import BurstLoss, mean_loss
 
 _RATES: Final = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s"))
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
@@ -141,7 +142,8 @@ def change(change: Change) -> str:
     if change.delay is not None:
         words.append(f"delay {duration(change.delay / 1e12)}")
     if change.loss is not None:
-        words.append(f"loss {share(change.loss / 1e9)}")
+        words.append(f"loss {share(mean_loss(change.loss) / 1e9)}")
+        words[-1] += " in bursts" if isinstance(change.loss, BurstLoss) else ""
     if change.state is not None:
         words.append(change.state)
     if change.clear is not None:

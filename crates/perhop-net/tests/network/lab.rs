@@ -139,6 +139,7 @@ pub fn wire(rate: u64, delay: u64) -> Wire {
         loss: 0,
         duplicate: 0,
         reorder: None,
+        gilbert: None,
         overhead: Overhead::NONE,
     }
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Counts, Namespaces, Wires
 from perhop.engines.emu import longest as longest_packet
-from perhop.engines.plan import network_plan
+from perhop.engines.plan import loss_plan, network_plan
 from perhop.errors import UnsupportedError
 from perhop.linux import probe
 from perhop.linux.commands import CommandError, InNamespace
@@ -157,7 +157,9 @@ class Network:
         """Set the rate, delay and loss of a changed link, if a wire carries it."""
         if change.number in self._wired:
             link = change.link
-            self._carried.change(str(change.change.on), link.rate, link.delay, link.loss)
+            loss, gilbert = loss_plan(link.loss)
+            chain = gilbert and (gilbert["p"], gilbert["r"], gilbert["good"], gilbert["bad"])
+            self._carried.change(str(change.change.on), link.rate, link.delay, loss, chain)
 
     def wires(self) -> dict[str, dict[str, int]]:
         """Return the counters of each wire, by direction; bytes include layer-2 overhead."""

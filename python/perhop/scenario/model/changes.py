@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.loss import LinkLoss
 from perhop.scenario.model.names import ClassPath, Direction, Name
 from perhop.scenario.model.network import ClassBandwidth
-from perhop.scenario.model.quantities import Duration, Loss, Rate, Size
+from perhop.scenario.model.quantities import Duration, Rate, Size
 
 NO_POLICY = "none"
 """The name that removes a policy in a change."""
@@ -47,8 +48,8 @@ class Change(Model):
     delay: Duration | None = None
     """The link's new delay, for packets that are sent from now on; packets stay in order."""
 
-    loss: Loss | None = None
-    """The link's new probability of loss."""
+    loss: LinkLoss | None = None
+    """The link's new losses."""
 
     state: Literal["up", "down"] | None = None
     """The state of the link. Routes change at once; packets wait before a link that is `down` until

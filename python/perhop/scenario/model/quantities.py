@@ -179,27 +179,35 @@ Coupling = Annotated[int, _whole(1, 100)]
 """A coupling factor (RFC 9332, section 2.1)."""
 
 
-def _parse_pareto_shape(text: str) -> int:
-    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text, re.ASCII) is None:
-        raise ValueError(f"{quote(text)} is not a number with up to three decimals, such as 1.5")
-    whole, _, part = text.partition(".")
-    shape = 1000 * int(whole) + int(part.ljust(3, "0"))
-    if not 1050 <= shape <= 10_000:
-        raise ValueError(f"{quote(text)} is out of range; expected 1.05 to 10")
-    return shape
+def _thousandths(low: float, high: float) -> Text:
+    """A number with up to three decimals, held in thousandths."""
+    bounds = f"{low:g} to {high:g}"
 
+    def parse(text: str) -> int:
+        if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", text, re.ASCII) is None:
+            raise ValueError(
+                f"{quote(text)} is not a number with up to three decimals, such as 1.5"
+            )
+        whole, _, part = text.partition(".")
+        number = 1000 * int(whole) + int(part.ljust(3, "0"))
+        if not 1000 * low <= number <= 1000 * high:
+            raise ValueError(f"{quote(text)} is out of range; expected {bounds}")
+        return number
 
-ParetoShape = Annotated[
-    int,
-    Text(
-        _parse_pareto_shape,
-        lambda shape: shape // 1000 if shape % 1000 == 0 else shape / 1000,
-        "a number from 1.05 to 10",
-        {"type": "number", "minimum": 1.05, "maximum": 10},
+    return Text(
+        parse,
+        lambda number: number // 1000 if number % 1000 == 0 else number / 1000,
+        f"a number from {bounds}",
+        {"type": "number", "minimum": low, "maximum": high},
         accepts=(int, float),
-    ),
-]
+    )
+
+
+ParetoShape = Annotated[int, _thousandths(1.05, 10)]
 """The shape of a Pareto distribution in thousandths."""
+
+MeanBurst = Annotated[int, _thousandths(1, 1000)]
+"""A mean number of packets in a row, in thousandths."""
 
 Burst = Annotated[int, _whole(1, 1000, "a whole number of packets")]
 """Number of packets that follow each other at once."""

@@ -17,13 +17,13 @@ from pydantic_core import CoreSchema
 
 from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.classes import Shape
+from perhop.scenario.model.loss import LinkLoss
 from perhop.scenario.model.marking import Marking
 from perhop.scenario.model.names import Address, Name
 from perhop.scenario.model.network import ClassBandwidth, LinkOverhead, Overhead
 from perhop.scenario.model.quantities import (
     Chance,
     Duration,
-    Loss,
     Mtu,
     PositiveDuration,
     Rate,
@@ -157,8 +157,10 @@ class Link(Model):
     jitter: Duration = 0
     """The largest random extra delay of a packet: uniform from zero, order kept."""
 
-    loss: Loss = 0
-    """The probability that a packet is lost on the link, apart from queues."""
+    loss: LinkLoss = 0
+    """The probability that a packet is lost on the link, apart from queues; or a model of losses
+    that come in bursts, such as ``{gilbert: {mean: 1%, burst: 5}}``. Each direction has losses of
+    its own."""
 
     duplicate: Chance = 0
     """The probability that a packet arrives twice."""
