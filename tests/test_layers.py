@@ -39,6 +39,7 @@ LAYERS = [
     "routers",
     "workers",
     "sweep",
+    "advice",
     "crosscheck",
     "doctor",
     "report",
@@ -54,6 +55,7 @@ NEVER = {
     "routers": {"lab", "path"},
     "report": {"engines", "gallery", "lab", "workers", "sweep", "crosscheck"},
     "sweep": {"lab"},
+    "advice": {"lab"},
     "crosscheck": {"lab"},
     "experiments": {"lab"},
 }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from perhop import interruption
+from perhop.cli.advise import advise
 from perhop.cli.agent import agent
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
@@ -71,6 +72,7 @@ for command in (
     crosscheck,
     reproduce,
     sweep,
+    advise,
     import_,
     diff,
     counters,
