@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import perhop
-from conftest import MEASURES
+from conftest import MEASURES, REAL_HOSTS
 from perhop import Dataset, Scenario, analysis
 from perhop._core import Namespaces
 from perhop.engines import Progress, emu
@@ -44,8 +44,7 @@ report: {interval: 500 ms}
 
 RUN = [sys.executable, "-c", "import sys; from perhop.cli import main; main(sys.argv[1:])", "run"]
 
-
-pytestmark = MEASURES
+pytestmark = REAL_HOSTS
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +58,20 @@ def run(_attempt: int) -> Dataset:
 
 
 @pytest.fixture
-def dataset(attempt: int) -> Dataset:
+def able() -> None:
     try:
         Namespaces(1)
     except OSError as error:
         unable(error)
+
+
+@pytest.fixture
+def dataset(able: None, attempt: int) -> Dataset:
+    del able
     return run(attempt)
 
 
+@MEASURES
 def test_classes_get_their_shares(dataset: Dataset) -> None:
     window = (1.0, 3.0)
     got = {flow: analysis.throughput(dataset, flow, window) for flow in ("little", "much")}
@@ -76,6 +81,7 @@ def test_classes_get_their_shares(dataset: Dataset) -> None:
     assert total == pytest.approx(20e6 * 1448 / 1500, rel=0.04)
 
 
+@MEASURES
 def test_queues_and_links_count_what_hosts_send(dataset: Dataset) -> None:
     sent = dataset.links.filter(pl.col("link") == "r1>r2")["sent_packets"].sum()
     queued = dataset.queues.filter(pl.col("link") == "r1>r2")["sent_packets"].sum()
@@ -87,6 +93,7 @@ def test_queues_and_links_count_what_hosts_send(dataset: Dataset) -> None:
     assert counted["packets_received"] <= counted["packets_sent"]
 
 
+@pytest.mark.usefixtures("able")
 def test_marks_are_counted_where_they_arrive() -> None:
     """A receiver gets the packets that the queue marked; a sender hears of more (RFC 3168)."""
     text = """
@@ -121,6 +128,7 @@ report: {interval: 500 ms}
 """
 
 
+@MEASURES
 def test_round_trip_times_mean_the_same_as_in_sim(attempt: int) -> None:
     """A window of 64 KiB stands in the queue: its round trip is what a window's packets take."""
     del attempt
@@ -146,6 +154,7 @@ def test_round_trip_times_mean_the_same_as_in_sim(attempt: int) -> None:
     assert measured.mean == pytest.approx(other.mean, rel=0.05)
 
 
+@MEASURES
 def test_rows_end_at_the_marks(dataset: Dataset, scenario: Scenario) -> None:
     marks = {mark / 1e12 for mark in scenario.marks_ps if mark > 0}
     for table in (dataset.intervals, dataset.queues, dataset.links):
@@ -153,6 +162,7 @@ def test_rows_end_at_the_marks(dataset: Dataset, scenario: Scenario) -> None:
     assert dataset.manifest.complete
 
 
+@MEASURES
 def test_a_mark_that_is_cleared_half_way_is_seen(dataset: Dataset) -> None:
     pings = dataset.pings
     assert pings["rtt_s"].min() >= 0.002
@@ -163,6 +173,7 @@ def test_a_mark_that_is_cleared_half_way_is_seen(dataset: Dataset) -> None:
     assert dict(arrived.rows()) == {"little": [0], "much": [0]}
 
 
+@pytest.mark.usefixtures("able")
 def test_what_was_measured_before_an_interruption_is_kept(scenario: Scenario) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.now_s > 1.2:
@@ -175,6 +186,7 @@ def test_what_was_measured_before_an_interruption_is_kept(scenario: Scenario) ->
     assert kept.queues["sent_packets"].sum() > 0
 
 
+@pytest.mark.usefixtures("able")
 def test_a_capture_that_has_no_room_is_said(scenario: Scenario) -> None:
     if not Path("/dev/full").exists():
         unable("there is no /dev/full")
@@ -188,7 +200,7 @@ def test_what_linux_cannot_do_is_refused() -> None:
         perhop.run(parse(changed, "x"), engine="emu")
 
 
-@pytest.mark.usefixtures("dataset")
+@pytest.mark.usefixtures("able")
 def test_a_device_that_is_taken_away_ends_the_run(scenario: Scenario) -> None:
     need("ip")
     run = emu.start(scenario, 1)
@@ -199,7 +211,7 @@ def test_a_device_that_is_taken_away_ends_the_run(scenario: Scenario) -> None:
     run.stop()
 
 
-@pytest.mark.usefixtures("dataset")
+@pytest.mark.usefixtures("able")
 def test_a_user_without_rights_runs_it_too(tmp_path: Path) -> None:
     file = tmp_path / "classes.yaml"
     file.write_text(CLASSES.replace("stop: 3 s", "stop: 1 s"))
@@ -218,7 +230,7 @@ def test_a_user_without_rights_runs_it_too(tmp_path: Path) -> None:
     assert json.loads(told.stdout)["flows"]["much"]["bytes"] > 0
 
 
-@pytest.mark.usefixtures("dataset")
+@pytest.mark.usefixtures("able")
 def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "classes.yaml"
     file.write_text(CLASSES)
@@ -272,7 +284,7 @@ changes: [{at: 1 s, on: a>r, state: down}]
 """
 
 
-@pytest.mark.parametrize("engine", ["sim", "emu"])
+@pytest.mark.parametrize("engine", ["sim", pytest.param("emu", marks=MEASURES)])
 def test_a_host_with_two_links_goes_on_by_the_other(engine: str) -> None:
     dataset = perhop.run(parse(TWO_LINKS, "multihomed"), engine=engine)
     for window, rate in (((0.5, 1.0), 8e6), ((2.0, 3.0), 4e6)):

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import MEASURES
+from conftest import MEASURES, REAL_HOSTS
 from emulated import Lab
 from perhop._core import Emulation
 from tools import need
 
-pytestmark = MEASURES
+pytestmark = REAL_HOSTS
 
 B = "10.0.0.4"
 B_V6 = "fd70:6572:686f:7000::a00:4"
@@ -68,6 +68,7 @@ def throughput(lab: Lab, *options: str, to: str = B) -> float:
     return float(end["sum_received" if "sum_received" in end else "sum"]["bits_per_second"])
 
 
+@MEASURES
 @pytest.mark.parametrize("to", [B, B_V6])
 @pytest.mark.parametrize("offload", [True, False])
 def test_a_round_trip_takes_as_long_as_its_links(to: str, *, offload: bool) -> None:
@@ -78,6 +79,7 @@ def test_a_round_trip_takes_as_long_as_its_links(to: str, *, offload: bool) -> N
     assert statistics.median(times) < 23.0
 
 
+@MEASURES
 @pytest.mark.parametrize("offload", [True, False])
 def test_a_connection_gets_what_headers_leave_of_a_rate(*, offload: bool) -> None:
     lab = Lab(rate="20 Mbps", more="queue: {limit: 50 ms}", offload=offload)
@@ -86,6 +88,7 @@ def test_a_connection_gets_what_headers_leave_of_a_rate(*, offload: bool) -> Non
     assert got == pytest.approx(20e6 * 1448 / 1500, rel=0.04)
 
 
+@MEASURES
 def test_datagrams_arrive_whole_and_in_order() -> None:
     lab = Lab(rate="100 Mbps")
     options = ("--udp", "--bitrate", "5M", "--length", "1200", "--time", "1")
@@ -191,6 +194,7 @@ def test_hosts_find_the_mtu_of_their_path() -> None:
     assert throughput(lab, "--bytes", "200K") > 0
 
 
+@MEASURES
 def test_two_at_once_do_not_meet() -> None:
     first, second = Lab(delay="1 ms"), Lab(delay="30 ms")
     assert statistics.median(round_trips(first.run("a", "ping", "-c", "5", "-i", "0.02", B))) < 20

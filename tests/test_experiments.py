@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from conftest import MEASURES, SLOW, Outcome
+from conftest import REAL_HOSTS, SLOW, Outcome
 from perhop import analysis, experiments, gallery
 from perhop.errors import UnsupportedError, UsageError
 from perhop.experiments import Case, Experiment, Reproduction, Value
@@ -277,7 +277,7 @@ flows:
 """
 
 
-@MEASURES
+@REAL_HOSTS
 def test_real_hosts_reproduce_what_the_document_has_beside_the_simulator(tmp_path: Path) -> None:
     file = tmp_path / "real.yaml"
     file.write_text(REAL, encoding="utf-8")

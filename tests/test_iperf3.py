@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from conftest import MEASURES, PERHOP
+from conftest import MEASURES, PERHOP, REAL_HOSTS
 from emulated import Lab
 from perhop.records import Record, dataset, read
 from tools import need
 
-pytestmark = MEASURES
+pytestmark = REAL_HOSTS
 
 B: Final = "10.0.0.4"
 EF: Final = 46
@@ -56,6 +56,7 @@ def record(folder: Path) -> Record:
     return found
 
 
+@MEASURES
 def test_what_iperf3_does_not_say_is_as_the_network_did_it(tmp_path: Path) -> None:
     lab = Lab(rate="20 Mbps", delay="5 ms", more="queue: {limit: 10 ms}, remark: {r2: clear}")
     with server(lab, tmp_path, "--same-clock"):
@@ -123,6 +124,7 @@ def drive(lab: Lab, **parameters: object) -> tuple[dict[str, Any], dict[str, Any
     return stream, stream["server"]
 
 
+@MEASURES
 def test_our_client_drives_servers_of_iperf3_by_udp() -> None:
     lab = Lab(rate="20 Mbps", delay="5 ms", more="queue: {limit: 10 ms}, remark: {r2: clear}")
     most = 20e6 / 8 / (1028 + 38) * 2
@@ -139,6 +141,7 @@ def test_our_client_drives_servers_of_iperf3_by_udp() -> None:
     assert ours["arrived"] == [[EF << 2, counts["packets"]]]
 
 
+@MEASURES
 def test_our_client_drives_servers_of_iperf3_by_tcp() -> None:
     lab = Lab(rate="20 Mbps", delay="5 ms")
     most = 20e6 / 8 * 1448 / (1500 + 38) * 2

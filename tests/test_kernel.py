@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import perhop as library
-from conftest import MEASURES, Outcome, Start, under_way
+from conftest import MEASURES, REAL_HOSTS, Outcome, Start, under_way
 from perhop import analysis, engines
 from perhop._core import Namespaces
 from perhop.dataset import Dataset
@@ -50,7 +50,7 @@ expect: [{throughput: total, during: 2500 ms..4 s, at_least: 8 Mbps}]
 LONG = THREE.replace("stop: 4 s", "stop: 100 s").replace("4200 ms", "100 s")
 """A duration for which no test waits."""
 
-pytestmark = MEASURES
+pytestmark = REAL_HOSTS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -76,6 +76,7 @@ def whole(attempt: int) -> Dataset:
     return run(attempt)
 
 
+@MEASURES
 def test_the_dataset_is_whole(whole: Dataset) -> None:
     assert whole.manifest.engine == "kernel"
     assert whole.manifest.complete
@@ -87,6 +88,7 @@ def test_the_dataset_is_whole(whole: Dataset) -> None:
     assert whole.manifest.counters["timeline_late_us"] >= 0
 
 
+@MEASURES
 def test_linux_shares_as_the_policy_says(whole: Dataset) -> None:
     rates = {f: analysis.throughput(whole, f, (2.5, 4.0)) or 0 for f in ("low", "rest", "high")}
     total = sum(rates.values())
@@ -95,6 +97,7 @@ def test_linux_shares_as_the_policy_says(whole: Dataset) -> None:
     assert all(verdict.ok for verdict in analysis.verdicts(whole))
 
 
+@MEASURES
 def test_queues_and_flows_agree(whole: Dataset) -> None:
     counted = analysis.class_counters(whole)
     rows = {(row["link"], row["class"]): row for row in counted.iter_rows(named=True)}
@@ -109,6 +112,7 @@ def test_queues_and_flows_agree(whole: Dataset) -> None:
     assert 0.7 < loads["r1>r2"]["utilisation"] <= 1
 
 
+@MEASURES
 def test_pings_take_the_delay_of_the_way(whole: Dataset) -> None:
     trips = analysis.rtt(whole, "echo")
     assert trips is not None
@@ -118,12 +122,14 @@ def test_pings_take_the_delay_of_the_way(whole: Dataset) -> None:
     assert trips.samples > 60
 
 
+@MEASURES
 def test_code_points_arrive(whole: Dataset) -> None:
     for flow, dscp in (("low", 8), ("high", 10)):
         found = analysis.codepoints(whole, flow)
         assert set(found["dscp_arrived"]) == {dscp}
 
 
+@MEASURES
 def test_a_timeline_happens_while_traffic_runs() -> None:
     changes = """
 changes:
@@ -181,6 +187,7 @@ def test_captures_are_refused(place: Path) -> None:
         library.run(scenario(), engine="kernel", captures={"a": str(place / "x.pcapng")})
 
 
+@MEASURES
 def test_engines_can_be_crosschecked(perhop: Perhop, place: Path) -> None:
     (place / "three.yaml").write_text(THREE)
     arguments = ("--tolerance", "share=10", "--tolerance", "goodput=25", "--tolerance", "rtt=500")

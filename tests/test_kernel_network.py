@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import MEASURES
+from conftest import MEASURES, REAL_HOSTS
 from perhop.engines.kernel.counts import Recorder
 from perhop.engines.kernel.network import Network
 from perhop.errors import UnsupportedError
@@ -23,7 +23,7 @@ from perhop.linux import probe
 from perhop.scenario import Scenario, parse
 from tools import need, unable
 
-pytestmark = MEASURES
+pytestmark = REAL_HOSTS
 
 SEND = """
 import json, socket, sys, time
@@ -163,6 +163,7 @@ def rtt(lab: Lab, to: str = "b", *options: str) -> list[float]:
     return [float(number) / 1000 for number in re.findall(r"time=([\d.]+)", out)]
 
 
+@MEASURES
 @pytest.mark.parametrize("delay", ["0 s", "5 ms"])
 def test_packets_take_as_long_as_their_way(delay: str) -> None:
     lab = Lab(scenario(link=f"delay: {delay}"))
@@ -174,6 +175,7 @@ def test_packets_take_as_long_as_their_way(delay: str) -> None:
     assert sorted(times)[10] < least + 0.01
 
 
+@MEASURES
 def test_a_link_carries_its_rate_and_counts_it() -> None:
     lab = Lab(scenario(link="overhead: ethernet, queue: {limit: 20 packets}"))
     lab.send((BE, 20), seconds=2)
@@ -189,6 +191,7 @@ def test_a_link_carries_its_rate_and_counts_it() -> None:
     )
 
 
+@MEASURES
 @pytest.mark.parametrize("link", ["delay: 0 s", "delay: 2 ms"])
 def test_classes_share_by_their_guarantees(link: str) -> None:
     lab = Lab(scenario(THREE, link))
@@ -204,6 +207,7 @@ def test_classes_share_by_their_guarantees(link: str) -> None:
     assert links["r>s"]["sent_packets"] == pytest.approx(whole / 1000, rel=0.1)
 
 
+@MEASURES
 def test_what_a_class_leaves_is_shared() -> None:
     lab = Lab(scenario(THREE))
     lab.send((CS1, 8), (BE, 8), seconds=2)
@@ -213,6 +217,7 @@ def test_what_a_class_leaves_is_shared() -> None:
     assert rest / (low + rest) == pytest.approx(25 / 30, abs=0.03)
 
 
+@MEASURES
 def test_a_strict_class_gets_all_that_it_asks() -> None:
     policies = """
 policies:
@@ -233,6 +238,7 @@ policies:
     )
 
 
+@MEASURES
 def test_a_ceiling_holds_while_the_link_is_idle() -> None:
     policies = """
 policies:
@@ -250,6 +256,7 @@ policies:
     assert classes["r>s", "rest"]["sent_bytes"] * 8 / 2 == pytest.approx(4e6, rel=0.08)
 
 
+@MEASURES
 @pytest.mark.parametrize("action", ["drop", "send", "{remark: le}"])
 def test_a_policer_lets_its_burst_and_rate_pass(action: str) -> None:
     policies = f"""
@@ -315,6 +322,7 @@ policies:
     lab.read()
 
 
+@MEASURES
 @pytest.mark.parametrize("exceed", ["drop", "send"])
 def test_a_policer_of_tc_holds_less_than_a_second(exceed: str) -> None:
     if probe.polices() != "tc":
@@ -350,6 +358,7 @@ policies:
     assert low["sent_packets"] + low["backlog_packets"] == offered - low["dropped_policer"]
 
 
+@MEASURES
 def test_a_policer_of_tc_changes_in_place() -> None:
     if probe.polices() != "tc":
         unable("its kernel has no police action (CONFIG_NET_ACT_POLICE)")
@@ -405,14 +414,14 @@ def test_packets_take_turns() -> None:
 
 def test_flows_keep_to_their_ways() -> None:
     lab = Lab(scenario(more="- {ends: [r, s], rate: 8 Mbps}"))
-    for number in range(24):
-        lab.run(
-            "a",
-            sys.executable,
-            "-c",
-            "import socket; s = socket.socket(2, 2)\nfor i in range(10):\n"
-            f" s.sendto(b'', ('{lab.scenario.address_of('b')}', {7000 + number}))",
-        )
+    send = f"""
+import socket
+for port in range(7000, 7024):
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for _ in range(10):
+        sender.sendto(b"", ("{lab.scenario.address_of("b")}", port))
+"""
+    assert lab.run("a", sys.executable, "-c", send) == (0, "")
     classes, _ = lab.read()
     ways = [classes[name, "all"]["sent_packets"] for name in ("r>s", "r>s#2")]
     assert sum(ways) == 240
@@ -462,6 +471,7 @@ def test_cells_are_counted_by_the_wire() -> None:
     assert row["sent_bytes"] == row["sent_packets"] * -(-1016 // 48) * 53
 
 
+@MEASURES
 def test_changes_are_made() -> None:
     policies = f"{THREE}  q: {{classes: {{only: {{match: any}}}}}}\n"
     changes = """

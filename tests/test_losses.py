@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import perhop as library
-from conftest import MEASURES, SLOW, Outcome
+from conftest import REAL_HOSTS, SLOW, Outcome
 from datasets import dataset
 from perhop import analysis, report
 from perhop.dataset import Dataset
@@ -146,7 +146,7 @@ def test_an_engine_that_cannot_tell_flows_apart_tells_classes() -> None:
     )
 
 
-@MEASURES
+@REAL_HOSTS
 def test_real_packets_are_told_apart_too() -> None:
     data = library.run(parse(LOSSY, "lossy"), engine="emu")
     voice = analysis.losses(data, "voice").filter(pl.col("cause") == "policer")

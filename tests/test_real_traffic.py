@@ -11,15 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import MEASURES
+from conftest import MEASURES, REAL_HOSTS
 from perhop._core import Namespaces
 from perhop.engines.traffic import Traffic, gaps, job
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
 from test_namespaces import without_rights
 from tools import need, unable
-
-pytestmark = MEASURES
 
 LAB: dict[str, Any] = {
     "perhop": 1,
@@ -108,6 +106,7 @@ PINGS: dict[str, Any] = {
 }
 
 
+@MEASURES
 def test_flows_and_pings_cross_a_router(lab: Callable[[Scenario], Namespaces]) -> None:
     whole = scenario(
         flows={name: {**flow, "stop": "500 ms"} for name, flow in FLOWS.items()},
@@ -155,6 +154,7 @@ def test_flows_and_pings_cross_a_router(lab: Callable[[Scenario], Namespaces]) -
     assert trace.filter(pl.col("ttl") > 2).height <= 2
 
 
+@MEASURES
 def test_marks_that_a_router_clears_are_found(lab: Callable[[Scenario], Namespaces]) -> None:
     whole = scenario(
         flows={name: {**flow, "stop": "300 ms"} for name, flow in FLOWS.items()},
@@ -182,6 +182,7 @@ def test_marks_that_a_router_clears_are_found(lab: Callable[[Scenario], Namespac
     assert set(echo["dscp_arrived"]) == set(echo["dscp_echoed"]) == {0}
 
 
+@REAL_HOSTS
 def test_who_refuses_is_named(lab: Callable[[Scenario], Namespaces]) -> None:
     whole = scenario(
         flows={"bulk": {"from": "here", "to": "there", "stop": "200 ms"}}, duration="300 ms"
@@ -196,6 +197,7 @@ def test_who_refuses_is_named(lab: Callable[[Scenario], Namespaces]) -> None:
     assert tables["intervals"]["bytes"].sum() == 0
 
 
+@REAL_HOSTS
 def test_ctrl_c_keeps_what_was_measured(lab: Callable[[Scenario], Namespaces]) -> None:
     whole = scenario(flows={"call": {**FLOWS["call"], "stop": "60 s"}}, duration="60 s")
     traffic = Traffic(whole, 1, lab(whole))
@@ -210,6 +212,7 @@ def test_ctrl_c_keeps_what_was_measured(lab: Callable[[Scenario], Namespaces]) -
     assert math.isclose(intervals["end_s"].max(), traffic.stopped_s)  # type: ignore[arg-type]
 
 
+@MEASURES
 def test_a_user_without_rights_has_traffic_too() -> None:
     if not int(Path("/proc/sys/user/max_user_namespaces").read_text()):
         unable("there are no user namespaces")
