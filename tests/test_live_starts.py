@@ -8,6 +8,7 @@ host believes the scenario to have begun.
 
 import ipaddress
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 from conftest import MEASURES
 from live import Site, site
 from perhop.scenario import dump, parse
+from static_agent import static_agent
 from test_capture_files import packets
 from tools import need, unable
 
@@ -104,18 +106,19 @@ def spacing(number: int) -> int:
 @contextmanager
 def lab(areas: dict[str, Area], folder: Path) -> Iterator[Site]:
     """The network with its load, and agents in all hosts with flows."""
-    need("unshare")
+    need("unshare", os.environ.get("CARGO", "cargo"))
     scenario = parse(json.dumps(network(areas)))
     (folder / "scenario.yaml").write_text(dump(scenario))
     random.seed(1)
+    program = (str(static_agent()),)
+    clock = ["unshare", "--time", "--fork", "--kill-child", "--monotonic"]
+    tried = subprocess.run([*clock, "1", "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        unable(tried.stderr)
     with site(scenario, folder, []) as found:
         for host in scenario.flows:
-            apart = random.randrange(1_000_000)
-            clock = ["unshare", "--time", "--monotonic", str(apart), "--fork", "--kill-child"]
-            tried = subprocess.run([*clock, "true"], capture_output=True, text=True, check=False)
-            if tried.returncode != 0:
-                unable(tried.stderr)
-            found.serve(host, inside=clock)
+            apart = str(random.randrange(1_000_000))
+            found.serve(host, inside=[*clock, apart], program=program)
         loads = []
         for name, area in areas.items():
             if area.loaded:

@@ -15,7 +15,7 @@ def test_what_was_reserved_is_what_is_sent_and_counted(lab_folder: Path) -> None
     session = Session(lab_folder, steps.append)
     try:
         with session.running():
-            number, runs = story(session, 2, both=False)
+            number, runs = story(session, 1, both=False)
             series = session.series(number)
     except UnsupportedError as error:
         unable(error)
