@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from perhop.errors import UsageError
-from perhop.scenario.model.dscp import parse_dscp
 from perhop.units import SECOND, format_rate, parse_duration, parse_rate, parse_size, quote
 from perhop_services.reservations.messages import Message, SelectorMessage
 
@@ -61,7 +60,7 @@ def packets(given: dict[str, Any], before: SelectorMessage | None = None) -> dic
         "protocol": given["protocol"],
         "destination_ports": _ports(given["port"]),
         "source_ports": _ports(given["source_port"]),
-        "dscp": None if given["dscp"] is None else _read(parse_dscp, given["dscp"]),
+        "dscp": None if given["dscp"] is None else _read(_dscp, given["dscp"]),
     }
     chosen = {name: value for name, value in parts.items() if value is not None}
     if chosen:
@@ -102,6 +101,13 @@ def _ports(text: str | None) -> tuple[int, int] | None:
     if not low.isdigit() or not (high or low).isdigit():
         raise UsageError(f"{quote(text)} is not a port or range such as `5000-5010`")
     return int(low), int(high or low)
+
+
+def _dscp(text: str) -> int:
+    # It takes as long to import as the rest of most commands.
+    from perhop.scenario.model.dscp import parse_dscp
+
+    return parse_dscp(text)
 
 
 def _read(parse: Any, text: str) -> int:
