@@ -86,8 +86,9 @@ def _ticks(scenario: Scenario) -> float:
         for part in policy.classes.values()
     ]
     for queue in queues:
-        if queue.pie is not None:
-            ticks += ends * SECOND / queue.pie.update
+        for pie in (queue.pie, queue.fq_pie):
+            if pie is not None:
+                ticks += ends * SECOND / pie.update
         if queue.dualpi2 is not None:
             ticks += ends * SECOND / min(queue.dualpi2.target, queue.dualpi2.max_rtt)
     return ticks

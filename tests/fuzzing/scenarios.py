@@ -27,6 +27,7 @@ from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Class, Police, Policy, Shape
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
+from perhop.scenario.model.hfsc import CURVES, Curve
 from perhop.scenario.model.matching import Match
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.replay import Replay
@@ -81,6 +82,10 @@ def settled(tree: Any, end: int) -> Any:
     return tree.of(end) if isinstance(tree, (At, Between)) else tree
 
 
+EXCLUDED = ("priority", "limit", "shape", "borrow", "policy")
+"""The keys of a class that exclude service curves."""
+
+
 class Author(Writer):
     """Draws scenarios."""
 
@@ -132,7 +137,8 @@ class Author(Writer):
         ):
             self.hooks[model, name] = hook
         self.finish = {
-            Policy: lambda p: "cbq" in p and p.update(scheduler="altq-cbq"),
+            Policy: self.scheduler,
+            Curve: self.curve,
             Bursts: lambda b: "shape" in b and b.update(lengths="pareto"),
             Node: lambda n: "icmp_burst" in n and n.setdefault("icmp_interval", "1 ms"),
             Police: lambda p: "peak_rate" in p and p.setdefault("peak_burst", "10 kB"),
@@ -211,6 +217,38 @@ class Author(Writer):
         drawn = [name for name in DISCIPLINES if name in queue]
         for name in drawn[1:] and {*drawn} - {self.pick(drawn)}:
             del queue[name]
+
+    def scheduler(self, policy: dict[str, Any]) -> None:
+        """Keep the keys of classes that go with the scheduler, mostly."""
+        if "cbq" in policy:
+            policy["scheduler"] = "altq-cbq"
+        if self.chance(90):
+            self.curves(policy["classes"], policy.get("scheduler") == "hfsc")
+
+    def curves(self, classes: dict[str, Any], given: bool) -> None:
+        for each in classes.values():
+            for key in EXCLUDED if given else CURVES:
+                each.pop(key, None)
+            if "linkshare" in each:
+                each.pop("bandwidth", None)
+            if "classes" in each:
+                for key in ("realtime", "police") if given else ():
+                    each.pop(key, None)
+                self.curves(each["classes"], given)
+
+    def curve(self, curve: dict[str, Any]) -> None:
+        """One of the forms of a service curve, of little rates mostly."""
+        rate = f"{self.whole(1, 900)} kbps"
+        form: dict[str, Any] = self.pick(
+            [
+                {"rate": rate},
+                {"m1": f"{self.whole(1, 2000)} kbps", "d": f"{self.whole(1, 50)} ms", "m2": rate},
+                {"d": f"{self.whole(1, 50)} ms", "m2": rate},
+                {"umax": "1500 B", "dmax": f"{self.whole(1, 90)} ms", "rate": rate},
+            ]
+        )
+        curve.clear()
+        curve |= form
 
     def thresholds(self, red: dict[str, Any]) -> None:
         """Mostly put the upper threshold above the lower one."""

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
 use crate::classes::{
-    DisciplinePlan, MatchRulePlan, PolicePlan, Site, checked_number, checked_rules, resolve,
+    LeafPlan, MatchRulePlan, PolicePlan, Site, checked_number, checked_rules, resolve,
 };
 
 /// Least time between two ticks.
@@ -107,14 +107,6 @@ impl CbqLeafPlan {
         if self.priority > 7 {
             return Err(BuildError::TooLarge("a priority is above 7"));
         }
-        let queue = DisciplinePlan::Queue(self.queue.clone()).queue(name, site)?;
-        let mut class = Class::new(queue).named(name);
-        if let Some(mark) = self.mark {
-            class = class.marked(mark);
-        }
-        if let Some(police) = self.police {
-            class = class.policed(police.policer(), police.actions());
-        }
-        Ok(class)
+        LeafPlan { mark: self.mark, police: self.police, queue: &self.queue }.class(name, site)
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
 use crate::cbq::CbqPlan;
+use crate::hfsc::HfscPlan;
 use crate::names::Names;
 
 /// Discipline before a transmitter, or in a class.
@@ -22,6 +23,8 @@ pub enum DisciplinePlan {
     Classes(ClassesPlan),
     /// Classes of ALTQ's class-based queueing.
     AltqCbq(CbqPlan),
+    /// Classes with service curves.
+    Hfsc(HfscPlan),
 }
 
 /// Classes that share a link.
@@ -130,7 +133,7 @@ pub struct Shape {
 }
 
 /// Greatest sum of weights of a set of classes, 281 Tb/s, with which virtual time never overflows.
-const MAX_WEIGHTS: u128 = 1 << 48;
+pub(crate) const MAX_WEIGHTS: u128 = 1 << 48;
 
 /// Name in results of a queue without classes.
 const WHOLE: &str = "all";
@@ -178,6 +181,7 @@ impl DisciplinePlan {
             Self::Queue(config) => Ok(config.queue(|| site.random(class))),
             Self::Classes(plan) => plan.queue(site),
             Self::AltqCbq(plan) => plan.queue(site),
+            Self::Hfsc(plan) => plan.queue(site),
         }
     }
 }
@@ -192,6 +196,31 @@ impl ClassesPlan {
         }
         let specs = self.classes.iter().map(|plan| plan.spec(site)).collect::<Result<_, _>>()?;
         Ok(Queue::Classes(Box::new(Classes::sharing(specs, self.scheduler))))
+    }
+}
+
+/// Settings of a leaf of a tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeafPlan<'a> {
+    /// DSCP that its packets get after they are classified.
+    pub mark: Option<Dscp>,
+    /// Policer.
+    pub police: Option<PolicePlan>,
+    /// Queue.
+    pub queue: &'a QueueConfig,
+}
+
+impl LeafPlan<'_> {
+    pub(crate) fn class<B>(self, name: &str, site: Site<'_>) -> Result<Class<B>, BuildError> {
+        let queue = DisciplinePlan::Queue(self.queue.clone()).queue(name, site)?;
+        let mut class = Class::new(queue).named(name);
+        if let Some(mark) = self.mark {
+            class = class.marked(mark);
+        }
+        if let Some(police) = self.police {
+            class = class.policed(police.policer(), police.actions());
+        }
+        Ok(class)
     }
 }
 

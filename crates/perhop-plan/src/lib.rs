@@ -8,6 +8,7 @@ mod build;
 mod cbq;
 mod changes;
 mod classes;
+mod hfsc;
 mod names;
 mod network;
 
@@ -20,5 +21,6 @@ pub use changes::{
 pub use classes::{
     ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, MatchRulePlan, PolicePlan, Shape,
 };
+pub use hfsc::{HfscClassKindPlan, HfscClassPlan, HfscLeafPlan, HfscPlan};
 pub use names::Names;
 pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RemarkPlan};

@@ -20,9 +20,8 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, Packet, Rate, Time};
 
-use crate::{
-    Backlog, Class, ClassCounters, Classifier, Dequeue, Discipline, Ledger, MatchRules, Pass,
-};
+use crate::class_tree::{Branch, BranchKind, ClassTree};
+use crate::{Backlog, Class, ClassCounters, Dequeue, Discipline, Ledger, MatchRules, Pass};
 use clock::{Clock, Regulator};
 use estimator::{Bounds, Estimator, Micros, packet_time};
 use turns::Turns;
@@ -84,40 +83,25 @@ const RING: usize = 256;
 /// Greatest time that the estimate of when the link becomes free may be ahead, in packets.
 const MOST_AHEAD: i64 = 16;
 
+/// State of a class.
 #[derive(Debug)]
-struct CbqNode<B> {
-    parent: Option<usize>,
+struct CbqState {
+    rate: Rate,
     borrows: bool,
+    /// Priority of a leaf.
+    priority: u8,
     /// Height above the leaves: one more than that of its highest child; zero for a leaf.
     depth: u32,
     estimator: Estimator,
-    kind: Kind<B>,
-}
-
-#[derive(Debug)]
-enum Kind<B> {
-    Leaf {
-        class: Class<B>,
-        /// Expiry of its timer, if it sleeps.
-        asleep: Option<Time>,
-    },
-    Inner {
-        /// Name in results.
-        name: Box<str>,
-        classifier: Box<Classifier>,
-        children: Vec<usize>,
-        /// Index of the first node behind those below this one.
-        end: usize,
-        counters: ClassCounters,
-    },
+    /// Expiry of the timer of a leaf, if it sleeps.
+    asleep: Option<Time>,
 }
 
 /// A tree of classes before a driver.
 #[derive(Debug)]
 pub struct Cbq<B> {
     config: CbqConfig,
-    /// All nodes, depth first, starting with the root.
-    nodes: Vec<CbqNode<B>>,
+    tree: ClassTree<B, CbqState>,
     turns: Turns,
     /// Depth above which no class may be borrowed from.
     cutoff: u32,
@@ -130,8 +114,6 @@ pub struct Cbq<B> {
     regulator: Option<Regulator>,
     /// Lower bound of the expiry of the first timer.
     timer: Time,
-    /// Backlog of all leaves.
-    waiting: Backlog,
     /// Packets that the driver has taken.
     ring: VecDeque<Packet<B>>,
     ring_bytes: Bytes,
@@ -148,157 +130,62 @@ impl<B> Cbq<B> {
     /// # Panics
     /// If a parent has no class, or a priority is above 7.
     pub fn new(config: CbqConfig, classes: Vec<CbqSpec<B>>) -> Self {
-        let mut cbq = Self {
+        let root = CbqSpec {
+            matches: MatchRules::default(),
+            rate: config.rate,
+            borrow: false,
+            kind: CbqClassKind::Interior(Box::default(), Vec::new()),
+        };
+        let state = branch::<B>(&config, root).state;
+        let branches = classes.into_iter().map(|spec| branch(&config, spec)).collect();
+        let mut tree = ClassTree::new(state, branches);
+        let mut turns = Turns::default();
+        for index in 0..tree.len() {
+            let CbqState { priority, rate, .. } = *tree.state(index);
+            if tree.node(index).leaf().is_some() {
+                turns.add(index, priority, rate);
+            }
+        }
+        for index in (1..tree.len()).rev() {
+            let depth = tree.state(index).depth + 1;
+            let parent = tree.node(index).parent.expect("only the root has none");
+            let above = tree.state(parent);
+            above.depth = above.depth.max(depth);
+        }
+        turns.weigh(config.packet);
+        Self {
             config,
-            nodes: Vec::new(),
-            turns: Turns::default(),
-            cutoff: 0,
+            turns,
+            cutoff: tree.state(0).depth,
+            tree,
             free: 0,
             clock: Clock::new(config.tick),
             tick: Time::ZERO,
             regulator: config.token_bucket.then(|| Regulator::new(config.rate, config.packet)),
             timer: Time::MAX,
-            waiting: Backlog::default(),
             ring: VecDeque::new(),
             ring_bytes: Bytes::ZERO,
-        };
-        let root = CbqSpec {
-            matches: MatchRules::default(),
-            rate: config.rate,
-            borrow: false,
-            kind: CbqClassKind::Interior(Box::default(), classes),
-        };
-        cbq.add(root, None);
-        cbq.turns.weigh(config.packet);
-        cbq.cutoff = cbq.nodes[0].depth;
-        cbq
-    }
-
-    /// Adds a class and those below it; returns its index.
-    fn add(&mut self, spec: CbqSpec<B>, parent: Option<usize>) -> usize {
-        let index = self.nodes.len();
-        let CbqConfig { rate, packet, maxburst, minburst, .. } = self.config;
-        let bounds = Bounds::new(spec.rate, rate, packet, maxburst, minburst);
-        let node = |kind| CbqNode {
-            parent,
-            borrows: spec.borrow,
-            depth: 0,
-            estimator: Estimator::new(spec.rate, bounds),
-            kind,
-        };
-        match spec.kind {
-            CbqClassKind::Leaf(class, priority) => {
-                self.turns.add(index, priority, spec.rate);
-                self.nodes.push(node(Kind::Leaf { class, asleep: None }));
-            }
-            CbqClassKind::Interior(name, specs) => {
-                let matches = specs.iter().map(|spec| spec.matches.clone());
-                let classifier = Box::new(Classifier::new(matches));
-                let counters = ClassCounters::default();
-                let (children, end) = (Vec::new(), 0);
-                self.nodes.push(node(Kind::Inner { name, classifier, children, end, counters }));
-                let below = specs.into_iter().map(|spec| self.add(spec, Some(index)));
-                let below = below.collect::<Vec<_>>();
-                let depths = below.iter().map(|&child| self.nodes[child].depth);
-                let depth = depths.max().unwrap_or(0) + 1;
-                let last = self.nodes.len();
-                let node = &mut self.nodes[index];
-                node.depth = depth;
-                if let Kind::Inner { children, end, .. } = &mut node.kind {
-                    (*children, *end) = (below, last);
-                }
-            }
         }
-        index
     }
 
     /// Calls `visit` for every class below the root, depth first.
     pub(crate) fn visit(&self, visit: &mut impl FnMut(&str, &ClassCounters, Backlog)) {
-        for (index, node) in self.nodes.iter().enumerate().skip(1) {
-            match &node.kind {
-                Kind::Leaf { class, .. } => class.visit(visit),
-                Kind::Inner { name, end, counters, .. } => {
-                    let below = self.nodes[index..*end].iter().filter_map(CbqNode::leaf);
-                    let mut backlog = Backlog::default();
-                    for class in below {
-                        let more = class.backlog();
-                        backlog.packets += more.packets;
-                        backlog.bytes += more.bytes;
-                    }
-                    visit(name, counters, backlog);
-                }
-            }
-        }
+        self.tree.visit(visit);
     }
 
     /// Returns the leaf of this name.
     pub(crate) fn class_mut(&mut self, name: &str) -> Option<&mut Class<B>> {
-        self.nodes.iter_mut().find_map(|node| match &mut node.kind {
-            Kind::Leaf { class, .. } => class.class_mut(name),
-            Kind::Inner { .. } => None,
-        })
-    }
-
-    fn leaf(&self, index: usize) -> &Class<B> {
-        self.nodes[index].leaf().expect("only leaves take turns")
-    }
-
-    fn leaf_mut(&mut self, index: usize) -> (&mut Class<B>, &mut Option<Time>) {
-        match &mut self.nodes[index].kind {
-            Kind::Leaf { class, asleep } => (class, asleep),
-            Kind::Inner { .. } => unreachable!("only leaves take turns"),
-        }
+        self.tree.class_mut(name)
     }
 
     fn depth(&self) -> u32 {
-        self.nodes[0].depth
-    }
-
-    /// Returns the leaf that a packet belongs to.
-    fn classify(&self, packet: &Packet<B>) -> usize {
-        let mut index = 0;
-        while let Kind::Inner { classifier, children, .. } = &self.nodes[index].kind {
-            index = children[classifier.classify(&packet.header)];
-        }
-        index
+        self.tree.node(0).state.depth
     }
 
     /// Returns the parent of a class, if it borrows.
     fn lender(&self, index: usize) -> Option<usize> {
-        let node = &self.nodes[index];
-        node.parent.filter(|_| node.borrows)
-    }
-
-    /// Calls `act` on a leaf, and counts the result in the classes above it.
-    fn act<T>(
-        &mut self,
-        leaf: usize,
-        ledger: &mut Ledger<B>,
-        act: impl FnOnce(&mut Class<B>, &mut Ledger<B>) -> T,
-    ) -> T {
-        let (drops, marks) = (ledger.drops.len(), ledger.marks);
-        let (class, _) = self.leaf_mut(leaf);
-        let before = class.backlog();
-        let result = act(class, ledger);
-        let after = class.backlog();
-        self.waiting.packets = self.waiting.packets + after.packets - before.packets;
-        self.waiting.bytes = self.waiting.bytes + after.bytes - before.bytes;
-        if ledger.drops.len() > drops || ledger.marks > marks {
-            self.above(leaf, |counters| counters.count_since(ledger, drops, marks));
-        }
-        result
-    }
-
-    /// Calls `each` with the counters of every class between a leaf and the root.
-    fn above(&mut self, leaf: usize, mut each: impl FnMut(&mut ClassCounters)) {
-        let mut next = self.nodes[leaf].parent;
-        while let Some(index) = next {
-            let node = &mut self.nodes[index];
-            if let Kind::Inner { counters, .. } = &mut node.kind {
-                each(counters);
-            }
-            next = node.parent;
-        }
+        let node = self.tree.node(index);
+        node.parent.filter(|_| node.state.borrows)
     }
 
     // Selection
@@ -307,9 +194,10 @@ impl<B> Cbq<B> {
     /// limit, among the leaf and the classes that it may borrow from.
     fn lower_cutoff(&mut self, leaf: usize, now: Micros) {
         let mut at = Some(leaf);
-        while let Some(index) = at.filter(|&index| self.nodes[index].depth < self.cutoff) {
-            if !self.nodes[index].estimator.is_over(now) {
-                self.cutoff = self.nodes[index].depth;
+        while let Some(index) = at.filter(|&index| self.tree.node(index).state.depth < self.cutoff)
+        {
+            if !self.tree.node(index).state.estimator.is_over(now) {
+                self.cutoff = self.tree.node(index).state.depth;
                 return;
             }
             at = self.lender(index);
@@ -320,10 +208,7 @@ impl<B> Cbq<B> {
     /// if it must wait.
     fn allowance(&mut self, leaf: usize, now: Time) -> Option<usize> {
         let micros = micros(now);
-        let CbqNode { estimator, kind: Kind::Leaf { asleep, .. }, .. } = &mut self.nodes[leaf]
-        else {
-            unreachable!("only leaves take turns")
-        };
+        let CbqState { estimator, asleep, .. } = self.tree.state(leaf);
         if asleep.is_some() {
             if estimator.is_over(micros) {
                 return None;
@@ -333,13 +218,13 @@ impl<B> Cbq<B> {
             return Some(leaf);
         }
         let mut at = leaf;
-        while self.nodes[at].estimator.is_over(micros) {
+        while self.tree.node(at).state.estimator.is_over(micros) {
             match self.lender(at) {
                 None => {
                     self.put_to_sleep(leaf, at, now);
                     return None;
                 }
-                Some(above) if self.nodes[above].depth > self.cutoff => return None,
+                Some(above) if self.tree.node(above).state.depth > self.cutoff => return None,
                 Some(above) => at = above,
             }
         }
@@ -349,14 +234,14 @@ impl<B> Cbq<B> {
     /// Sets the timer of a leaf that is over its limit, like all classes up to `top` that it may
     /// borrow from.
     fn put_to_sleep(&mut self, leaf: usize, top: usize, now: Time) {
-        let top = &self.nodes[top].estimator;
+        let top = &self.tree.node(top).state.estimator;
         let offtime = match top.is_pinned() {
-            true => self.nodes[leaf].estimator.offtime(),
+            true => self.tree.node(leaf).state.estimator.offtime(),
             false => top.offtime(),
         };
-        let delay = self.nodes[leaf].estimator.put_off(micros(now), offtime);
+        let delay = self.tree.state(leaf).estimator.put_off(micros(now), offtime);
         let until = self.clock.timer(now, delay);
-        *self.leaf_mut(leaf).1 = Some(until);
+        self.tree.state(leaf).asleep = Some(until);
         self.timer = self.timer.min(until);
     }
 
@@ -370,14 +255,14 @@ impl<B> Cbq<B> {
                 for pass in 0..2 {
                     for place in self.turns.round(priority) {
                         let (leaf, has_turn) = self.turns.begin(priority, place, pass);
-                        if self.leaf(leaf).backlog().packets > 0 {
+                        if self.tree.leaf(leaf).backlog().packets > 0 {
                             match self.allowance(leaf, now) {
                                 Some(from) if has_turn => {
                                     self.turns.chosen(priority, place);
                                     return Some((leaf, from));
                                 }
                                 Some(_) => again = true,
-                                None if self.nodes[leaf].borrows => {
+                                None if self.tree.node(leaf).state.borrows => {
                                     first = first.or(Some((leaf, priority, place)));
                                 }
                                 None => {}
@@ -397,22 +282,22 @@ impl<B> Cbq<B> {
         }
         self.cutoff = self.depth();
         let (leaf, priority, place) = first.filter(|_| self.config.efficient)?;
-        *self.leaf_mut(leaf).1 = None;
-        self.nodes[leaf].estimator.forgive();
+        self.tree.state(leaf).asleep = None;
+        self.tree.state(leaf).estimator.forgive();
         let lender = self.lender(leaf).expect("it may borrow");
-        self.cutoff = self.nodes[lender].depth;
+        self.cutoff = self.tree.node(lender).state.depth;
         self.turns.chosen_anyway(priority, place);
         Some((leaf, lender))
     }
 
     /// Returns the packet for a driver that polls at `now`.
     fn give(&mut self, now: Time, ledger: &mut Ledger<B>) -> Option<Packet<B>> {
-        while self.waiting.packets > 0
+        while self.tree.backlog().packets > 0
             && self.regulator.as_mut().is_none_or(|regulator| regulator.allows(now))
         {
             let (leaf, from) = self.select(now)?;
             if let Dequeue::Packet(packet) =
-                self.act(leaf, ledger, |class, ledger| class.dequeue(now, ledger))
+                self.tree.act(leaf, ledger, |class, ledger| class.dequeue(now, ledger))
             {
                 self.charge(leaf, from, now, packet.size());
                 return Some(packet);
@@ -428,21 +313,20 @@ impl<B> Cbq<B> {
             regulator.take(size);
         }
         self.turns.sent(size);
-        self.above(leaf, |counters| counters.sent.add(size));
+        self.tree.above(leaf, |counters| counters.sent.add(size));
         let CbqConfig { rate, packet, .. } = self.config;
         let now = micros(now);
         let most = now + MOST_AHEAD * packet_time(packet, rate);
         self.free = (self.free.max(now) + packet_time(size, rate)).min(most);
         let mut next = Some(leaf);
         while let Some(index) = next {
-            let node = &mut self.nodes[index];
-            let _ = node.estimator.charge(now, self.free, size);
-            next = node.parent;
+            let _ = self.tree.state(index).estimator.charge(now, self.free, size);
+            next = self.tree.node(index).parent;
         }
-        let depth = self.nodes[from].depth;
+        let depth = self.tree.node(from).state.depth;
         if from != leaf && self.cutoff >= depth {
-            let spent = self.nodes[from].estimator.is_over(now);
-            let last = self.leaf(leaf).backlog().packets == 0;
+            let spent = self.tree.node(from).state.estimator.is_over(now);
+            let last = self.tree.leaf(leaf).backlog().packets == 0;
             self.cutoff = if spent || last { self.depth() } else { depth };
         }
     }
@@ -471,20 +355,19 @@ impl<B> Cbq<B> {
     fn ticks(&self) -> bool {
         !self.config.kick
             && self.regulator.is_some()
-            && self.waiting.packets > 0
+            && self.tree.backlog().packets > 0
             && self.ring.len() < RING
     }
 
     /// Wakes the leaves whose timers expire at `now`.
     fn wake(&mut self, now: Time) {
         self.timer = Time::MAX;
-        for node in &mut self.nodes {
-            if let Kind::Leaf { asleep, .. } = &mut node.kind
-                && let Some(until) = *asleep
-            {
+        for index in 0..self.tree.len() {
+            let CbqState { estimator, asleep, .. } = self.tree.state(index);
+            if let Some(until) = *asleep {
                 if until <= now {
                     *asleep = None;
-                    node.estimator.forgive();
+                    estimator.forgive();
                 } else {
                     self.timer = self.timer.min(until);
                 }
@@ -515,24 +398,37 @@ impl<B> Cbq<B> {
     }
 }
 
-impl<B> CbqNode<B> {
-    fn leaf(&self) -> Option<&Class<B>> {
-        match &self.kind {
-            Kind::Leaf { class, .. } => Some(class),
-            Kind::Inner { .. } => None,
+/// Returns a class for the tree.
+fn branch<B>(config: &CbqConfig, spec: CbqSpec<B>) -> Branch<B, CbqState> {
+    let CbqConfig { rate, packet, maxburst, minburst, .. } = *config;
+    let bounds = Bounds::new(spec.rate, rate, packet, maxburst, minburst);
+    let (kind, priority) = match spec.kind {
+        CbqClassKind::Leaf(class, priority) => (BranchKind::Leaf(class), priority),
+        CbqClassKind::Interior(name, specs) => {
+            let branches = specs.into_iter().map(|spec| branch(config, spec)).collect();
+            (BranchKind::Inner(name, branches), 0)
         }
-    }
+    };
+    let state = CbqState {
+        rate: spec.rate,
+        borrows: spec.borrow,
+        priority,
+        depth: 0,
+        estimator: Estimator::new(spec.rate, bounds),
+        asleep: None,
+    };
+    Branch { matches: spec.matches, state, kind }
 }
 
 impl<B> Discipline<B> for Cbq<B> {
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
         self.catch_up(now, ledger);
-        if self.waiting.packets == 0 {
+        if self.tree.backlog().packets == 0 {
             self.tick = self.clock.next(now);
         }
-        let leaf = self.classify(&packet);
+        let leaf = self.tree.classify(&packet);
         self.lower_cutoff(leaf, micros(now));
-        self.act(leaf, ledger, |class, ledger| class.enqueue(now, packet, ledger));
+        self.tree.act(leaf, ledger, |class, ledger| class.enqueue(now, packet, ledger));
         self.fill(now, ledger);
     }
 
@@ -554,7 +450,7 @@ impl<B> Discipline<B> for Cbq<B> {
         };
         match next {
             Some(packet) => Dequeue::Packet(packet),
-            None if self.waiting.packets == 0 => Dequeue::Idle,
+            None if self.tree.backlog().packets == 0 => Dequeue::Idle,
             None => Dequeue::NotBefore(self.next_chance(now)),
         }
     }
@@ -569,33 +465,24 @@ impl<B> Discipline<B> for Cbq<B> {
         if let Some(packet) = self.ring.front() {
             return Some(packet.size());
         }
-        let wakes = |node: &&mut CbqNode<B>| match &node.kind {
-            Kind::Leaf { asleep, .. } => asleep.unwrap_or(Time::ZERO),
-            Kind::Inner { .. } => Time::MAX,
-        };
-        let waiting = self
-            .nodes
-            .iter_mut()
-            .filter(|node| node.leaf().is_some_and(|class| class.backlog().packets > 0));
-        match &mut waiting.min_by_key(wakes)?.kind {
-            Kind::Leaf { class, .. } => class.head(now),
-            Kind::Inner { .. } => None,
-        }
+        let waiting = (0..self.tree.len()).filter(|index| {
+            let leaf = self.tree.node(*index).leaf();
+            leaf.is_some_and(|class| class.backlog().packets > 0)
+        });
+        let wakes = |index: &usize| self.tree.node(*index).state.asleep.unwrap_or(Time::ZERO);
+        let first = waiting.min_by_key(wakes)?;
+        self.tree.leaf_mut(first).head(now)
     }
 
     fn backlog(&self) -> Backlog {
         Backlog {
-            packets: self.waiting.packets + self.ring.len() as u64,
-            bytes: self.waiting.bytes + self.ring_bytes,
+            packets: self.tree.backlog().packets + self.ring.len() as u64,
+            bytes: self.tree.backlog().bytes + self.ring_bytes,
         }
     }
 
     fn drain(self, packets: &mut Vec<Packet<B>>) {
         packets.extend(self.ring);
-        for node in self.nodes {
-            if let Kind::Leaf { class, .. } = node.kind {
-                class.drain(packets);
-            }
-        }
+        self.tree.drain(packets);
     }
 }

@@ -78,7 +78,7 @@ impl<B> Class<B> {
         &self.counters
     }
 
-    /// Returns the classes inside this one; none for a plain queue or CBQ.
+    /// Returns the classes inside this one; none for a plain queue, CBQ or H-FSC.
     pub fn inner(&self) -> &[Self] {
         match &self.queue {
             Queue::Classes(classes) => classes.classes(),
@@ -99,6 +99,7 @@ impl<B> Class<B> {
                 classes.classes().iter().for_each(|inner| inner.visit(visit))
             }
             Queue::Cbq(cbq) => cbq.visit(visit),
+            Queue::Hfsc(hfsc) => hfsc.visit(visit),
             _ => {}
         }
     }
@@ -130,6 +131,7 @@ impl<B> Class<B> {
                 classes.classes_mut().iter_mut().find_map(|class| class.class_mut(name))
             }
             Queue::Cbq(cbq) => cbq.class_mut(name),
+            Queue::Hfsc(hfsc) => hfsc.class_mut(name),
             _ => None,
         }
     }

@@ -15,11 +15,13 @@
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
 //! * [`Reserved`] classes precede all of that, and are added and removed during a run;
 //! * [`Cbq`] divides a link as ALTQ's implementation of class-based queueing does;
+//! * [`Hfsc`] divides a link by service curves: guarantees, shares and limits;
 //! * [`Queue`] is any of these, selected when a scenario is compiled, and [`QueueConfig`] has the
 //!   settings of one without classes.
 
 mod cbq;
 mod class;
+mod class_tree;
 mod classes;
 mod classifier;
 mod counters;
@@ -27,6 +29,7 @@ mod drr;
 mod fifo;
 mod flags;
 mod heap;
+mod hfsc;
 mod link_share;
 mod policer;
 mod queue;
@@ -43,6 +46,7 @@ pub use classifier::{Classifier, Match, MatchRule, MatchRules, PortRanges};
 pub use counters::ClassCounters;
 pub use drr::Drr;
 pub use fifo::{Drop, Fifo, FifoConfig, Limit};
+pub use hfsc::{Hfsc, HfscClassKind, HfscCurves, HfscSpec, ServiceCurve};
 pub use link_share::{LinkShare, Priority};
 pub use policer::{Action, Actions, Policer, Verdict};
 pub use queue::*;

@@ -21,7 +21,7 @@ pub use pie::{Pie, PieConfig};
 pub use red::{Measure, Red, RedConfig, RedProfile, RedRule, RedSpec};
 pub use sfq::{Sfq, SfqConfig};
 
-use crate::{Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Ledger, Pass};
+use crate::{Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Hfsc, Ledger, Pass};
 
 /// Any discipline. The set is closed and known when a scenario is compiled, so that the dispatch is
 /// a branch instead of a virtual call.
@@ -47,6 +47,8 @@ pub enum Queue<B> {
     Classes(Box<Classes<B>>),
     /// Class-based queueing as in ALTQ.
     Cbq(Box<Cbq<B>>),
+    /// Classes with service curves.
+    Hfsc(Box<Hfsc<B>>),
     /// [Reserved](crate::Reserved) classes and, as the last one, the class behind them.
     Reserved(Box<Classes<B>>),
 }
@@ -65,6 +67,7 @@ macro_rules! delegate {
             Queue::DualPi2($discipline) => $call,
             Queue::Classes($discipline) => $call,
             Queue::Cbq($discipline) => $call,
+            Queue::Hfsc($discipline) => $call,
             Queue::Reserved($discipline) => $call,
         }
     };

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Scenario,
         Shape,
     )
+    from perhop.scenario.model.hfsc import Curve
     from perhop.scenario.model.matching import Matching
     from perhop.scenario.resolve import Step
 
@@ -192,6 +193,8 @@ def _classes(
             return shared("wfq")  # every class is strict
         case "altq-cbq":
             return {"altq-cbq": _cbq(scenario, policy, capacity)}
+        case "hfsc":
+            return {"hfsc": {"classes": _hfsc(scenario, policy, capacity, "", None)}}
         case unknown:
             assert_never(unknown)
 
@@ -250,6 +253,48 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
         },
         "classes": classes(policy, root, "", None),
     }
+
+
+def _hfsc(
+    scenario: Scenario, policy: Policy, capacity: int, above: str, mark: int | None
+) -> list[plans.HfscClassPlan]:
+    """Return the classes of a policy with service curves; `mark` is that of the class above."""
+
+    def one(name: str, class_: Class, rate: int) -> plans.HfscClassPlan:
+        # A leaf is known before anything is marked, and its own mark is the last.
+        own = mark if class_.mark is None else class_.mark
+        inside = policy.inside(class_)
+        kind: plans.HfscClassKindPlan
+        if inside is not None:
+            kind = {"interior": _hfsc(scenario, inside, rate, f"{above}{name}/", own)}
+        else:
+            kind = {
+                "leaf": {
+                    "mark": own,
+                    "police": None if class_.police is None else _police(class_.police, capacity),
+                    "queue": queue_plan(class_.effective_queue, rate, in_class=True),
+                }
+            }
+        return {
+            "name": f"{above}{name}",
+            "match": _rules(scenario, class_.match),
+            "curves": {
+                "realtime": _curve(class_.realtime, capacity),
+                "linkshare": _curve(class_.linkshare, capacity) or {"m1": rate, "d": 0, "m2": rate},
+                "upperlimit": _curve(class_.upperlimit, capacity),
+            },
+            "kind": kind,
+        }
+
+    guaranteed = rates(policy, capacity).items()
+    return [one(name, policy.classes[name], max(rate or 0, 1)) for name, rate in guaranteed]
+
+
+def _curve(curve: Curve | None, capacity: int) -> plans.ServiceCurve | None:
+    if curve is None:
+        return None
+    slopes = curve.slopes(capacity)
+    return {"m1": slopes.m1, "d": slopes.d, "m2": slopes.m2}
 
 
 def _ceiling(class_: Class, rate: int | None, capacity: int) -> plans.Shape | None:

@@ -247,6 +247,46 @@ class CbqPlan(TypedDict):
     classes: list[CbqClassPlan]
 
 
+class ServiceCurve(TypedDict):
+    m1: int
+    d: int
+    m2: int
+
+
+class HfscCurves(TypedDict):
+    realtime: ServiceCurve | None
+    linkshare: ServiceCurve | None
+    upperlimit: ServiceCurve | None
+
+
+class HfscLeafPlan(TypedDict):
+    mark: int | None
+    police: PolicePlan | None
+    queue: QueueConfig
+
+
+class _HfscLeaf(TypedDict):
+    leaf: HfscLeafPlan
+
+
+class _HfscInterior(TypedDict):
+    interior: list[HfscClassPlan]
+
+
+HfscClassKindPlan = _HfscLeaf | _HfscInterior
+
+
+class HfscClassPlan(TypedDict):
+    name: str
+    match: list[MatchRulePlan]
+    curves: HfscCurves
+    kind: HfscClassKindPlan
+
+
+class HfscPlan(TypedDict):
+    classes: list[HfscClassPlan]
+
+
 class _Queue(TypedDict):
     queue: QueueConfig
 
@@ -257,7 +297,12 @@ class _Classes(TypedDict):
 
 _AltqCbq = TypedDict("_AltqCbq", {"altq-cbq": CbqPlan})
 
-DisciplinePlan = _Queue | _Classes | _AltqCbq
+
+class _Hfsc(TypedDict):
+    hfsc: HfscPlan
+
+
+DisciplinePlan = _Queue | _Classes | _AltqCbq | _Hfsc
 
 # Networks
 

@@ -30,6 +30,7 @@ _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 
 _QDISCS: Final = {
     "htb": "htb default 1",
+    "hfsc": "hfsc default 1",
     "red": "red limit 100000 min 10000 max 30000 avpkt 1000 burst 20 bandwidth 10mbit",
     "pfifo": "pfifo limit 10",
     "pfifo_head_drop": "pfifo_head_drop limit 10",
@@ -158,7 +159,10 @@ def missing(found: Mapping) -> Iterator[Gap]:
     interfaces = [*found.interfaces.values()]
     interfaces += [step.interface for step in found.steps if step.interface is not None]
     for each in interfaces:
-        kinds = ["htb", *(node.leaf.kind for node in each.htb.nodes if node.leaf is not None)]
+        kinds = [
+            each.htb.kind,
+            *(node.leaf.kind for node in each.htb.nodes if node.leaf is not None),
+        ]
         for kind in dict.fromkeys(kinds):
             if not kernel.has_qdisc(kind):
                 yield Gap(each.direction, f"this kernel has no {kind} (see `tc qdisc`)")

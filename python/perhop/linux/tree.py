@@ -7,6 +7,8 @@ has what `link-sharing` asks for; of `wfq` and `drr` it has the shares, not the 
 A strict class has no counterpart: HTB serves guarantees first. Where a policy has one, all together
 are guaranteed no more than a thousandth of the link and everything is lent, strictly by `prio`.
 
+Service curves are classes of HFSC instead, below one with the link's rate as its upper limit.
+
 A link's rate is a token bucket as well. It must hold more than a packet, because tokens that come
 while the kernel sleeps too long are lost otherwise: `htb.SLACK_S` at the link's rate.
 """
@@ -16,11 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perhop.linux import htb
+from perhop.linux import hfsc, htb
 from perhop.linux.gaps import Gap
 from perhop.linux.qdiscs import Qdisc, qdisc
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.resolve import rates
 
 if TYPE_CHECKING:
@@ -42,29 +45,30 @@ _FIRST: Final = 0x10
 
 @dataclass(frozen=True, slots=True)
 class HtbClass:
-    """A class of HTB in its place.
+    """A class of HTB, or of HFSC, in its place.
 
     Attributes:
         minor: Its number; its queue's is the same.
         parent: That of the class that lends to it; 0 for the root.
         path: Name of the class in results; "" for the whole link.
-        settings: Its rates.
+        settings: Its rates, or its curves.
         leaf: Its queue; None for a class that is divided.
     """
 
     minor: int
     parent: int
     path: str
-    settings: htb.Class
+    settings: htb.Class | hfsc.Class
     leaf: Qdisc | None
 
 
 @dataclass(frozen=True, slots=True)
 class Htb:
-    """The tree of HTB before a transmitter.
+    """The tree of HTB, or of HFSC, before a transmitter.
 
     Attributes:
         nodes: Its classes, each after the one that lends to it.
+        kind: The qdisc: `htb` or `hfsc`.
         default: The number of the class for what none matches.
         overhead: Layer-2 overhead of a packet, in bytes, …
         cells: … or before it is cut into ATM cells.
@@ -73,6 +77,7 @@ class Htb:
     """
 
     nodes: tuple[HtbClass, ...]
+    kind: str
     default: int
     overhead: int
     cells: bool
@@ -95,6 +100,7 @@ class _PlacedClass:
     place: str
     class_: Class
     rate: int
+    capacity: int
     ceiling: tuple[int, int] | None
     prio: int
     divided: bool
@@ -137,10 +143,14 @@ def tree(
     strict = any(placed.class_.priority == "strict" for placed in classes) or (
         policy is not None and scenario.policies[policy].scheduler == "priority"
     )
+    curves = policy is not None and scenario.policies[policy].scheduler == HFSC
+    if curves and (link.overhead.size or link.overhead.cells):
+        gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
     # A link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
     whole = htb.Class(rate, burst, link.rate, htb.slack(link.rate))
-    root = HtbClass(1, 0, "", whole, None)
+    limit = hfsc.linear(rate)
+    root = HtbClass(1, 0, "", hfsc.Class(None, limit, limit) if curves else whole, None)
     leaves = [placed for placed in classes if not placed.divided]
     least = min((placed.rate for placed in leaves if placed.rate), default=1)
     tiny = max(rate // (_STRICT_SHARE * max(len(leaves), 1)), _LEAST_RATE)
@@ -163,7 +173,9 @@ def tree(
                 minor=placed.minor,
                 parent=placed.parent,
                 path=placed.path,
-                settings=htb.Class(
+                settings=hfsc.of(placed.class_, placed.rate, placed.capacity)
+                if curves
+                else htb.Class(
                     rate=min(own, most),
                     burst=max(htb.PACKET, int(min(own, most) / 8 * htb.SLACK_S)),
                     ceil=most,
@@ -180,6 +192,7 @@ def tree(
         nodes.append(HtbClass(_FIRST, 1, "all", whole, leaf))
     return Htb(
         nodes=tuple(nodes),
+        kind="hfsc" if curves else "htb",
         default=nodes[-1].minor,
         overhead=link.overhead.size,
         cells=link.overhead.cells,
@@ -204,7 +217,7 @@ def _placed_classes(
         gaps.append(Gap(f"{key}.scheduler", "ALTQ's class-based queueing is not its HTB"))
         return
     depth = 0 if parent is None else parent.path.count("/") + 1
-    if depth >= _MOST_DEPTH:
+    if depth >= _MOST_DEPTH and policy.scheduler != HFSC:
         gaps.append(Gap(place, f"its HTB nests {_MOST_DEPTH} deep at most"))
         return
     guaranteed = rates(policy, capacity)
@@ -226,6 +239,7 @@ def _placed_classes(
             place=at,
             class_=class_,
             rate=rate or 0,
+            capacity=capacity,
             ceiling=_ceiling(class_, rate, capacity),
             prio=prio,
             divided=nested is not None,
@@ -285,9 +299,12 @@ def commands(made: Htb, device: str, *, change: bool = False) -> list[str]:
     table = f" stab overhead -{made.header}" if made.header else ""
     lines = []
     if not change:
-        lines.append(f"qdisc add dev {device} root handle 1:{table} htb default {made.default:x}")
+        lines.append(
+            f"qdisc add dev {device} root handle 1:{table} {made.kind} default {made.default:x}"
+        )
     layer = f" overhead {made.overhead}" if made.overhead else ""
     layer += " linklayer atm" if made.cells else ""
+    layer = layer if made.kind == "htb" else ""
     verb = "change" if change else "add"
     for node in made.nodes:
         above = f"1:{node.parent:x}" if node.parent else "1:"

@@ -13,6 +13,7 @@ from perhop.routers.writing.draft import Names
 from perhop.routers.writing.packets import decisions
 from perhop.scenario.model.cbq import ALTQ_CBQ, Cbq
 from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.network import Limit
 from perhop.scenario.model.queues import Red
 from perhop.units import format_duration
@@ -138,7 +139,10 @@ def _discipline(division: Division, draft: Draft) -> Discipline:
         if len(division.parts) > _PRIORITIES:
             draft.gap(division.place, f"PRIQ has {_PRIORITIES} priorities")
         return "priq"
-    if division.scheduler != "wfq":
+    if division.scheduler == HFSC:
+        reason = "perhop writes HFSC of ALTQ with linear curves; expected wfq"
+        draft.gap(f"{division.place}.scheduler", reason)
+    elif division.scheduler != "wfq":
         reason = "ALTQ has CBQ, priorities and HFSC; expected altq-cbq, priority or wfq"
         draft.gap(f"{division.place}.scheduler", reason)
     return "hfsc"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.writing.draft import Definitions, Names
 from perhop.routers.writing.ios_acl import class_map, dscp_name
 from perhop.routers.writing.ios_queues import queue
+from perhop.scenario.model.hfsc import HFSC
 from perhop.units import WHOLE, format_rate
 
 if TYPE_CHECKING:
@@ -100,8 +101,10 @@ class _Writer:
                 "IOS has no deficit round robin",
                 "class-based weighted fair queueing",
             )
-        elif division.scheduler in ("link-sharing", "altq-cbq"):
+        elif division.scheduler in ("link-sharing", "altq-cbq", HFSC):
             reason = "IOS has class-based weighted fair queueing, without an order of borrowing"
+            if division.scheduler == HFSC:
+                reason = "IOS has no service curves"
             self.draft.gap(f"{division.place}.scheduler", reason)
         strict = [part for part in division.parts[:-1] if part.strict]
         for part in strict[_LEVELS:]:

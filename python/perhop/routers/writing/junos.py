@@ -25,6 +25,7 @@ from perhop.routers.writing.junos_filters import (
     with_either_port,
 )
 from perhop.routers.writing.packets import decisions
+from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.queues import Red
 from perhop.units import MICROSECOND, WHOLE, format_duration, format_rate
 
@@ -241,6 +242,8 @@ class _Writer:
             )
         elif division.scheduler == "altq-cbq":
             self.draft.gap(f"{division.place}.scheduler", "Junos has no class-based queueing")
+        elif division.scheduler == HFSC:
+            self.draft.gap(f"{division.place}.scheduler", "Junos has no service curves")
         last = division.parts[-1]
         strict = [
             part

@@ -27,6 +27,7 @@ from perhop.routers.writing.vyos_queues import (
     ranks,
 )
 from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.hfsc import HFSC
 from perhop.units import WHOLE
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def _shaper(division: Division, draft: Draft) -> Iterator[str]:
     """Yield the settings of a shaper."""
     if division.scheduler == "altq-cbq":
         draft.gap(f"{division.place}.scheduler", "shapers of VyOS are HTB, not ALTQ's CBQ")
+    elif division.scheduler == HFSC:
+        draft.gap(f"{division.place}.scheduler", "perhop writes shapers of VyOS, not its HFSC")
     if len(division.parts) > _MOST_CLASSES:
         draft.gap(division.place, f"perhop writes up to {_MOST_CLASSES} classes of VyOS")
     yield f"bandwidth {division.capacity}bit"

@@ -19,6 +19,7 @@ from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.dscp import Dscp
+from perhop.scenario.model.hfsc import Curve
 from perhop.scenario.model.matching import Matching
 from perhop.scenario.model.names import Name
 from perhop.scenario.model.network import ClassBandwidth
@@ -165,6 +166,15 @@ class Class(Model):
     """The guaranteed bandwidth; the class may borrow what others do not use. By default, an equal
     share of the bandwidth that is not guaranteed to others."""
 
+    realtime: Curve | None = None
+    """With `scheduler: hfsc`: the service that is guaranteed, whatever other classes do."""
+
+    linkshare: Curve | None = None
+    """With `scheduler: hfsc`: the share of the bandwidth, instead of `bandwidth`."""
+
+    upperlimit: Curve | None = None
+    """With `scheduler: hfsc`: the most that sharing gives; `realtime` goes before it."""
+
     limit: ClassBandwidth | None = None
     """The ceiling of its bandwidth, however much other classes leave unused."""
 
@@ -205,7 +215,7 @@ class Class(Model):
         return isinstance(self.priority, int)
 
 
-Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "altq-cbq"]
+Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "hfsc", "altq-cbq"]
 """The schedulers of classes that are not strict."""
 
 
@@ -242,7 +252,7 @@ class Policy(Model):
     """Scheduler of the classes that are not strict. `wfq`, the default: weighted fair queueing
     (WF2Q+). `drr`: deficit round robin. `priority`: in the order of the classes. `link-sharing`:
     guarantees first, then borrowing by `priority`; the default if a class has a number there.
-    `altq-cbq`: ALTQ's class-based queueing."""
+    `hfsc`: hierarchical fair service curves. `altq-cbq`: ALTQ's class-based queueing."""
 
     cbq: Cbq | None = None
     """Settings of ALTQ's class-based queueing."""

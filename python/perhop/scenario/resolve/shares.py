@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 
 def guarantee(policy: Policy, class_: Class) -> Bandwidth | None:
-    """Return the guarantee of a class: its bandwidth, or the policer's rate of a strict class."""
+    """Return the guarantee of a class: its bandwidth, or the policer's rate of a strict class.
+
+    With service curves it is the rate of link sharing in the long run.
+    """
     if policy.strict(class_):
         return class_.police.rate if class_.police is not None else None
+    if class_.bandwidth is None and class_.linkshare is not None:
+        return class_.linkshare.last
     return class_.bandwidth
 
 
@@ -75,5 +80,7 @@ def rest(policy: Policy, capacity: int) -> int:
     classes = policy.classes.values()
     given = [guarantee(policy, class_) for class_ in classes]
     left = capacity - sum(bandwidth.of(capacity) for bandwidth in given if bandwidth is not None)
-    takers = sum(class_.bandwidth is None and not policy.strict(class_) for class_ in classes)
+    takers = sum(
+        guarantee(policy, class_) is None and not policy.strict(class_) for class_ in classes
+    )
     return left // takers if takers else 0

@@ -1,0 +1,5 @@
+//! H-FSC: what the paper guarantees, through a link.
+
+mod lab;
+mod properties;
+mod theory;
