@@ -227,18 +227,9 @@ table! {
 }
 
 table! {
-    /// One row per flow and bin of its round-trip times, or of its smoothed ones.
-    Rtts {
-        flow: Flow,
-        low_s: Floats,
-        high_s: Floats,
-        samples: Integers,
-    }
-}
-
-table! {
-    /// One row per flow, interval between two cuts, and bin of its one-way delays.
-    Delays {
+    /// One row per flow, interval between two cuts, and bin of its one-way delays or round-trip
+    /// times.
+    FlowHistograms {
         flow: Flow,
         start_s: Floats,
         end_s: Floats,
@@ -490,17 +481,17 @@ impl Losses {
     }
 }
 
-impl Delays {
-    /// Adds the delays of all flows, in order, in an interval.
+impl FlowHistograms {
+    /// Adds the histograms of all flows, in order, of an interval.
     pub fn push_flows(&mut self, stretch: Stretch, flows: &[Histogram]) {
         for (flow, histogram) in flows.iter().enumerate() {
             self.push_flow(flow, stretch, histogram);
         }
     }
 
-    /// Adds the delays of a flow in an interval.
-    pub fn push_flow(&mut self, flow: usize, stretch: Stretch, delays: &Histogram) {
-        delays.bins().for_each(|bin| self.push(flow, stretch, bin));
+    /// Adds the histogram of a flow of an interval.
+    pub fn push_flow(&mut self, flow: usize, stretch: Stretch, histogram: &Histogram) {
+        histogram.bins().for_each(|bin| self.push(flow, stretch, bin));
     }
 
     fn push(
@@ -561,21 +552,5 @@ impl Codepoints {
                 self.packets.push(packets as i64);
             }
         }
-    }
-}
-
-impl Rtts {
-    /// Adds the round-trip times of all flows, in order.
-    pub fn push_flows(&mut self, flows: &[Histogram]) {
-        for (flow, histogram) in flows.iter().enumerate() {
-            histogram.bins().for_each(|bin| self.push(flow, bin));
-        }
-    }
-
-    fn push(&mut self, flow: usize, (low, high, samples): (Duration, Duration, u64)) {
-        self.flow.push(flow as i64);
-        self.low_s.push(low.as_secs_f64());
-        self.high_s.push(high.as_secs_f64());
-        self.samples.push(samples as i64);
     }
 }

@@ -134,9 +134,9 @@ impl ClassCounts {
 #[derive(Debug)]
 pub(crate) struct ModelledHosts {
     pub endpoints: Vec<Endpoint>,
-    /// Round-trip times of each flow.
+    /// Round-trip times of each flow since the last cut.
     pub rtts: Vec<Histogram>,
-    /// Smoothed round-trip times of each flow.
+    /// Smoothed round-trip times of each flow since the last cut.
     pub srtts: Vec<Histogram>,
     /// One-way delays of each flow's data since the last cut.
     pub delays: Vec<Histogram>,
@@ -170,6 +170,16 @@ impl ModelledHosts {
             hosts.set_timer(network, id);
         }
         hosts
+    }
+
+    /// Returns the histograms of each flow: round-trip times, smoothed ones, and one-way delays.
+    pub fn histograms(&self) -> [&[Histogram]; 3] {
+        [&self.rtts, &self.srtts, &self.delays]
+    }
+
+    /// As [`Self::histograms`].
+    pub fn histograms_mut(&mut self) -> [&mut [Histogram]; 3] {
+        [&mut self.rtts, &mut self.srtts, &mut self.delays]
     }
 
     fn set_timer(&mut self, network: &mut Net, id: u32) {

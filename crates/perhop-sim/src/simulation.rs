@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
-    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, Labels, Marks,
-    NetworkMeter, Pings, Rtts, Samples, Sink, StreamCounters, StreamReading, Table,
+    CapturePlan, Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels, Marks,
+    NetworkMeter, Pings, Samples, Sink, StreamCounters, StreamReading, Table,
 };
 use perhop_net::{Network, NodeKind};
 use perhop_plan::{BuildError, Names, Timeline};
@@ -50,7 +50,8 @@ pub struct Simulation {
     ends: Vec<([NodeId; 2], Dscp)>,
     codepoints: Codepoints,
     intervals: Intervals,
-    delays: Delays,
+    /// Round-trip times, smoothed ones, and one-way delays, up to the last cut.
+    histograms: [FlowHistograms; 3],
 }
 
 impl Simulation {
@@ -132,7 +133,7 @@ impl Simulation {
             codepoints: Codepoints::default(),
             ends,
             intervals: Intervals::default(),
-            delays: Delays::default(),
+            histograms: Default::default(),
         };
         simulation.change();
         Ok(simulation)
@@ -235,14 +236,13 @@ impl Simulation {
                 pings.push(index, sequence, endpoint.line.header.dscp(), record);
             }
         }
-        let mut rtts = Rtts::default();
-        rtts.push_flows(&self.hosts.rtts);
-        let mut srtts = Rtts::default();
-        srtts.push_flows(&self.hosts.srtts);
-        let mut delays = self.delays.clone();
+        let mut histograms = self.histograms.clone();
         if let Some(stretch) = self.marks.since_cut(self.now()) {
-            delays.push_flows(stretch, &self.hosts.delays);
+            for (table, flows) in histograms.iter_mut().zip(self.hosts.histograms()) {
+                table.push_flows(stretch, flows);
+            }
         }
+        let [rtts, srtts, delays] = histograms.map(|table| table.into_table(labels));
         let [queues, links] = self.meter.tables(labels);
         vec![
             ("intervals", self.intervals.clone().into_table(labels)),
@@ -251,9 +251,9 @@ impl Simulation {
             links,
             self.hosts.losses.table(labels),
             ("codepoints", self.codepoints.clone().into_table(labels)),
-            ("rtts", rtts.into_table(labels)),
-            ("srtts", srtts.into_table(labels)),
-            ("delays", delays.into_table(labels)),
+            ("rtts", rtts),
+            ("srtts", srtts),
+            ("delays", delays),
             ("displacements", self.displacements().into_table(labels)),
         ]
     }
@@ -301,8 +301,10 @@ impl Simulation {
             }
         }
         if let Some(since_cut) = self.marks.cut() {
-            self.delays.push_flows(since_cut, &self.hosts.delays);
-            self.hosts.delays.iter_mut().for_each(Histogram::clear);
+            for (table, flows) in self.histograms.iter_mut().zip(self.hosts.histograms_mut()) {
+                table.push_flows(since_cut, flows);
+                flows.iter_mut().for_each(Histogram::clear);
+            }
         }
         self.meter.record(&self.network, stretch);
         self.hosts.losses.record(stretch);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use perhop_core::{Dscp, NodeId, Time, TrafficClass};
 use perhop_measure::{
-    Codepoints, Delays, Displacements, Histogram, Intervals, Labels, Marks, Pings, ProbeRecord,
-    Rtts, StreamCounters, Table,
+    Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels, Marks, Pings,
+    ProbeRecord, StreamCounters, Table,
 };
 use perhop_workload::TransportPlan;
 
@@ -46,8 +46,9 @@ struct FlowRecord {
     /// The nodes at its destination and its source.
     ends: [NodeId; 2],
     streams: Vec<StreamRecord>,
-    /// Delays since the last cut.
+    /// One-way delays since the last cut.
     delays: Histogram,
+    /// Smoothed round-trip times since the last cut.
     srtts: Histogram,
     displacements: Vec<[u64; 2]>,
     /// The greatest window that was offered to one of its streams.
@@ -105,7 +106,8 @@ pub struct Collector {
     missing: Vec<String>,
     intervals: Intervals,
     codepoints: Codepoints,
-    delays: Delays,
+    delays: FlowHistograms,
+    srtts: FlowHistograms,
 }
 
 impl Collector {
@@ -163,7 +165,8 @@ impl Collector {
             missing: Vec::new(),
             intervals: Intervals::default(),
             codepoints: Codepoints::default(),
-            delays: Delays::default(),
+            delays: FlowHistograms::default(),
+            srtts: FlowHistograms::default(),
         })
     }
 
@@ -296,6 +299,8 @@ impl Collector {
             for (index, flow) in self.flows.iter_mut().enumerate() {
                 self.delays.push_flow(index, since_cut, &flow.delays);
                 flow.delays.clear();
+                self.srtts.push_flow(index, since_cut, &flow.srtts);
+                flow.srtts.clear();
             }
         }
     }
@@ -308,7 +313,7 @@ impl Collector {
             all.record(readings);
         }
         let labels = &self.labels;
-        let (mut pings, mut srtts) = (Pings::default(), Rtts::default());
+        let mut pings = Pings::default();
         let mut displacements = Displacements::default();
         for (index, ping) in all.pings.iter().enumerate() {
             for (sequence, record) in ping.records.iter().enumerate() {
@@ -324,12 +329,11 @@ impl Collector {
                 pings.push(index, sequence, ping.dscp, &record);
             }
         }
-        let flows: Vec<_> = all.flows.iter().map(|flow| flow.srtts.clone()).collect();
-        srtts.push_flows(&flows);
         for (index, flow) in all.flows.iter().enumerate() {
             // Right after a cut, packets may have arrived before the next interval exists.
             if let Some(since_cut) = all.marks.since_cut(all.marks.recorded()) {
                 all.delays.push_flow(index, since_cut, &flow.delays);
+                all.srtts.push_flow(index, since_cut, &flow.srtts);
             }
             displacements.push_counts(index, &flow.displacements);
         }
@@ -337,8 +341,8 @@ impl Collector {
             ("intervals", all.intervals.into_table(labels)),
             ("pings", pings.into_table(labels)),
             ("codepoints", all.codepoints.into_table(labels)),
-            ("rtts", Rtts::default().into_table(labels)),
-            ("srtts", srtts.into_table(labels)),
+            ("rtts", FlowHistograms::default().into_table(labels)),
+            ("srtts", all.srtts.into_table(labels)),
             ("delays", all.delays.into_table(labels)),
             ("displacements", displacements.into_table(labels)),
         ]

@@ -7,7 +7,7 @@ import polars as pl
 
 __all__ = ["ANSWERS", "CAUSES", "FORMAT", "NULLABLE", "ROUTER", "TABLES"]
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
@@ -38,7 +38,14 @@ _COUNTS: Final = dict.fromkeys(
 )
 
 _BINS: Final = pl.Schema(
-    {"flow": pl.String, "low_s": pl.Float64, "high_s": pl.Float64, "samples": pl.Int64}
+    {
+        "flow": pl.String,
+        "start_s": pl.Float64,
+        "end_s": pl.Float64,
+        "low_s": pl.Float64,
+        "high_s": pl.Float64,
+        "samples": pl.Int64,
+    }
 )
 
 TABLES: Final[Mapping[str, pl.Schema]] = {
@@ -140,16 +147,7 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
     ),
     "rtts": _BINS,
     "srtts": _BINS,
-    "delays": pl.Schema(
-        {
-            "flow": pl.String,
-            "start_s": pl.Float64,
-            "end_s": pl.Float64,
-            "low_s": pl.Float64,
-            "high_s": pl.Float64,
-            "samples": pl.Int64,
-        }
-    ),
+    "delays": _BINS,
     "displacements": pl.Schema(
         {"flow": pl.String, "by": pl.Int64, "early": pl.Int64, "late": pl.Int64}
     ),
