@@ -164,7 +164,14 @@ def scavenger(
                 row = {"ping": ping, "sequence": second, "sent_s": float(second), "rtt_s": rtt}
                 pings.append(row)
     rtts = [
-        {"flow": flow, "low_s": 0.006 * 1.01**i, "high_s": 0.006 * 1.01 ** (i + 1), "samples": 40}
+        {
+            "flow": flow,
+            "start_s": 0.0,
+            "end_s": float(until),
+            "low_s": 0.006 * 1.01**i,
+            "high_s": 0.006 * 1.01 ** (i + 1),
+            "samples": 40,
+        }
         for flow in scenario.flows
         for i in range(30)
     ]

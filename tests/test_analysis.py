@@ -287,7 +287,14 @@ def test_a_single_ping_has_no_deviation() -> None:
 def histogram(samples: list[float]) -> list[dict[str, Any]]:
     bins = [math.floor(math.log(sample) / math.log(1.01)) for sample in samples]
     return [
-        {"flow": "early", "low_s": 1.01**b, "high_s": 1.01 ** (b + 1), "samples": bins.count(b)}
+        {
+            "flow": "early",
+            "start_s": 0.0,
+            "end_s": 10.0,
+            "low_s": 1.01**b,
+            "high_s": 1.01 ** (b + 1),
+            "samples": bins.count(b),
+        }
         for b in sorted(set(bins))
     ]
 

@@ -29,6 +29,7 @@ from perhop.scenario.model.classes import Class, Police, Policy, Shape
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
 from perhop.scenario.model.hfsc import CURVES, Curve
 from perhop.scenario.model.matching import Match
+from perhop.scenario.model.metrics import CAUSE, CLASS, Metric
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
@@ -405,29 +406,41 @@ class Author(Writer):
         return found
 
     def measured(self, model: type[Measured], scenario: Scenario) -> dict[str, Any]:
-        """An expectation, or a published figure, about a flow or ping of `scenario`."""
-        flows = scenario.flows.items()
+        """An expectation, or a published figure, about an object of `scenario`."""
         candidates = {
             "flow": list(scenario.flows),
             "ping": list(scenario.pings),
+            "link": list(scenario.directions),
             "total": ["total"],
         }
-        udp = [name for name, flow in flows if flow.udp]
-        tcp = [name for name, flow in flows if flow.tcp]
-        of = {"jitter": udp, "duplicates": udp, "retransmits": tcp, "sack_share": tcp}
         targets = {
-            name: of.get(name, [each for kind in metric.targets for each in candidates[kind]])
+            name: [
+                each
+                for kind in metric.targets
+                for each in candidates[kind]
+                if kind != "flow" or _has(scenario.flows[each], metric)
+            ]
             for name, metric in METRICS.items()
+            if CLASS not in metric.needs and (metric.name != "ratio" or scenario.flows)
         }
         metric = METRICS[self.pick([name for name, some in targets.items() if some])]
-        found: dict[str, Any] = {metric.name: self.pick(targets[metric.name])}
-        written = self.model(model, but=[*METRICS, *VALUES])
+        number = self.whole(metric.several[0], min(metric.several[1], 3))
+        of = [self.pick(targets[metric.name]) for _ in range(number)]
+        found: dict[str, Any] = {metric.name: of if number > 1 else of[0]}
+        if CAUSE in metric.takes and self.chance(50):
+            found[CAUSE] = self.pick(["full queue", "policer", "early drop"])
+        written = self.model(model, but=[*METRICS, *VALUES, "of", CLASS, CAUSE])
         values = [key for key in VALUES if key in model.model_fields]
         chosen = ["value", *self.some(["precision"], 1)]
         if model is Expectation:
             chosen = [self.pick(values)]
         drawn = {key: self.draw(from_schema(metric.schema)) for key in chosen}
         return {**found, **written, **drawn}
+
+
+def _has(flow: Flow, metric: Metric) -> bool:
+    """Return whether a flow has a metric."""
+    return flow.kind in metric.kinds and (metric.name != "completion" or flow.volume is not None)
 
 
 _DRAWN: Final = ("rate", "size", "pattern", "sizes", "bursts")

@@ -27,12 +27,20 @@ from perhop.analysis.distributions import (
     loss,
     owd,
     owd_bound,
+    queueing,
     rtt,
     sack_share,
     sent,
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
+from perhop.analysis.links import (
+    class_counters,
+    class_counts,
+    counter_readings,
+    link_loads,
+    utilisation,
+)
 from perhop.analysis.losses import class_losses, losses
 from perhop.analysis.paths import Capacity, capacities, narrowest
 from perhop.analysis.spreads import (
@@ -47,13 +55,7 @@ from perhop.analysis.spreads import (
     with_averages,
     with_ratios,
 )
-from perhop.analysis.summary import (
-    class_counters,
-    counter_readings,
-    flow_summaries,
-    link_loads,
-    summary,
-)
+from perhop.analysis.summary import flow_summaries, summary
 from perhop.analysis.throughput import (
     TOTAL,
     active,
@@ -88,6 +90,7 @@ __all__ = [
     "bottlenecks",
     "capacities",
     "class_counters",
+    "class_counts",
     "class_losses",
     "codepoints",
     "compare",
@@ -115,6 +118,7 @@ __all__ = [
     "owd",
     "owd_bound",
     "phases",
+    "queueing",
     "rate_spread",
     "rates",
     "rates_and_rtts",
@@ -128,6 +132,7 @@ __all__ = [
     "stream_rates",
     "summary",
     "throughput",
+    "utilisation",
     "verdicts",
     "with_averages",
     "with_ratios",

@@ -4,8 +4,9 @@ Percentiles interpolate linearly between the two nearest samples (Hyndman and Fa
 default of NumPy and R); the standard deviation is the sample's (n - 1).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Final
 
 import polars as pl
 
@@ -95,16 +96,16 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
 
 
 @cached
-def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
+def flow_srtt(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:
     """Return the smoothed round-trip time of a flow's sender (RFC 6298), in any engine.
 
     It is read every 10 ms while acknowledgements come. The same statistics are exact as in
-    `flow_rtt`.
+    `flow_rtt`, and belong to a window as in `owd`.
 
     Returns:
         None if the flow took no sample.
     """
-    return _measured(dataset, flow, "srtt")
+    return _measured(dataset, flow, "srtt", window)
 
 
 @cached
@@ -121,27 +122,55 @@ def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distributi
     """Return the one-way delays of a flow's data packets that arrived in `window`.
 
     Least, greatest and mean are exact; percentiles and the standard deviation come from the
-    histogram `delays`, as those of `flow_rtt` do. They are those of the window if it is one over
-    which a delay is expected or published, or the whole run.
+    histogram `delays`, as those of `flow_rtt` do. They are those of the window if a statistic of a
+    histogram is expected or published over it, or if it is the whole run.
 
     Returns:
         None if no packet arrived.
     """
+    return _measured(dataset, flow, "owd", window)
+
+
+def queueing(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:
+    """Return the queueing delays of a flow's data packets that arrived in `window`.
+
+    It is the one-way delay above the smallest one of the run, as `owd` gives it: an offset between
+    the clocks of both ends does not matter.
+
+    Returns:
+        None if no packet arrived.
+    """
+    found, whole = owd(dataset, flow, window), owd(dataset, flow)
+    if found is None or whole is None:
+        return None
+    delays = ("min", "mean", "p5", "p25", "median", "p75", "p95", "p99", "max")
+    return replace(found, **{name: getattr(found, name) - whole.min for name in delays})
+
+
+def _measured(
+    dataset: Dataset, flow: str, name: str, window: Window | None = None
+) -> Distribution | None:
+    """Return the samples of a flow in a window of one of the histograms of `_HISTOGRAMS`."""
     part = clip(dataset, window) or (0.0, 0.0)
+    table = _HISTOGRAMS[name]
     if window is None:
-        bins = _delay_bins(dataset).get((flow_named(dataset, flow),))
+        bins = _bins(dataset, table).get((flow_named(dataset, flow),))
     else:
-        bins = _binned(cut(of_flow(dataset, "delays", flow), part))
+        bins = _binned(cut(of_flow(dataset, table, flow), part))
     if bins is None:
         return None
-    taken = of_flow(dataset, "intervals", flow).filter(pl.col("owd_samples") > 0)
-    return _of_bins(bins, cut(taken, part), "owd")
+    taken = of_flow(dataset, "intervals", flow).filter(pl.col(f"{name}_samples") > 0)
+    return _of_bins(bins, cut(taken, part), name)
+
+
+_HISTOGRAMS: Final = {"rtt": "rtts", "srtt": "srtts", "owd": "delays"}
+"""The table of the histogram of each column of `intervals`."""
 
 
 @cached
-def _delay_bins(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
-    """Return the histogram of each flow's delays over the run."""
-    rows = cut(dataset.delays, clip(dataset, None) or (0.0, 0.0))
+def _bins(dataset: Dataset, table: str) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Return a histogram of each flow over the run."""
+    rows = cut(getattr(dataset, table), clip(dataset, None) or (0.0, 0.0))
     return _binned(rows).partition_by("flow", as_dict=True)
 
 
@@ -149,15 +178,6 @@ def _binned(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the samples of each flow in each bin."""
     bins = rows.group_by("flow", "low_s", "high_s").agg(weighed("samples").alias("samples"))
     return bins.filter(pl.col("samples") > 0)
-
-
-def _measured(dataset: Dataset, flow: str, name: str) -> Distribution | None:
-    """Return the samples of a flow over the run in the histogram `rtts` or `srtts`."""
-    rows = of_flow(dataset, f"{name}s", flow)
-    if rows.is_empty():
-        return None
-    taken = of_flow(dataset, "intervals", flow).filter(pl.col(f"{name}_samples") > 0)
-    return _of_bins(rows.filter(pl.col("samples") > 0), taken, name)
 
 
 def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution | None:

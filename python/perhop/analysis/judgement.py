@@ -1,19 +1,31 @@
 """Expectations and published values, compared with measured ones."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from perhop.analysis.arrivals import jitter, order
 from perhop.analysis.codepoints import dscp_kept
-from perhop.analysis.distributions import count, loss, owd, rtt, sack_share
+from perhop.analysis.distributions import (
+    completion,
+    count,
+    flow_srtt,
+    loss,
+    owd,
+    queueing,
+    rtt,
+    sack_share,
+)
+from perhop.analysis.links import DROPS, class_counts, utilisation
+from perhop.analysis.spreads import fairness, stream_rates
 from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
-from perhop.scenario import Basis, Expectation
-from perhop.scenario.model.metrics import METRICS
+from perhop.scenario import Basis, Expectation, Measured
+from perhop.scenario.model.metrics import METRIC_NAMES, METRICS
 from perhop.units import quote
 
 # The unit of each kind of quantity in results, and how many of the scenario's units make one.
@@ -21,7 +33,9 @@ _UNITS: Final = {
     "rate": ("bps", 1),
     "duration": ("s", 10**12),
     "share": ("share", 10**9),
+    "size": ("B", 1),
     "count": ("packets", 1),
+    "ratio": ("ratio", 10**6),
 }
 
 
@@ -29,9 +43,9 @@ _UNITS: Final = {
 class Verdict:
     """The result of an expectation.
 
-    `measured` is in `unit`: "bps", "s", "share" (0 to 1) or "packets". It is None if nothing was
-    measured, and `ok` is false. If the run ended before the window's end, both are None: the
-    expectation was not reached.
+    `measured` is in `unit`: "bps", "s", "share" (0 to 1), "B", "packets" or "ratio". It is None if
+    nothing was measured, and `ok` is false. If the run ended before the window's end, both are
+    None: the expectation was not reached.
     """
 
     text: str
@@ -97,26 +111,34 @@ class Comparison:
 
 
 def measure(
-    dataset: Dataset, metric: str, target: str, window: Window | None = None
+    dataset: Dataset,
+    metric: str,
+    target: str,
+    window: Window | None = None,
+    *,
+    class_: str | None = None,
+    cause: str | None = None,
 ) -> float | None:
-    """The value of a metric as `expect` and `published` name it.
+    """The value of a metric of one target as `expect` and `published` name it.
 
     Args:
         dataset: The run.
-        metric: `throughput` (of a flow or "total", bit/s); `rtt_min`, `rtt_mean`, `rtt_median`,
-            `rtt_p95`, `rtt_p99`, `rtt_max` (of a ping, seconds); `loss` (of a flow or a ping, 0 to
-            1); `reordered`, `sack_share` (of a flow, 0 to 1); `retransmits`, `duplicates` (of a
-            flow, packets);
-            `owd_min` and so on, as of the RTT, `jitter`, `settling` (of a flow, seconds).
-        target: The name of the flow or ping.
+        metric: A key of `perhop.scenario.METRICS` of one target; not `ratio`.
+        target: The name of the flow, ping or directed link, or "total".
         window: Seconds of the run; the whole scenario by default.
+        class_: The class of the directed link; all classes by default.
+        cause: The cause of drops, as in `perhop.dataset.CAUSES`; all causes by default.
 
     Returns:
-        The value, or None if there is nothing to measure.
+        The value: rates in bit/s, times in seconds, shares from 0 to 1, sizes in bytes; or None if
+        there is nothing to measure.
 
     Raises:
-        UsageError: If the metric is unknown, or the run has no such flow or ping.
+        UsageError: If the metric is unknown, or the run has no such flow, ping, link or class.
     """
+    found = _OF_LINKS.get(metric)
+    if found is not None:
+        return found(class_counts(dataset, target, class_, window), cause)
     match metric:
         case "throughput":
             return throughput(dataset, target, window)
@@ -136,21 +158,87 @@ def measure(
             return dscp_kept(dataset, target, window)
         case "settling":
             return settling(dataset, target, window)
-        case "rtt_min" | "rtt_mean" | "rtt_median" | "rtt_p95" | "rtt_p99" | "rtt_max":
-            found = rtt(dataset, target, window)
-            return getattr(found, metric.removeprefix("rtt_")) if found else None
-        case "owd_min" | "owd_mean" | "owd_median" | "owd_p95" | "owd_p99" | "owd_max":
-            found = owd(dataset, target, window)
-            return getattr(found, metric.removeprefix("owd_")) if found else None
-    hint = did_you_mean(metric, METRICS) or f"expected one of {', '.join(METRICS)}"
-    raise UsageError(f"{quote(metric)} is not a metric; {hint}")
+        case "completion":
+            return completion(dataset, target)
+        case "fairness":
+            return fairness(stream_rates(dataset, target, window))
+        case "utilisation":
+            return utilisation(dataset, target, window)
+        case "sent_rate":
+            return _sent_rate(dataset, target, class_, window)
+        case "share":
+            return _share(dataset, target, class_, window)
+    name, _, statistic = metric.rpartition("_")
+    if metric in METRICS and name in _DELAYS:
+        delays = _DELAYS[name](dataset, target, window)
+        return getattr(delays, statistic) if delays else None
+    hint = did_you_mean(metric, set(METRICS) - {metric}) or f"expected one of {METRIC_NAMES}"
+    what = "is a metric of two targets" if metric in METRICS else "is not a metric"
+    raise UsageError(f"{quote(metric)} {what}; {hint}")
+
+
+_DELAYS: Final = {"rtt": rtt, "srtt": flow_srtt, "owd": owd, "queueing": queueing}
+"""The distributions of which metrics have statistics."""
+
+_Counts = dict[str, float | None]
+
+
+def _drops(counts: _Counts, cause: str | None) -> float | None:
+    return counts["dropped_packets" if cause is None else DROPS[cause]]
+
+
+def _drop_share(counts: _Counts, cause: str | None) -> float | None:
+    sent, every, drops = counts["sent_packets"], counts["dropped_packets"], _drops(counts, cause)
+    if sent is None or every is None or drops is None or not sent + every:
+        return None
+    return drops / (sent + every)
+
+
+_OF_LINKS: Final[Mapping[str, Callable[[_Counts, str | None], float | None]]] = {
+    "drops": _drops,
+    "drop_share": _drop_share,
+    "marks": lambda counts, _: counts["marked_packets"],
+    "backlog_mean": lambda counts, _: counts["backlog_bytes"],
+    "backlog_max": lambda counts, _: counts["backlog_bytes_max"],
+}
+"""Metrics of the counters of a directed link."""
+
+
+def _sent_rate(
+    dataset: Dataset, link: str, class_: str | None, window: Window | None
+) -> float | None:
+    part, sent = clip(dataset, window), class_counts(dataset, link, class_, window)["sent_bytes"]
+    return None if part is None or sent is None else 8 * sent / (part[1] - part[0])
+
+
+def _share(dataset: Dataset, link: str, class_: str | None, window: Window | None) -> float | None:
+    sent, total = (class_counts(dataset, link, of, window)["sent_bytes"] for of in (class_, None))
+    return sent / total if total and sent is not None else None
+
+
+def _of_item(dataset: Dataset, item: Measured) -> float | None:
+    """Return an expected or published metric over a window that the run covers completely."""
+    window, metric = _window(dataset, item.during), item.measured_metric.name
+    if not _covers(dataset, window):
+        return None
+    if item.metric.name == "fairness" and len(item.targets) > 1:
+        rates = [throughput(dataset, flow, window) for flow in item.targets]
+        return None if None in rates else fairness([rate for rate in rates if rate is not None])
+    values = [
+        measure(dataset, metric, target, window, class_=item.class_, cause=item.cause)
+        for target in item.targets
+    ]
+    if item.metric.name != "ratio":
+        return values[0]
+    first, second = values
+    return first / second if first is not None and second else None
 
 
 def verdicts(dataset: Dataset) -> list[Verdict]:
     """Check every expectation of the scenario, in its order."""
     judged = []
     for expectation in dataset.scenario.expect:
-        value = _measured(dataset, expectation.metric.name, expectation.target, expectation.during)
+        value = _of_item(dataset, expectation)
         unit, scale = _UNITS[expectation.metric.quantity]
         reached = _covers(dataset, _window(dataset, expectation.during))
         holds = value is not None and _holds(expectation, value * scale)
@@ -164,7 +252,7 @@ def against_published(dataset: Dataset) -> list[Comparison]:
     compared = []
     for item in dataset.scenario.published:
         unit, scale = _UNITS[item.metric.quantity]
-        value = _measured(dataset, item.metric.name, item.target, item.during)
+        value = _of_item(dataset, item)
         published = item.value / scale
         compared.append(
             Comparison(
@@ -184,14 +272,6 @@ def against_published(dataset: Dataset) -> list[Comparison]:
             )
         )
     return compared
-
-
-def _measured(
-    dataset: Dataset, metric: str, target: str, during: tuple[int, int] | None
-) -> float | None:
-    """Return the metric over a window that the run covers completely; None if it does not."""
-    window = _window(dataset, during)
-    return measure(dataset, metric, target, window) if _covers(dataset, window) else None
 
 
 def _covers(dataset: Dataset, window: Window) -> bool:

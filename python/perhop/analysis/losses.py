@@ -6,16 +6,9 @@ import polars as pl
 
 from perhop.analysis.cache import cached, of_flow
 from perhop.analysis.distributions import count
+from perhop.analysis.links import DROPS
 from perhop.analysis.windows import Window, clip, cut, known_sum, weighed
 from perhop.dataset import Dataset
-
-_DROPS: Final = {
-    "full queue": "dropped_limit",
-    "policer": "dropped_policer",
-    "early drop": "dropped_early",
-}
-"""The causes that classes count, and the counters."""
-
 
 _NONE: Final = pl.DataFrame(
     schema={"link": pl.String, "cause": pl.String, "packets": pl.Int64, "share": pl.Float64}
@@ -55,7 +48,7 @@ def class_losses(dataset: Dataset) -> pl.DataFrame:
         packets that arrived at the class, or were sent on the link. Most packets first.
     """
     queues = dataset.queues.group_by("link", "class", maintain_order=True).agg(
-        *map(known_sum, ("sent_packets", "dropped_packets", *_DROPS.values()))
+        *map(known_sum, ("sent_packets", "dropped_packets", *DROPS.values()))
     )
     came = pl.col("sent_packets") + pl.col("dropped_packets")
     links = dataset.links.group_by("link", maintain_order=True).agg(
@@ -63,7 +56,7 @@ def class_losses(dataset: Dataset) -> pl.DataFrame:
     )
     parts = [
         _part(queues, pl.col("class"), cause, pl.col(counter), came)
-        for cause, counter in _DROPS.items()
+        for cause, counter in DROPS.items()
     ]
     on_wire = (pl.col("lost_packets"), pl.col("sent_packets"))
     parts.append(_part(links, pl.lit(None, pl.String), "wire", *on_wire))

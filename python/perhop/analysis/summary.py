@@ -4,8 +4,6 @@ from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
 
-import polars as pl
-
 from perhop.analysis.arrivals import jitter, order, reorder_density
 from perhop.analysis.cache import cached
 from perhop.analysis.codepoints import codepoints, ecn_fields
@@ -25,16 +23,10 @@ from perhop.analysis.distributions import (
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import against_published, verdicts
+from perhop.analysis.links import class_counters, link_loads
 from perhop.analysis.losses import losses
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
-from perhop.analysis.windows import known_sum
-from perhop.dataset import TABLES, Dataset
-
-_CLASS_COUNTERS = [
-    name
-    for name, dtype in TABLES["queues"].items()
-    if dtype == pl.Int64 and not name.startswith("backlog")  # what waits does not add up over time
-]
+from perhop.dataset import Dataset
 
 
 def summary(dataset: Dataset) -> dict[str, Any]:
@@ -67,97 +59,6 @@ def summary(dataset: Dataset) -> dict[str, Any]:
 def flow_summaries(dataset: Dataset) -> dict[str, dict[str, Any]]:
     """Return the results of each flow over the time that it was active, as in `summary`."""
     return {flow: deepcopy(_flow(dataset, flow)) for flow in dataset.scenario.flows}
-
-
-def class_counters(dataset: Dataset) -> pl.DataFrame:
-    """Return the counters of each class of each directed link over the run.
-
-    Returns:
-        Columns `link`, `class` and the counters of `queues` summed over time, in the table's order;
-        null if unknown.
-    """
-    return dataset.queues.group_by("link", "class", maintain_order=True).agg(
-        *map(known_sum, _CLASS_COUNTERS)
-    )
-
-
-def counter_readings(dataset: Dataset) -> pl.DataFrame:
-    """Return the counters of classes at each time when they were cleared, and at the end.
-
-    Returns:
-        As `class_counters`, with columns `start_s` and `end_s` after the link: the stretch from
-        the beginning, or the last time that its counters were cleared, to this one.
-    """
-    counted = dataset.queues.group_by(
-        "link", _clears_before(dataset).alias("number"), "class", maintain_order=True
-    )
-    stretch = (pl.min("start_s"), pl.max("end_s"))
-    readings = counted.agg(*stretch, *map(known_sum, _CLASS_COUNTERS))
-    edges = (part.over("link", "number") for part in stretch)
-    return readings.select("link", *edges, "class", *_CLASS_COUNTERS)
-
-
-def _clears_before(dataset: Dataset) -> pl.Series:
-    """Return how often the counters had been cleared before each row of `queues` began."""
-    clears = [change for change in dataset.scenario.changes if change.clear is not None]
-    queues = dataset.queues.select("link", "start_s")
-    everywhere = pl.Series(sorted(c.at / 1e12 for c in clears if c.on is None), dtype=pl.Float64)
-    before = everywhere.search_sorted(queues["start_s"], "right").cast(pl.Int64)
-    here = pl.DataFrame(
-        sorted((c.at / 1e12, c.on) for c in clears if c.on is not None),
-        schema={"start_s": pl.Float64, "link": pl.String},
-        orient="row",
-    )
-    if here.is_empty():
-        return before
-    own = here.with_columns(own=pl.int_range(1, pl.len() + 1).over("link"))
-    rows = queues.with_row_index().sort("start_s", maintain_order=True)
-    joined = rows.join_asof(own, on="start_s", by="link", check_sortedness=False).sort("index")
-    return before + joined["own"].fill_null(0)
-
-
-def link_loads(dataset: Dataset) -> pl.DataFrame:
-    """Return the load of each directed link over the run.
-
-    Returns:
-        Columns `link`, `sent_packets`, `sent_bytes` with layer-2 overhead, `lost_packets`, and the
-        share of the time that it was busy: `utilisation` on average, `utilisation_max` over the
-        busiest stretch between two marks. A shaped sender is busy at the rate of its shaper.
-    """
-    length = pl.col("end_s") - pl.col("start_s")
-    busy = pl.col("utilisation")
-    return (
-        _with_shapers(dataset)
-        .group_by("link", maintain_order=True)
-        .agg(
-            pl.sum(
-                "sent_packets",
-                "sent_bytes",
-                "lost_packets",
-                "duplicated_packets",
-                "delayed_packets",
-            ),
-            ((busy * length).sum() / length.sum()).alias("utilisation"),
-            busy.max().alias("utilisation_max"),
-        )
-    )
-
-
-def _with_shapers(dataset: Dataset) -> pl.DataFrame:
-    """Return the table `links` with the utilisation of shaped senders relative to their shapers."""
-    directions = dataset.scenario.directions.items()
-    shaped = {name: link.capacity(node) for name, (link, node) in directions if node in link.shape}
-    if not shaped:
-        return dataset.links
-    stretch = ("link", "start_s", "end_s")
-    sent = dataset.queues.filter(pl.col("link").is_in(list(shaped))).group_by(stretch)
-    rate = pl.col("link").replace_strict(shaped, default=None, return_dtype=pl.Float64)
-    used = 8 * pl.col("sent_bytes") / rate / (pl.col("end_s") - pl.col("start_s"))
-    shares = sent.agg(pl.sum("sent_bytes")).select(*stretch, used.alias("shaper"))
-    joined = dataset.links.join(shares, on=stretch, how="left", maintain_order="left")
-    # A burst may leave faster, and a link that is slower now than its shaper is the narrower one.
-    busier = pl.max_horizontal("utilisation", pl.min_horizontal("shaper", pl.lit(1.0)))
-    return joined.with_columns(utilisation=busier).drop("shaper")
 
 
 @cached

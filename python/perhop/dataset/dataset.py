@@ -69,10 +69,10 @@ class Dataset:
         codepoints: A row per flow, host at which its packets arrived (data at its destination, what
             answers data at its source), stretch, and pair of code point and ECN field with which
             some of them did.
-        rtts: A histogram of the samples of `rtt_s` of each flow over the run.
+        rtts: A histogram of the samples of `rtt_s` of each flow, for each stretch between two edges
+            of windows over which a statistic of a histogram is expected or published.
         srtts: One of those of `srtt_s`.
-        delays: A histogram of how long each flow's data packets were under way, for each stretch
-            between two edges of windows over which that is expected or published.
+        delays: One of the one-way delays of each flow's data packets.
         displacements: Of UDP flows, the packets that arrived `early` and `late` `by` so many places
             (reorder density, RFC 5236; those in their place are late by 0).
 

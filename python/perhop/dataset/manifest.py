@@ -106,7 +106,7 @@ class Manifest(_Record):
 class Stored(Manifest):
     """The content of `manifest.json`: the manifest, the scenario, and the SHA-256 of each table."""
 
-    format: Literal[7]
+    format: Literal[8]
     scenario: dict[str, Any]
     tables: dict[str, str]
 

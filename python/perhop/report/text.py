@@ -55,10 +55,18 @@ def count(number: float | None) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A value in one of the units of `perhop.analysis`: bps, s, share, packets or ratio."""
-    return {"bps": rate, "s": duration, "share": share, "packets": count, "ratio": ratio}[unit](
-        value
-    )
+    """A value in one of the units of `perhop.analysis`: bps, s, share, B, packets or ratio."""
+    return _WRITERS[unit](value)
+
+
+_WRITERS: Final = {
+    "bps": rate,
+    "s": duration,
+    "share": share,
+    "B": size,
+    "packets": count,
+    "ratio": ratio,
+}
 
 
 def stated(value: float, unit: str) -> str:

@@ -1,94 +1,85 @@
 """Expected results of a run, and the published results of a document."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
+    BeforeValidator,
+    Field,
     GetJsonSchemaHandler,
+    PlainSerializer,
     SerializerFunctionWrapHandler,
     ValidationInfo,
+    create_model,
     field_validator,
     model_serializer,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model
-from perhop.scenario.model.metrics import METRICS, Metric
-from perhop.scenario.model.names import Target
+from perhop.scenario.model.metrics import METRIC_NAMES, METRICS, Metric
+from perhop.scenario.model.names import ClassPath, Target
 from perhop.scenario.model.quantities import Share, Window, format_window
-from perhop.units import WHOLE, format_share
+from perhop.scenario.model.text import Text
+from perhop.units import WHOLE, format_share, quote
 
 Basis = Literal["stated", "assumed", "unstated"]
 """The basis of a published figure: stated in the document, an input of the scenario (so that
 measuring it confirms nothing), or not stated in the document."""
 
 
-class Measured(Model):
-    """A metric of a flow or ping over a stretch of time; exactly one metric is named."""
+DropCause = Literal["full queue", "policer", "early drop"]
+"""The cause of a drop in a queue, as results name it."""
 
-    throughput: Target | None = None
-    """The goodput of this flow, or of ``total``."""
 
-    rtt_min: Target | None = None
-    """The minimum round-trip time of this ping."""
+def _metric(name: str) -> str:
+    if name not in METRICS:
+        hint = did_you_mean(name, METRICS) or f"expected one of {METRIC_NAMES}"
+        raise ValueError(f"{quote(name)} is not a metric; {hint}")
+    return name
 
-    rtt_mean: Target | None = None
-    """The mean round-trip time of this ping."""
 
-    rtt_median: Target | None = None
-    """The median round-trip time of this ping."""
+MetricName = Annotated[str, Text(_metric, str, "the name of a metric", {"enum": list(METRICS)})]
+"""The name of a metric."""
 
-    rtt_p95: Target | None = None
-    """The 95th percentile of the round-trip time of this ping."""
 
-    rtt_p99: Target | None = None
-    """The 99th percentile of the round-trip time of this ping."""
+def _targets(value: object) -> object:
+    """The targets of a metric; one is written without a list."""
+    return (value,) if isinstance(value, str) else value
 
-    rtt_max: Target | None = None
-    """The maximum round-trip time of this ping."""
 
-    owd_min: Target | None = None
-    """The minimum one-way delay of this flow's data."""
+Targets = Annotated[
+    tuple[Target, ...],
+    BeforeValidator(_targets, json_schema_input_type=Target | list[Target]),
+    PlainSerializer(lambda found: found[0] if len(found) == 1 else list(found)),
+]
+"""The targets of a metric: most have one."""
 
-    owd_mean: Target | None = None
-    """The mean one-way delay of this flow's data."""
+if TYPE_CHECKING:
+    MetricNames = Model
+else:
+    MetricNames = create_model(
+        "MetricNames",
+        __base__=Model,
+        **{
+            metric.name: (Targets | None, Field(default=None, description=metric.description))
+            for metric in METRICS.values()
+        },
+    )
 
-    owd_median: Target | None = None
-    """The median one-way delay of this flow's data."""
 
-    owd_p95: Target | None = None
-    """The 95th percentile of the one-way delay of this flow's data."""
+class Measured(MetricNames):
+    """A metric of flows, a ping or a link over a stretch of time; exactly one metric is named."""
 
-    owd_p99: Target | None = None
-    """The 99th percentile of the one-way delay of this flow's data."""
+    of: MetricName | None = None
+    """The metric of which `ratio` is; ``throughput`` by default."""
 
-    owd_max: Target | None = None
-    """The maximum one-way delay of this flow's data."""
+    class_: ClassPath | None = Field(default=None, alias="class")
+    """The class of the directed link; by default all of its classes."""
 
-    jitter: Target | None = None
-    """The interarrival jitter of this UDP flow (RFC 3550)."""
-
-    loss: Target | None = None
-    """The share of lost packets of this flow or ping."""
-
-    reordered: Target | None = None
-    """The share of this flow's packets that arrived after a later one (RFC 4737)."""
-
-    duplicates: Target | None = None
-    """The number of duplicates of this UDP flow."""
-
-    retransmits: Target | None = None
-    """The number of retransmitted segments of this TCP flow."""
-
-    sack_share: Target | None = None
-    """The share of this TCP flow's acknowledgements that are selective."""
-
-    settling: Target | None = None
-    """The time from the start of `during` until this flow's throughput stays near its level."""
-
-    dscp_kept: Target | None = None
-    """The share of packets of this flow, or requests of this ping, that arrived with the DSCP with
-    which they were sent."""
+    cause: DropCause | None = None
+    """The cause of the drops; by default all causes."""
 
     during: Window | None = None
     """The window; by default the whole scenario."""
@@ -104,15 +95,31 @@ class Measured(Model):
         return METRICS[self.named[0]]
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """Its targets: the names of flows, a ping or a directed link, or "total"."""
+        found: tuple[str, ...] = getattr(self, self.metric.name)
+        return found
+
+    @property
+    def measured_metric(self) -> Metric:
+        """The metric of each target: that of which a ratio is, or the metric itself."""
+        return METRICS[self.of or "throughput"] if self.metric.name == "ratio" else self.metric
+
+    @property
     def target(self) -> str:
-        """Its target: the name of a flow or ping, or "total"."""
-        return str(getattr(self, self.metric.name))
+        """Its targets in words, with the class of a link: ``r1>r2 voice``."""
+        return " ".join(filter(None, (", ".join(self.targets), self.class_)))
 
     @property
     def subject(self) -> str:
         """The metric, its target and its time: ``throughput of priority during 62 s..90 s``."""
         during = f" during {format_window(self.during)}" if self.during else ""
-        return f"{self.metric.label} of {self.target}{during}"
+        label, of = self.metric.label, " and ".join(self.targets)
+        if self.metric.name == "ratio":
+            label, of = f"{label} of the {self.measured_metric.label}", " to ".join(self.targets)
+        if self.cause is not None:
+            label = f"{label} ({self.cause})"
+        return f"{label} of {of}{f' {self.class_}' if self.class_ else ''}{during}"
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -1,65 +1,72 @@
-"""Metrics of `expect` and `published`, with their units."""
+"""Metrics of `expect` and `published`, with their units and their targets."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from perhop.scenario.model.quantities import ANY_COUNT, ANY_DURATION, ANY_RATE, ANY_SHARE
+from perhop.scenario.model.quantities import (
+    ANY_COUNT,
+    ANY_DURATION,
+    ANY_RATE,
+    ANY_RATIO,
+    ANY_SHARE,
+    ANY_SIZE,
+)
 
 if TYPE_CHECKING:
     from perhop.scenario.model.text import Text
 
-MetricName = Literal[
-    "throughput",
-    "rtt_min",
-    "rtt_mean",
-    "rtt_median",
-    "rtt_p95",
-    "rtt_p99",
-    "rtt_max",
-    "owd_min",
-    "owd_mean",
-    "owd_median",
-    "owd_p95",
-    "owd_p99",
-    "owd_max",
-    "jitter",
-    "loss",
-    "reordered",
-    "duplicates",
-    "retransmits",
-    "sack_share",
-    "settling",
-    "dscp_kept",
-]
-Quantity = Literal["rate", "duration", "share", "count"]
-TargetKind = Literal["flow", "ping", "total"]
+Quantity = Literal["rate", "duration", "share", "size", "count", "ratio"]
+TargetKind = Literal["flow", "ping", "link", "total"]
+FlowKind = Literal["tcp", "udp"]
+
+LINK: Literal["link"] = "link"
+"""The kind of target of metrics of a directed link."""
+
+CLASS = "class_"
+"""The key that limits a metric of a link to a class."""
+
+CAUSE = "cause"
+"""The key that limits drops to a cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that a run yields for a flow or a ping.
+    """A number that a run yields for a flow, a ping or a link.
 
     Attributes:
         name: Its key in a scenario.
         label: Its name in a sentence.
         quantity: Its unit: rates in bits per second, durations in picoseconds, shares in parts per
-            billion, counts as they are.
+            billion, ratios in parts per million, sizes in bytes, counts as they are.
         targets: Objects that it is measured of; "total" is the sum over all flows.
+        description: Its meaning, for the schema.
+        kinds: The kinds of flows that have it.
+        several: The number of targets, at least and at most.
+        takes: Further keys that it may have.
+        needs: Those of them that it must have.
+        cuts: True if it is a statistic of a histogram, which is cut at the edges of windows.
     """
 
-    name: MetricName
+    name: str
     label: str
     quantity: Quantity
     targets: tuple[TargetKind, ...]
+    description: str
+    kinds: tuple[FlowKind, ...] = ("tcp", "udp")
+    several: tuple[int, int] = (1, 1)
+    takes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    cuts: bool = False
 
     def format(self, value: int) -> str:
         """`value` as people write it: ``6.5 Mbps``."""
         return str(_WRITTEN[self.quantity].format(value))
 
     def write(self, value: int) -> object:
-        """`value` as a file says it: text, or a whole number for a count."""
+        """`value` as a file says it: text, or a number for a count or a ratio."""
         return _WRITTEN[self.quantity].format(value)
 
     def validate(self, value: object) -> int:
@@ -76,33 +83,231 @@ _WRITTEN: dict[Quantity, Text] = {
     "rate": ANY_RATE,
     "duration": ANY_DURATION,
     "share": ANY_SHARE,
+    "size": ANY_SIZE,
     "count": ANY_COUNT,
+    "ratio": ANY_RATIO,
 }
+
+_STATISTICS = {
+    "min": "minimum",
+    "mean": "mean",
+    "median": "median",
+    "p95": "95th percentile",
+    "p99": "99th percentile",
+    "max": "maximum",
+}
+
+
+def _statistics(
+    name: str, label: str, target: TargetKind, description: str, *, but: str = "", **more: Any
+) -> list[Metric]:
+    """The statistics of a delay, as a metric each."""
+    return [
+        Metric(
+            f"{name}_{key}",
+            f"{words} {label}"
+            if key in ("min", "mean", "median", "max")
+            else f"{words} of the {label}",
+            "duration",
+            (target,),
+            f"The {words} of {description}.",
+            **more,
+        )
+        for key, words in _STATISTICS.items()
+        if key != but
+    ]
+
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("throughput", "throughput", "rate", ("flow", "total")),
-        Metric("rtt_min", "minimum RTT", "duration", ("ping",)),
-        Metric("rtt_mean", "mean RTT", "duration", ("ping",)),
-        Metric("rtt_median", "median RTT", "duration", ("ping",)),
-        Metric("rtt_p95", "95th percentile of the RTT", "duration", ("ping",)),
-        Metric("rtt_p99", "99th percentile of the RTT", "duration", ("ping",)),
-        Metric("rtt_max", "maximum RTT", "duration", ("ping",)),
-        Metric("owd_min", "minimum one-way delay", "duration", ("flow",)),
-        Metric("owd_mean", "mean one-way delay", "duration", ("flow",)),
-        Metric("owd_median", "median one-way delay", "duration", ("flow",)),
-        Metric("owd_p95", "95th percentile of the one-way delay", "duration", ("flow",)),
-        Metric("owd_p99", "99th percentile of the one-way delay", "duration", ("flow",)),
-        Metric("owd_max", "maximum one-way delay", "duration", ("flow",)),
-        Metric("jitter", "jitter", "duration", ("flow",)),
-        Metric("loss", "loss", "share", ("flow", "ping")),
-        Metric("reordered", "reordered share", "share", ("flow",)),
-        Metric("duplicates", "duplicates", "count", ("flow",)),
-        Metric("retransmits", "retransmits", "count", ("flow",)),
-        Metric("sack_share", "share of SACKs", "share", ("flow",)),
-        Metric("settling", "settling time", "duration", ("flow",)),
-        Metric("dscp_kept", "share of kept DSCPs", "share", ("flow", "ping")),
+        Metric(
+            "throughput",
+            "throughput",
+            "rate",
+            ("flow", "total"),
+            "The goodput of this flow, or of ``total``.",
+        ),
+        *_statistics("rtt", "RTT", "ping", "the round-trip time of this ping"),
+        *_statistics(
+            "srtt",
+            "smoothed RTT",
+            "flow",
+            "the smoothed round-trip time of this TCP flow's senders (RFC 6298)",
+            kinds=("tcp",),
+            cuts=True,
+        ),
+        *_statistics(
+            "owd", "one-way delay", "flow", "the one-way delay of this flow's data", cuts=True
+        ),
+        *_statistics(
+            "queueing",
+            "queueing delay",
+            "flow",
+            "the one-way delay of this flow's data above the smallest one of the run",
+            but="min",
+            cuts=True,
+        ),
+        Metric(
+            "jitter",
+            "jitter",
+            "duration",
+            ("flow",),
+            "The interarrival jitter of this UDP flow (RFC 3550).",
+            kinds=("udp",),
+        ),
+        Metric(
+            "loss",
+            "loss",
+            "share",
+            ("flow", "ping"),
+            "The share of lost packets of this flow or ping.",
+        ),
+        Metric(
+            "reordered",
+            "reordered share",
+            "share",
+            ("flow",),
+            "The share of this flow's packets that arrived after a later one (RFC 4737).",
+        ),
+        Metric(
+            "duplicates",
+            "duplicates",
+            "count",
+            ("flow",),
+            "The number of duplicates of this UDP flow.",
+            kinds=("udp",),
+        ),
+        Metric(
+            "retransmits",
+            "retransmits",
+            "count",
+            ("flow",),
+            "The number of retransmitted segments of this TCP flow.",
+            kinds=("tcp",),
+        ),
+        Metric(
+            "sack_share",
+            "share of SACKs",
+            "share",
+            ("flow",),
+            "The share of this TCP flow's acknowledgements that are selective.",
+            kinds=("tcp",),
+        ),
+        Metric(
+            "settling",
+            "settling time",
+            "duration",
+            ("flow",),
+            "The time from the start of `during` until this flow's throughput stays near its "
+            "level.",
+        ),
+        Metric(
+            "completion",
+            "completion time",
+            "duration",
+            ("flow",),
+            "The time from the start of this flow until the `volume` of all its streams had "
+            "arrived.",
+        ),
+        Metric(
+            "dscp_kept",
+            "share of kept DSCPs",
+            "share",
+            ("flow", "ping"),
+            "The share of packets of this flow, or requests of this ping, that arrived with the "
+            "DSCP with which they were sent.",
+        ),
+        Metric(
+            "fairness",
+            "fairness",
+            "share",
+            ("flow",),
+            "Jain's index of the goodputs of these flows, or of the streams of one flow.",
+            several=(1, 1000),
+        ),
+        Metric(
+            "ratio",
+            "ratio",
+            "ratio",
+            ("flow", "ping"),
+            "The metric `of` of the first of these flows or pings, divided by that of the second.",
+            several=(2, 2),
+            takes=("of",),
+        ),
+        Metric(
+            "utilisation",
+            "utilisation",
+            "share",
+            ("link",),
+            "The share of the time that this directed link is busy.",
+        ),
+        Metric(
+            "sent_rate",
+            "rate",
+            "rate",
+            ("link",),
+            "The IP packets that this directed link, or a class of it, sends, in bits per second.",
+            takes=(CLASS,),
+        ),
+        Metric(
+            "share",
+            "share",
+            "share",
+            ("link",),
+            "The share of a class in the bytes that this directed link sends.",
+            takes=(CLASS,),
+            needs=(CLASS,),
+        ),
+        Metric(
+            "drops",
+            "drops",
+            "count",
+            ("link",),
+            "The packets that the queue of this directed link, or of a class of it, drops.",
+            takes=(CLASS, CAUSE),
+        ),
+        Metric(
+            "drop_share",
+            "share of drops",
+            "share",
+            ("link",),
+            "The share of drops in the packets that leave the queue of this directed link, or of a "
+            "class of it.",
+            takes=(CLASS, CAUSE),
+        ),
+        Metric(
+            "marks",
+            "marks",
+            "count",
+            ("link",),
+            "The packets that this directed link, or a class of it, marks with congestion "
+            "experienced.",
+            takes=(CLASS,),
+        ),
+        Metric(
+            "backlog_mean",
+            "mean backlog",
+            "size",
+            ("link",),
+            "The mean of the bytes that wait for this directed link, or in a class of it, at the "
+            "end of each report interval.",
+            takes=(CLASS,),
+        ),
+        Metric(
+            "backlog_max",
+            "maximum backlog",
+            "size",
+            ("link",),
+            "The maximum of the bytes that wait for this directed link, or in a class of it, at "
+            "the end of each report interval.",
+            takes=(CLASS,),
+        ),
     )
 }
 """Every metric by its key."""
+
+METRIC_NAMES = ", ".join(
+    dict.fromkeys(re.sub(f"_({'|'.join(_STATISTICS)})$", "_STATISTIC", name) for name in METRICS)
+)
+"""Every metric for messages, those of a delay as one: ``throughput, rtt_STATISTIC, …``."""

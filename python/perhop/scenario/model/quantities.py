@@ -66,6 +66,9 @@ ANY_DURATION = Text(parse_duration, format_duration, _A_DURATION, schema_of(DURA
 ANY_SHARE = Text(parse_share, format_share, _A_SHARE, schema_of(SHARE))
 """Parts per billion, perhaps zero."""
 
+ANY_SIZE = Text(parse_size, format_size, _A_SIZE, schema_of(SIZE))
+"""Bytes, perhaps zero."""
+
 
 Rate = Annotated[int, _positive(RATE, format_rate, _A_RATE)]
 """Bits per second, above zero."""
@@ -168,6 +171,27 @@ ANY_COUNT = Text(
     _count(0, 2**53), int, "a whole number", {"type": "integer", "minimum": 0}, accepts=(int,)
 )
 """A number of things, perhaps none."""
+
+
+def _parse_ratio(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text, re.ASCII) is None:
+        raise ValueError(f"{quote(text)} is not a number with up to six decimals, such as 1.5")
+    whole, _, part = text.partition(".")
+    return 10**6 * int(whole) + int(part.ljust(6, "0"))
+
+
+def _format_ratio(ratio: int) -> float:
+    return ratio // 10**6 if ratio % 10**6 == 0 else ratio / 10**6
+
+
+ANY_RATIO = Text(
+    _parse_ratio,
+    _format_ratio,
+    "a number such as 1.5",
+    {"type": "number", "minimum": 0, "maximum": 999_999_999},
+    accepts=(int, float),
+)
+"""A ratio in parts per million, perhaps zero."""
 
 Streams = Annotated[int, _whole(1, 1000)]
 """Number of connections of a flow."""

@@ -8,6 +8,7 @@ from pydantic_core import CoreSchema
 
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.dscp import Dscp
+from perhop.scenario.model.metrics import FlowKind
 from perhop.scenario.model.names import Name
 from perhop.scenario.model.network import PortRange
 from perhop.scenario.model.quantities import (
@@ -142,6 +143,11 @@ class Flow(Model):
 
     streams: Streams = 1
     """The number of parallel connections, or of sequences of datagrams."""
+
+    @property
+    def kind(self) -> FlowKind:
+        """The kind of its traffic."""
+        return "tcp" if self.udp is None else "udp"
 
     @property
     def source_ports(self) -> PortRange | None:

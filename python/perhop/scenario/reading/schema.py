@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.classes import PolicyReference
+from perhop.scenario.model.expectations import MetricNames
 from perhop.scenario.rules.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -63,10 +64,13 @@ def _describe(schema: dict[str, Any], model: type[Model]) -> None:
 
 
 def _field_docstrings(model: type[Model]) -> dict[str, str]:
-    """Return the docstring of each field of `model` and of its bases."""
+    """Return the docstring of each field of `model` and of its bases.
+
+    A base without source has its fields from a table, with their descriptions.
+    """
     found: dict[str, str] = {}
     for each in reversed(model.__mro__):
-        if issubclass(each, Model):
+        if issubclass(each, Model) and each is not MetricNames:
             [body] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
             assert isinstance(body, ast.ClassDef)
             for field, text in pairwise(body.body):

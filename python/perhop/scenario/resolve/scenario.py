@@ -69,10 +69,10 @@ class ResolvedScenario(ScenarioData):
 
     @cached_property
     def cuts_ps(self) -> list[int]:
-        """The edges of windows with an expected or published delay, sorted."""
+        """The edges of windows with an expected or published statistic of a histogram, sorted."""
         measured = (*self.expect, *self.published)
-        delays = (item.during for item in measured if item.metric.name.startswith("owd"))
-        return sorted({edge for during in delays if during for edge in during})
+        windows = (item.during for item in measured if item.measured_metric.cuts)
+        return sorted({edge for during in windows if during for edge in during})
 
     @cached_property
     def directions(self) -> dict[str, tuple[Link, str]]:

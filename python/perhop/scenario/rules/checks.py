@@ -12,7 +12,7 @@ from perhop.scenario.rules.agents import agents, ends_with_agents, iperf3_tests
 from perhop.scenario.rules.cbq import altq_cbq
 from perhop.scenario.rules.datagrams import datagrams
 from perhop.scenario.rules.disciplines import disciplines
-from perhop.scenario.rules.expectations import metrics, targets, windows
+from perhop.scenario.rules.expectations import links, metrics, targets, windows
 from perhop.scenario.rules.hfsc import realtime_curves, service_curves
 from perhop.scenario.rules.ipv6 import ipv6_links
 from perhop.scenario.rules.marking import marking_rules
@@ -93,6 +93,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (policies_of_changes, {"links", "policies", "changes"}),
     (metrics, MEASURED),
     (targets, {*MEASURED, *TRAFFIC}),
+    (links, {*MEASURED, *TRAFFIC, "links", "policies", "changes"}),
     (windows, {*MEASURED, *TIMES}),
     (last_classes, {"policies"}),
     (combinations, {"policies"}),

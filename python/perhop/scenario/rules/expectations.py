@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean, listed
-from perhop.scenario.model.metrics import METRICS
+from perhop.scenario.model.metrics import CAUSE, CLASS, LINK, METRIC_NAMES, METRICS
 from perhop.scenario.resolve.elements import measured
+from perhop.scenario.resolve.nesting import has_cycles
+from perhop.scenario.resolve.shares import walk
+from perhop.scenario.resolve.steps import attachments
 from perhop.scenario.rules.findings import Finding
 from perhop.units import format_duration, quote
 
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perhop.scenario.model.base import Loc
-    from perhop.scenario.model.expectations import Expectation
+    from perhop.scenario.model.expectations import Expectation, Measured
+    from perhop.scenario.model.metrics import FlowKind, Metric
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
@@ -23,7 +27,7 @@ def metrics(scenario: ResolvedScenario) -> Iterator[Finding]:
     for loc, item in measured(scenario):
         named = item.named
         if not named:
-            yield Finding(loc, f"names no metric; expected one of {', '.join(METRICS)}")
+            yield Finding(loc, f"names no metric; expected one of {METRIC_NAMES}")
         for other in named[1:]:
             yield Finding(
                 (*loc, other), f"is given beside `{named[0]}`; expected one metric", at_key=True
@@ -33,41 +37,97 @@ def metrics(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def targets(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find expectations of unknown flows and pings."""
+    """Find expectations of unknown flows and pings, and of the wrong number of targets."""
     for loc, item in measured(scenario):
         if len(item.named) != 1:
             continue
-        metric, target = item.metric, item.target
-        kinds: dict[str, Iterable[str]] = {
-            "flow": scenario.flows,
-            "ping": scenario.pings,
-            "total": ["total"],
-        }
-        candidates = [name for kind in metric.targets for name in kinds[kind]]
-        if target not in candidates:
-            known = " or ".join(f"a {k}" if k != "total" else "`total`" for k in metric.targets)
-            actual = next((k for k, names in kinds.items() if target in names), None)
-            what = f"is a {actual}" if actual in ("flow", "ping") else "is unknown"
+        metric = item.metric
+        least, most = metric.several
+        if not least <= len(item.targets) <= most:
+            wanted = "one target" if most == 1 else f"{least} targets such as `[web, bulk]`"
             yield Finding(
-                (*loc, metric.name),
-                f"{quote(target)} {what}; expected {known}{listed(candidates)}",
-                did_you_mean(target, candidates),
+                (*loc, metric.name), f"has {len(item.targets)} targets; expected {wanted}"
             )
-        elif target in scenario.pings and scenario.pings[target].is_trace:
-            yield Finding(
-                (*loc, metric.name),
-                f"{quote(target)} asks several nodes; expected a ping with one `ttl`",
-            )
-        elif (
-            metric.name in ("retransmits", "sack_share") and scenario.flows[target].udp is not None
-        ):
-            yield Finding(
-                (*loc, metric.name), f"{quote(target)} is a UDP flow; expected a TCP flow"
-            )
-        elif metric.name in ("jitter", "duplicates") and scenario.flows[target].udp is None:
-            yield Finding(
-                (*loc, metric.name), f"{quote(target)} is a TCP flow; expected a UDP flow"
-            )
+            continue
+        wrong = list(_keys(loc, item))
+        yield from wrong
+        if not wrong and LINK not in metric.targets:
+            for target in item.targets:
+                yield from _target(scenario, (*loc, metric.name), item.measured_metric, target)
+
+
+def links(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find expectations of unknown directed links and classes."""
+    for loc, item in measured(scenario):
+        if len(item.named) != 1 or LINK not in item.metric.targets or len(item.targets) != 1:
+            continue
+        [link] = item.targets
+        if link not in scenario.directions:
+            yield from _target(scenario, (*loc, item.metric.name), item.metric, link)
+        elif item.class_ is not None and not has_cycles(scenario):
+            yield from _class(scenario, (*loc, "class"), link, item.class_)
+
+
+def _keys(loc: Loc, item: Measured) -> Iterator[Finding]:
+    """Find keys that a metric lacks or does not have."""
+    metric, keys = item.metric, {CLASS: "class", CAUSE: "cause", "of": "of"}
+    for field, key in keys.items():
+        given = getattr(item, field) is not None
+        if given and field not in metric.takes:
+            takers = [f"`{each.name}`" for each in METRICS.values() if field in each.takes]
+            message = f"means nothing for `{metric.name}`; expected it with {', '.join(takers)}"
+            yield Finding((*loc, key), message, at_key=True)
+        elif not given and field in metric.needs:
+            yield Finding(loc, f"`{metric.name}` lacks a `{key}`; expected one")
+    if item.of is not None and "of" in metric.takes:
+        of = item.measured_metric
+        if of.several != (1, 1) or not {"flow", "ping"} & {*of.targets}:
+            message = f"`{of.name}` has no ratio; expected a metric of one flow or ping"
+            yield Finding((*loc, "of"), message)
+
+
+def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -> Iterator[Finding]:
+    kinds: dict[str, Iterable[str]] = {
+        "flow": scenario.flows,
+        "ping": scenario.pings,
+        LINK: scenario.directions if LINK in metric.targets else [],
+        "total": ["total"],
+    }
+    candidates = [name for kind in metric.targets for name in kinds[kind]]
+    if target not in candidates:
+        words = {"total": "`total`", LINK: "a directed link"}
+        known = " or ".join(words.get(kind, f"a {kind}") for kind in metric.targets)
+        actual = next((k for k, names in kinds.items() if target in names), None)
+        what = "is unknown" if actual in (None, "total") else f"is a {actual}"
+        message = f"{quote(target)} {what}; expected {known}{listed(candidates)}"
+        yield Finding(loc, message, did_you_mean(target, candidates))
+    elif target in scenario.pings and scenario.pings[target].is_trace:
+        yield Finding(loc, f"{quote(target)} asks several nodes; expected a ping with one `ttl`")
+    elif target in scenario.flows:
+        flow = scenario.flows[target]
+        if flow.kind not in metric.kinds:
+            wanted = " or ".join(f"{_article(kind)} flow" for kind in metric.kinds)
+            yield Finding(loc, f"{quote(target)} is {_article(flow.kind)} flow; expected {wanted}")
+        elif metric.name == "completion" and flow.volume is None:
+            yield Finding(loc, f"{quote(target)} has no `volume`; expected a flow that has one")
+
+
+def _article(kind: FlowKind) -> str:
+    """Return the name of a kind of flow with its article."""
+    return f"a {kind.upper()}"
+
+
+def _class(scenario: ResolvedScenario, loc: Loc, link: str, name: str) -> Iterator[Finding]:
+    known = dict.fromkeys(
+        placed.path
+        for _, direction, policy, capacity in attachments(scenario)
+        if direction == link and policy in scenario.policies
+        for placed in walk(scenario, scenario.policies[policy], capacity)
+    )
+    if name not in known:
+        expected = listed(known) if known else "; this link has no policy"
+        message = f"{quote(name)} is not a class of {quote(link)}{expected}"
+        yield Finding(loc, message, did_you_mean(name, known))
 
 
 def windows(scenario: ResolvedScenario) -> Iterator[Finding]:
