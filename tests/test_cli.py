@@ -366,6 +366,13 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
         assert f"Usage: perhop {command} " in shown.stdout
 
 
+def test_programs_start_in_hosts_without_an_import_of_scenarios() -> None:
+    # It takes a third of a second, for each program in a lab.
+    heavy = "{'pydantic', 'polars', 'perhop.scenario', 'yaml'}"
+    program = f"import sys, perhop.lab.enter; assert not {heavy} & set(sys.modules), sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("group", ["", "lab", "reserve", "reserve token", "reserve user"])
 def test_summaries_of_commands_are_not_cut(group: str, perhop: Perhop) -> None:
     assert "..." not in perhop(*group.split(), "--help").out.split("Commands:")[1]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
 from perhop.lab.client import Lab
 from perhop.lab.record import folder
-from perhop.scenario import to_mapping
 
 if TYPE_CHECKING:
     from perhop.scenario import Scenario
@@ -42,6 +41,9 @@ def up(
         UsageError: If a lab of that name is up or being started, or that is no name.
         UnsupportedError: If this machine cannot emulate the network, with what it lacks.
     """
+    # Who finds a lab, or enters a host of it, needs no scenarios, which take long to import.
+    from perhop.scenario import to_mapping
+
     called = name or scenario.name
     if not _NAME.fullmatch(called):
         raise UsageError(f"{called!r} is not a name for a lab; expected letters, digits, - _ .")
