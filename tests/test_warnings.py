@@ -181,25 +181,6 @@ def test_segments_fit_the_mtu_of_their_path(mtu: int) -> None:
     assert rate == pytest.approx(10e6 * payload, rel=0.02)
 
 
-def test_the_mtu_of_a_way_that_opens_later_counts() -> None:
-    text = """\
-perhop: 1
-name: later
-nodes: {a: host, b: host, r: router, s: router, t: router}
-links:
-  - {ends: [a, r], rate: 100 Mbps, delay: 1 ms}
-  - {ends: [r, s], rate: 10 Mbps, delay: 5 ms}
-  - {ends: [r, t], rate: 10 Mbps, delay: 5 ms, mtu: 1000 B}
-  - {ends: [t, s], rate: 10 Mbps, delay: 5 ms}
-  - {ends: [s, b], rate: 100 Mbps, delay: 1 ms}
-flows: {f: {from: a, to: b, stop: 6 s}}
-changes: [{at: 2 s, on: r>s, state: down}]
-"""
-    dataset = perhop.run(parse(text, "x"))
-    rate = analysis.throughput(dataset, "f", (4, 6))
-    assert rate is not None and rate > 8e6
-
-
 def test_what_is_still_under_way_is_not_lost() -> None:
     text = """\
 perhop: 1

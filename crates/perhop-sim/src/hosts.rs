@@ -7,6 +7,7 @@
 //! segment costs nothing.
 
 mod bodies;
+mod path_mtu;
 mod socket;
 mod tcp;
 mod udp;
@@ -17,6 +18,7 @@ use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use self::bodies::{Bodies, Stored};
+use self::path_mtu::PathMtus;
 use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
@@ -147,6 +149,7 @@ pub(crate) struct ModelledHosts {
     /// acknowledgements or replies.
     pub arrived: Vec<[ClassCounts; 2]>,
     bodies: Bodies,
+    path_mtus: PathMtus,
 }
 
 /// Header bytes of a UDP datagram or an ICMP echo over IPv4.
@@ -165,7 +168,9 @@ impl ModelledHosts {
         let arrived = vec![<[ClassCounts; 2]>::default(); flows];
         let bodies = Bodies::default();
         let losses = LossMeter::default();
-        let mut hosts = Self { endpoints, rtts, srtts, delays, captures, losses, arrived, bodies };
+        let path_mtus = PathMtus::default();
+        let mut hosts =
+            Self { endpoints, rtts, srtts, delays, captures, losses, arrived, bodies, path_mtus };
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -325,6 +330,9 @@ impl Hosts<BodyId> for ModelledHosts {
                 return;
             }
             (Role::Pinger(_), Stored::Probe { .. }) => return,
+            (Role::TcpSender(_), Stored::Error(_)) => {
+                self.take_error(network, id, self.bodies.message(stored));
+            }
             // An unreachable destination may be temporary and does not end a connection (RFC 1122,
             // section 4.2.3.9).
             (_, Stored::Error(_)) => return,
@@ -351,7 +359,9 @@ impl Hosts<BodyId> for ModelledHosts {
 
     fn timer(&mut self, network: &mut Net, TimerId(id): TimerId) {
         let now = network.now();
-        let endpoint = &mut self.endpoints[id as usize];
+        let Some(endpoint) = self.endpoints.get_mut(id as usize) else {
+            return self.forget_path_mtus(now);
+        };
         if endpoint.timer != now {
             return; // it was set again, for an earlier instant that has passed
         }
@@ -359,6 +369,9 @@ impl Hosts<BodyId> for ModelledHosts {
         if endpoint.deadline() <= now {
             match &mut endpoint.role {
                 Role::TcpSender(tcp) => {
+                    if tcp.phase == StreamPhase::Waiting {
+                        self.path_mtus.apply(&endpoint.line.header, tcp);
+                    }
                     tcp.on_timer(now);
                     self.send_segments(network, id);
                 }

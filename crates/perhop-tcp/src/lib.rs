@@ -27,6 +27,9 @@ pub use sender::{LossDetection, Sender, SenderConfig};
 /// Header bytes of a TCP segment over IPv4 without options.
 pub const HEADER_BYTES: u32 = 40;
 
+/// Bytes of a TCP header without options.
+pub const TCP_HEADER_BYTES: u32 = 20;
+
 /// Length of the timestamp option with padding, in bytes (RFC 7323, appendix A).
 pub const TIMESTAMP_BYTES: u32 = 12;
 

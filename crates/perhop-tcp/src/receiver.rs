@@ -94,6 +94,8 @@ pub struct Receiver {
     delay: Option<Box<Delay>>,
     /// Segments that Linux would not have processed or acknowledged yet.
     linux: Option<Box<LinuxAcks>>,
+    /// Data of the longest segment so far, in bytes.
+    longest: u16,
     /// The receiver's own timestamp that was echoed last.
     last_echo: u32,
     received: Received,
@@ -110,6 +112,7 @@ impl Receiver {
             autotuning: autotuning.map(Box::new),
             delay: config.quick_acks.map(|mss| Box::new(Delay::new(mss, config.delayed_ack))),
             linux: config.quick_acks.is_some().then(Box::default),
+            longest: 0,
             last_echo: 0,
             duplicate: None,
             echo: Echo::new(config.ecn),
@@ -263,7 +266,12 @@ impl Receiver {
         let echo = segment.timestamps.map_or(0, |(_, echo)| echo);
         let new = echo != std::mem::replace(&mut self.last_echo, echo);
         // Short segments may have waited for data to fill them.
-        let full = self.config.autotuning.is_some_and(|mss| segment.payload >= mss);
+        let full = self.config.autotuning.is_some_and(|mss| {
+            // A path with a small MTU has shorter segments than the ends agreed on.
+            let usual = if self.longest > 0 { self.longest.min(mss) } else { mss };
+            self.longest = self.longest.max(segment.payload);
+            segment.payload >= usual
+        });
         let arrival = Arrival {
             payload: segment.payload.into(),
             echoed: if new && full { elapsed_in_millis(echo, now) } else { None },

@@ -1,6 +1,7 @@
 //! Segments that were sent and are not yet acknowledged (RFC 6675, section 3).
 
 mod loss;
+mod path_mtu;
 mod progress;
 mod rate;
 mod segments;

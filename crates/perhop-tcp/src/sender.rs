@@ -4,10 +4,11 @@
 //! acknowledgements and RFC 6582 (NewReno) without, or RACK-TLP (RFC 8985); proportional rate
 //! reduction RFC 9937; limited transmit RFC 3042; the retransmission timer RFC 6298; undoing of
 //! spurious recoveries RFC 3522, 3708 and 5682; explicit congestion notification RFC 3168, 8257 or
-//! 9768.
+//! 9768; path MTU discovery RFC 1191.
 
 mod config;
 mod pacing;
+mod path_mtu;
 mod prr;
 mod rack;
 mod recovery;
@@ -38,7 +39,10 @@ use usage::Usage;
 /// The sending side of a connection.
 #[derive(Clone, Debug)]
 pub struct Sender {
+    /// Settings; `mss` is that of the path, as far as it is known.
     config: SenderConfig,
+    /// Data of a full segment that both ends have agreed on, in bytes.
+    agreed_mss: u16,
     window: Window,
     rtt: RttEstimator,
     scoreboard: Scoreboard,
@@ -118,6 +122,7 @@ impl Sender {
             marks: Marks::new(config.ecn, config.congestion.ect()),
             pacer: paced.then(Pacer::new),
             sample: None,
+            agreed_mss: config.mss,
             config,
         }
     }

@@ -160,6 +160,10 @@ impl PathModel for Bbr {
         (self.mss, self.initial_window) = (mss, window.cwnd);
     }
 
+    fn resize(&mut self, mss: f64) {
+        self.mss = mss;
+    }
+
     fn pacing_rate(&self) -> Option<f64> {
         self.pacing_rate
     }

@@ -25,6 +25,9 @@ pub(crate) trait PathModel {
     /// Takes the sizes of the connection before it begins.
     fn begin(&mut self, window: &Window, mss: f64);
 
+    /// Sets the size of a full segment, in bytes: that of the path has changed.
+    fn resize(&mut self, mss: f64);
+
     /// Returns the pacing rate, in bytes per second; `None` before the first acknowledgement.
     fn pacing_rate(&self) -> Option<f64>;
 

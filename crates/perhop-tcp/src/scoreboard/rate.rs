@@ -100,6 +100,11 @@ impl Sampler {
         self.snapshots[index] = self.snapshot(pipe, length, now);
     }
 
+    /// Divides the segment at this index.
+    pub fn divide(&mut self, index: usize) {
+        self.snapshots.insert(index, self.snapshots[index]);
+    }
+
     /// Records the delivery of a segment.
     pub fn deliver(&mut self, index: usize, sent: &Sent, now: Time) {
         self.delivered += u64::from(sent.length);

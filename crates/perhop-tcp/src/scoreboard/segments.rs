@@ -97,6 +97,11 @@ impl Segments {
         self.kept.push_back(Self::kept(sent));
     }
 
+    /// Divides the segment before `index`: `end` is its end.
+    pub fn insert(&mut self, index: usize, end: Sent) {
+        self.kept.insert(index, Self::kept(end));
+    }
+
     /// Removes the first segment.
     #[inline]
     pub fn pop(&mut self) {

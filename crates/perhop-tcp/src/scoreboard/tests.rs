@@ -76,6 +76,8 @@ enum Step {
     LoseFirst,
     LoseAll(u64),
     Retransmit,
+    LoseLonger(u32),
+    Shorten(u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -87,6 +89,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::LoseFirst),
         1 => prop_oneof![Just(0), 0_u64..20].prop_map(Step::LoseAll),
         3 => Just(Step::Retransmit),
+        1 => (1_u32..200).prop_map(Step::LoseLonger),
+        2 => (1_u32..200).prop_map(Step::Shorten),
     ]
 }
 
@@ -94,7 +98,7 @@ proptest! {
     /// The running totals agree with a recount after any sequence of steps.
     #[test]
     fn totals_agree_with_a_recount(steps in prop::collection::vec(step(), 1..200)) {
-        let mut board = Scoreboard::default();
+        let mut board = Scoreboard::by_time().sampling();
         for (index, step) in steps.into_iter().enumerate() {
             let now = MS(index as u64);
             let mut progress = Progress::default();
@@ -116,9 +120,25 @@ proptest! {
                 Step::Retransmit => if let Some(span) = board.next_lost() {
                     board.retransmit(span.start, now);
                 }
+                Step::LoseLonger(length) => {
+                    board.lose_longer(length);
+                    let long = |sent: &Sent| sent.length > length && !sent.sacked;
+                    prop_assert!(!board.segments.iter().any(|sent| long(&sent) && !sent.lost));
+                }
+                Step::Shorten(length) => {
+                    let (end, sacked) = (board.end(), board.sacked_bytes());
+                    if let Some(span) = board.next_lost().filter(|span| span.length > length) {
+                        let short = board.shorten(span, length);
+                        prop_assert_eq!(short, Span { start: span.start, length });
+                        prop_assert_eq!(board.next_lost(), Some(short));
+                    }
+                    prop_assert_eq!((board.end(), board.sacked_bytes()), (end, sacked));
+                }
             }
             let pipe: u64 = board.segments.iter().map(|sent| sent.in_pipe()).sum();
             prop_assert_eq!(board.pipe(), pipe);
+            let sacked = board.segments.iter().filter(|sent| sent.sacked).count();
+            prop_assert_eq!(board.sacked_segments(), sacked);
             let waiting = board.segments.iter()
                 .find(|sent| sent.lost && !sent.retransmitted && !sent.sacked)
                 .map(|sent| sent.start);

@@ -8,8 +8,9 @@ use super::*;
 use perhop_core::{Ecn, Stream};
 
 use crate::{Congestion, CubicConfig, EcnMode, HyStartKind, RtoRule, SackBlocks, Seq};
-use crate::{Receiver, ReceiverConfig};
+use crate::{Receiver, ReceiverConfig, TCP_HEADER_BYTES, TIMESTAMP_BYTES};
 
+mod path_mtu;
 mod recovery;
 mod response;
 mod undo;
@@ -62,6 +63,9 @@ struct Connection {
     mark_every: u64,
     /// If not zero, every `lose_every`-th is lost.
     lose_every: u64,
+    /// Data of the longest segment that the path carries, and whether a router half way tells.
+    narrow: Option<(u16, bool)>,
+    errors: VecDeque<(Time, Seq)>,
     delay: Duration,
     data: u64,
     sent: Vec<Segment>,
@@ -92,6 +96,8 @@ impl Connection {
             marked: Vec::new(),
             mark_every: 0,
             lose_every: 0,
+            narrow: None,
+            errors: VecDeque::new(),
             delay: DELAY,
             data: 0,
             sent: Vec::new(),
@@ -111,7 +117,13 @@ impl Connection {
                 self.data += u64::from(segment.payload > 0);
                 self.sent.push(segment);
                 let periodic = self.lose_every > 0 && self.data.is_multiple_of(self.lose_every);
-                if segment.payload == 0 || !periodic && !self.lost.contains(&number) {
+                if let Some((longest, tells)) = self.narrow
+                    && segment.payload > longest
+                {
+                    if tells {
+                        self.errors.push_back((self.now + self.delay, segment.seq));
+                    }
+                } else if segment.payload == 0 || !periodic && !self.lost.contains(&number) {
                     let mut arrival = self.now + self.delay;
                     for &(_, more) in self.late.iter().filter(|late| late.0 == number) {
                         arrival += more;
@@ -127,7 +139,9 @@ impl Connection {
             }
             let arrival =
                 |wire: &VecDeque<(Time, Segment)>| wire.front().map_or(Time::MAX, |a| a.0);
+            let error = self.errors.front().map_or(Time::MAX, |error| error.0);
             let times = [
+                error,
                 arrival(&self.forward),
                 arrival(&self.backward),
                 self.sender.deadline(),
@@ -139,13 +153,20 @@ impl Connection {
                 return;
             }
             let answer = if self.now == times[0] {
+                let (_, seq) = self.errors.pop_front().unwrap();
+                let (longest, _) = self.narrow.unwrap();
+                let options = if self.sender.config.timestamps { TIMESTAMP_BYTES } else { 0 };
+                let room = TCP_HEADER_BYTES + options + u32::from(longest);
+                self.sender.on_too_big(self.now, seq, room);
+                None
+            } else if self.now == times[1] {
                 let (_, segment) = self.forward.pop_front().unwrap();
                 self.receiver.on_segment(self.now, &segment)
-            } else if self.now == times[1] {
+            } else if self.now == times[2] {
                 let (_, segment) = self.backward.pop_front().unwrap();
                 self.sender.on_segment(self.now, &segment);
                 None
-            } else if self.now == times[2] {
+            } else if self.now == times[3] {
                 self.sender.on_timer(self.now);
                 None
             } else {

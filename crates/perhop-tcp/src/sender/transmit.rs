@@ -28,7 +28,10 @@ impl Sender {
         self.last_resort().map(|span| self.retransmit(now, span))
     }
 
-    fn retransmit(&mut self, now: Time, span: Span) -> Segment {
+    fn retransmit(&mut self, now: Time, mut span: Span) -> Segment {
+        if span.length > self.config.mss.into() {
+            span = self.scoreboard.shorten(span, self.config.mss.into());
+        }
         self.scoreboard.retransmit(span.start, now);
         if span.start == self.scoreboard.acknowledged() {
             // Its acknowledgement takes a round trip from now (RFC 6675, section 6; Linux:
@@ -97,7 +100,8 @@ impl Sender {
         // Without SACK a partial acknowledgement causes the retransmission of the next hole at
         // once, too.
         let urgent = urgent || !self.uses_sack() && matches!(self.recovery, Recovery::Fast { .. });
-        (urgent || self.has_room(span.length)).then_some(span)
+        let length = span.length.min(self.config.mss.into());
+        (urgent || self.has_room(length)).then_some(span)
     }
 
     /// Returns the length of new data that may be sent, if any: a full segment, or the rest of the

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
-__all__ = ["NextHops", "next_hops", "only_path", "path_mtu"]
+__all__ = ["NextHops", "host_mtu", "next_hops", "only_path", "path_mtu", "path_mtus"]
 
 NextHops = dict[str, dict[str, tuple[str, ...]]]
 """For every node and destination, the directed links "r1>r2" of the shortest paths."""
@@ -72,6 +72,13 @@ def only_path(
     return tuple(path)
 
 
+def host_mtu(scenario: ResolvedScenario, host: str) -> int | None:
+    """Return the least MTU of a host's links in bytes; None if none of them has one."""
+    return min(
+        (link.mtu for link in scenario.links if host in link.ends and link.mtu), default=None
+    )
+
+
 def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int | None:
     """Return the least MTU on any path from a node to another, in bytes; None if no link has one.
 
@@ -83,10 +90,19 @@ def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int |
         source: The node that sends packets.
         destination: The node that receives them.
     """
+    return min((mtu for _, mtu in path_mtus(scenario, source, destination)), default=None)
+
+
+def path_mtus(
+    scenario: ResolvedScenario, source: str, destination: str
+) -> Iterator[tuple[str, int]]:
+    """Yield the nodes on any path from a node to another that send over a link with an MTU.
+
+    The MTU is in bytes, and the paths are those of `path_mtu`, whose arguments these are.
+    """
     if all(link.mtu is None for link in scenario.links):
-        return None
+        return
     directions = scenario.directions
-    least: int | None = None
     for down in _outages(scenario):
         found = next_hops(scenario, down, (destination,))
         todo, seen = [source], {source}
@@ -94,12 +110,11 @@ def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int |
             for name in found[todo.pop()].get(destination, ()):
                 link, sender = directions[name]
                 if link.mtu is not None:
-                    least = link.mtu if least is None else min(least, link.mtu)
+                    yield sender, link.mtu
                 reached = link.other(sender)
                 if reached != destination and reached not in seen:
                     seen.add(reached)
                     todo.append(reached)
-    return least
 
 
 def _outages(scenario: ResolvedScenario) -> Iterator[frozenset[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.resolve.packets import Packets, Selection, sent
-from perhop.scenario.resolve.paths import next_hops, path_mtu
+from perhop.scenario.resolve.paths import host_mtu, next_hops, path_mtu, path_mtus
 from perhop.scenario.resolve.sizes import packet_size
 from perhop.scenario.resolve.steps import steps
 from perhop.scenario.rules.findings import Finding
@@ -144,13 +144,32 @@ def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
         size = packet_size(flow)
         if mtu is None or size <= mtu:
             continue
-        place, what = (
-            (("flows", name, "udp"), "routers drop them")
-            if flow.tcp is None
-            else (("flows", name, "tcp"), "TCP sends shorter ones, by path MTU discovery")
-        )
+        silent = _black_hole(scenario, flow, size)
+        if flow.tcp is None:
+            place, what = ("flows", name, "udp"), "routers drop them"
+        elif silent is not None:
+            place = ("flows", name, "tcp")
+            what = f"{quote(silent)} drops them and sends no ICMP errors: a black hole (RFC 2923)"
+        else:
+            place = ("flows", name, "tcp")
+            what = "TCP sends shorter ones, by path MTU discovery"
         lengths = f"packets of {format_size(size)}", f"the path's MTU of {format_size(mtu)}"
         yield Finding(place, f"{lengths[0]} do not fit {lengths[1]}: {what}")
+
+
+def _black_hole(scenario: ResolvedScenario, flow: Flow, size: int) -> str | None:
+    """Return a router that drops packets of a flow and never says so; None if there is none.
+
+    Packets are as long as the MTUs permit that the sender knows: those of the links at both hosts,
+    and those in the errors of routers.
+    """
+    told, silent = min(size, host_mtu(scenario, flow.destination) or size), []
+    for node, mtu in path_mtus(scenario, flow.source, flow.destination):
+        if scenario.nodes[node].icmp_errors or node == flow.source:
+            told = min(told, mtu)
+        else:
+            silent.append((node, mtu))
+    return next((node for node, mtu in silent if mtu < told), None)
 
 
 def late_replays(scenario: ResolvedScenario) -> Iterator[Finding]:

@@ -1,0 +1,90 @@
+//! Path MTU discovery of modelled hosts (RFC 1191).
+//!
+//! As Linux does, a host keeps the MTU that an error names for all connections to the same
+//! destination, and forgets it after ten minutes (`ip_rt_mtu_expires` in net/ipv4/route.c).
+
+use std::collections::BTreeMap;
+
+use perhop_core::{Duration, Header, NodeId, Time};
+use perhop_net::{IcmpError, TimerId};
+
+use super::{Message, ModelledHosts, Net, Role, TcpSender};
+
+/// Time for which a path MTU is known (RFC 1191, section 6.3).
+const KNOWN: Duration = Duration::from_secs(600);
+/// Bytes of an IPv4 header without options.
+const IP_HEADER: u32 = 20;
+
+/// A path: the host that sends, and the destination.
+type Path = (NodeId, NodeId);
+
+/// MTUs that errors have named, and the times at which they are forgotten.
+#[derive(Debug, Default)]
+pub(super) struct PathMtus(BTreeMap<Path, (u32, Time)>);
+
+impl PathMtus {
+    /// Limits a sender to the MTU of its path, if one is known.
+    pub fn apply(&self, header: &Header, tcp: &mut TcpSender) {
+        if let Some(&(mtu, _)) = self.0.get(&path(header)) {
+            tcp.sender.limit_segments(Some(mtu - IP_HEADER));
+        }
+    }
+}
+
+fn path(header: &Header) -> Path {
+    (header.source, header.destination)
+}
+
+impl ModelledHosts {
+    /// Takes an ICMP error about a segment of the TCP sender `id`. An unreachable destination may
+    /// be temporary and does not end a connection (RFC 1122, section 4.2.3.9).
+    #[cold]
+    pub(super) fn take_error(&mut self, network: &mut Net, id: u32, message: Message) {
+        let header = self.endpoints[id as usize].line.header;
+        let Message::Error { error: IcmpError::TooBig { mtu }, quoted, sequence, .. } = message
+        else {
+            return;
+        };
+        // An error never raises the MTU (RFC 1191, section 3).
+        if path(&quoted) != path(&header) || mtu <= IP_HEADER || mtu >= quoted.size {
+            return;
+        }
+        let now = network.now();
+        let known = self.path_mtus.0.get(&path(&header)).map_or(u32::MAX, |(known, _)| *known);
+        if mtu <= known {
+            let until = now + KNOWN;
+            self.path_mtus.0.insert(path(&header), (mtu, until));
+            network.set_timer(until, TimerId(self.endpoints.len() as u32));
+        }
+        if mtu < known {
+            self.limit_senders(path(&header), Some(mtu));
+        }
+        let Role::TcpSender(tcp) = &mut self.endpoints[id as usize].role else { return };
+        tcp.sender.on_too_big(now, perhop_tcp::Seq(sequence as u32), mtu.min(known) - IP_HEADER);
+        self.send_segments(network, id);
+    }
+
+    /// Forgets the MTUs whose time has come: connections send segments of full length again.
+    #[cold]
+    pub(super) fn forget_path_mtus(&mut self, now: Time) {
+        let mut forgotten = Vec::new();
+        self.path_mtus.0.retain(|path, (_, until)| {
+            let keeps = *until > now;
+            if !keeps {
+                forgotten.push(*path);
+            }
+            keeps
+        });
+        forgotten.into_iter().for_each(|path| self.limit_senders(path, None));
+    }
+
+    fn limit_senders(&mut self, along: Path, mtu: Option<u32>) {
+        for endpoint in &mut self.endpoints {
+            if let Role::TcpSender(tcp) = &mut endpoint.role
+                && path(&endpoint.line.header) == along
+            {
+                tcp.sender.limit_segments(mtu.map(|mtu| mtu - IP_HEADER));
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+"""Path MTU discovery (RFC 1191) of modelled hosts, and of Linux's in comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+import perhop
+from conftest import MEASURES
+from perhop import analysis
+from perhop.scenario import parse
+
+if TYPE_CHECKING:
+    from perhop.dataset import Dataset
+
+PATH = """\
+perhop: 1
+name: narrow
+nodes: {{a: host, b: host, c: host, r: {router}, s: router}}
+links:
+  - {{ends: [a, r], rate: 100 Mbps, delay: 1 ms{own}}}
+  - {{ends: [r, s], rate: {rate}, delay: 5 ms, mtu: 1400 B}}
+  - {{ends: [s, b], rate: 100 Mbps, delay: 1 ms}}
+  - {{ends: [s, c], rate: 100 Mbps, delay: 1 ms}}
+flows:
+{flows}
+duration: {duration}
+report: {{interval: 1 s}}
+"""
+SILENT = "{kind: router, icmp_errors: false}"
+
+
+def measured(
+    flows: str = "  f: {from: a, to: b}",
+    *,
+    engine: str = "sim",
+    router: str = "router",
+    rate: str = "20 Mbps",
+    own: str = "",
+    duration: str = "4 s",
+) -> Dataset:
+    """A run over a path whose second link has an MTU of 1400 B."""
+    text = PATH.format(flows=flows, router=router, rate=rate, own=own, duration=duration)
+    return perhop.run(parse(text, "x"), engine=engine)
+
+
+def too_long(dataset: Dataset) -> dict[tuple[str, float], int]:
+    """Packets of each flow that a router dropped because of their length, by second."""
+    rows = dataset.losses.filter(pl.col("cause") == "too long")
+    return {(row["flow"], row["start_s"]): row["packets"] for row in rows.iter_rows(named=True)}
+
+
+@pytest.mark.parametrize("tcp", ["", "stack: linux-6", "congestion_control: bbr", "sack: false"])
+def test_a_router_tells_the_mtu_and_tcp_follows(tcp: str) -> None:
+    flow = f"  f: {{from: a, to: b, tcp: {{{tcp}}}}}"
+    dataset = measured(flow, router="{kind: router, icmp_interval: 1 s}")
+    # One error is enough, and only the first flight is too long.
+    assert list(too_long(dataset)) == [("f", 0.0)]
+    assert 1 <= too_long(dataset)["f", 0.0] <= 10
+    rate = analysis.throughput(dataset, "f", (1, 4))
+    assert rate == pytest.approx(20e6 * 1354 / 1400, rel=0.02)
+
+
+def test_an_mtu_at_either_end_is_agreed_on() -> None:
+    """The MSS options of the handshake tell it (RFC 9293, section 3.7.1)."""
+    own = ", mtu: 1300 B"
+    assert too_long(measured(own=own)) == {}
+    back = measured("  f: {from: b, to: a}", own=own)
+    assert too_long(back) == {}
+    assert analysis.throughput(back, "f", (1, 4)) == pytest.approx(20e6 * 1260 / 1300, rel=0.02)
+
+
+def test_a_router_without_errors_is_a_black_hole() -> None:
+    dataset = measured(router=SILENT)
+    assert dataset.intervals["bytes"].sum() == 0
+    [warning] = dataset.warnings
+    assert warning.path == "flows.f.tcp"
+    assert "`r` drops them and sends no ICMP errors" in warning.message
+
+
+def test_a_host_keeps_the_mtu_of_a_destination_for_ten_minutes() -> None:
+    flows = """\
+  f: {from: a, to: b, stop: 3 s}
+  same: {from: a, to: b, start: 4 s, volume: 100 kB}
+  other: {from: a, to: c, start: 5 s, volume: 100 kB}
+  long: {from: a, to: c, start: 599 s, stop: 610 s, tcp: {window: 8 KiB}}"""
+    dataset = measured(flows, rate="1 Mbps", duration="612 s")
+    found = too_long(dataset)
+    # RFC 1191, section 6.3: known from 5 s on, forgotten 600 s later.
+    assert list(found) == [("f", 0.0), ("other", 5.0), ("long", 605.0)]
+
+
+def test_a_route_with_a_smaller_mtu_is_discovered_when_it_is_used() -> None:
+    text = """\
+perhop: 1
+name: later
+nodes: {a: host, b: host, r: router, s: router, t: router}
+links:
+  - {ends: [a, r], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r, s], rate: 10 Mbps, delay: 5 ms}
+  - {ends: [r, t], rate: 10 Mbps, delay: 5 ms, mtu: 1000 B}
+  - {ends: [t, s], rate: 10 Mbps, delay: 5 ms}
+  - {ends: [s, b], rate: 100 Mbps, delay: 1 ms}
+flows: {f: {from: a, to: b, stop: 6 s, tcp: {window: 32 KiB}}}
+changes: [{at: 3 s, on: r>s, state: down}]
+report: {interval: 1 s}
+"""
+    dataset = perhop.run(parse(text, "x"))
+    assert {second for _, second in too_long(dataset)} == {3.0}
+    for during, mtu in (((1, 3), 1500), ((4, 6), 1000)):
+        rate = analysis.throughput(dataset, "f", during)
+        assert rate == pytest.approx(10e6 * (mtu - 40) / mtu, rel=0.02)
+
+
+@MEASURES
+def test_linux_does_the_same() -> None:
+    modelled, real = (measured(engine=engine) for engine in ("sim", "emu"))
+    rates = [analysis.throughput(dataset, "f", (1, 4)) for dataset in (modelled, real)]
+    assert rates[1] == pytest.approx(rates[0], rel=0.02)
+    assert sum(too_long(real).values()) == pytest.approx(sum(too_long(modelled).values()), abs=8)
+    silent = measured(engine="emu", router=SILENT, duration="2 s")
+    assert silent.intervals["bytes"].sum() == 0
