@@ -78,8 +78,8 @@ policies:
             "flows.f.udp.bursts",
             "uncertain by about 41%",
         ),
-        ({"link": ", mtu: 1400 B"}, "flows.f.tcp", "1400 B"),
-        ({"link": ", mtu: 1400 B", "flow": "udp: {rate: 1 Mbps}"}, "flows.f.udp", "drop"),
+        ({"link": ", mtu: 1400 B"}, "flows.f.tcp", "1400 B: TCP sends shorter ones, as both"),
+        ({"link": ", mtu: 1400 B", "flow": "udp: {rate: 1 Mbps}"}, "flows.f.udp", "fragments"),
         (
             {"flow": "udp: {replay: {packets: 9 s 100 B}}"},
             "flows.f.udp.replay",

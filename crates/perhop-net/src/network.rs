@@ -171,6 +171,12 @@ impl<B: Clone> Network<B> {
         }
     }
 
+    /// Returns the least MTU of the links at `node`, in bytes; [`u32::MAX`] if none has one.
+    pub fn least_mtu(&self, node: NodeId) -> u32 {
+        let own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
+        own.map(|port| self.ports[port.index()].mtu).min().unwrap_or(u32::MAX)
+    }
+
     /// Limits the ICMP errors of `node`, from now on.
     pub fn set_icmp_errors(&mut self, node: NodeId, errors: IcmpErrors) {
         self.errors[node.index()] = ErrorBudget::new(errors);

@@ -1,5 +1,7 @@
 //! Builds endpoints from flows and pings.
 
+use std::collections::BTreeSet;
+
 use perhop_core::{Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
@@ -183,6 +185,9 @@ fn udp(
         unconfirmed: None,
         refused: None,
         not_before: Time::ZERO,
+        link_mtu: u32::MAX,
+        mtu: u32::MAX,
+        lost_parts: BTreeSet::new(),
     };
     Ok([Role::UdpSender(Box::new(sender)), Role::UdpReceiver(Box::default())])
 }

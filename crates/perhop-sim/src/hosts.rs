@@ -7,6 +7,7 @@
 //! segment costs nothing.
 
 mod bodies;
+mod fragments;
 mod path_mtu;
 mod socket;
 mod tcp;
@@ -18,6 +19,7 @@ use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use self::bodies::{Bodies, Stored};
+use self::fragments::Reassembly;
 use self::path_mtu::PathMtus;
 use crate::capture::ModelledCaptures;
 
@@ -150,8 +152,13 @@ pub(crate) struct ModelledHosts {
     pub arrived: Vec<[ClassCounts; 2]>,
     bodies: Bodies,
     path_mtus: PathMtus,
+    reassembly: Reassembly,
 }
 
+/// Bytes of an IPv4 header without options.
+const IP_HEADER: u32 = 20;
+/// Bytes of a UDP header.
+const UDP_HEADER: u16 = 8;
 /// Header bytes of a UDP datagram or an ICMP echo over IPv4.
 pub(crate) const DATAGRAM_HEADER: u32 = 28;
 
@@ -168,9 +175,19 @@ impl ModelledHosts {
         let arrived = vec![<[ClassCounts; 2]>::default(); flows];
         let bodies = Bodies::default();
         let losses = LossMeter::default();
-        let path_mtus = PathMtus::default();
-        let mut hosts =
-            Self { endpoints, rtts, srtts, delays, captures, losses, arrived, bodies, path_mtus };
+        let mut hosts = Self {
+            endpoints,
+            rtts,
+            srtts,
+            delays,
+            captures,
+            losses,
+            arrived,
+            bodies,
+            path_mtus: PathMtus::default(),
+            reassembly: Reassembly::default(),
+        };
+        hosts.fit_datagrams(network);
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -286,6 +303,16 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
                 return;
             }
+            (Role::UdpReceiver(receiver), Stored::Fragment { sequence, offset, total }) => {
+                let part = (offset, total, packet.header);
+                let Some(marked) = self.reassembly.add(now, (id, sequence), part) else { return };
+                self.arrived[owner][0].add(class);
+                let delay = now.since(sent);
+                if receiver.add(sequence, u64::from(total - UDP_HEADER), delay, marked) {
+                    self.delays[owner].add(delay);
+                }
+                return;
+            }
             (Role::Pinger(_), Stored::EchoRequest { sequence }) => {
                 // A host or router returns an echo request unchanged: source and destination are
                 // exchanged, and the DSCP stays.
@@ -330,11 +357,9 @@ impl Hosts<BodyId> for ModelledHosts {
                 return;
             }
             (Role::Pinger(_), Stored::Probe { .. }) => return,
-            (Role::TcpSender(_), Stored::Error(_)) => {
+            (Role::TcpSender(_) | Role::UdpSender(_), Stored::Error(_)) => {
                 self.take_error(network, id, self.bodies.message(stored));
             }
-            // An unreachable destination may be temporary and does not end a connection (RFC 1122,
-            // section 4.2.3.9).
             (_, Stored::Error(_)) => return,
             (role, stored) => unreachable!("{stored:?} for {role:?}"),
         }
@@ -430,6 +455,11 @@ impl Hosts<BodyId> for ModelledHosts {
                 Some((body, payload)) if body == packet.body => return udp.on_refused(payload),
                 _ => udp.lost += 1,
             },
+            (Role::UdpSender(udp), Message::Fragment { sequence, .. }) => {
+                if !udp.lose_part(sequence) {
+                    return; // the datagram was lost before
+                }
+            }
             _ => return,
         }
         self.losses.add(sender.owner, loss, at);
@@ -437,6 +467,10 @@ impl Hosts<BodyId> for ModelledHosts {
 
     fn copy(&mut self, packet: &Packet<BodyId>) -> Option<BodyId> {
         self.bodies.copy(packet.body)
+    }
+
+    fn divide(&mut self, packet: &Packet<BodyId>, mtu: u32, pieces: &mut Vec<(BodyId, u32)>) {
+        self.divide_fragment(packet, mtu, pieces);
     }
 
     fn quote(
@@ -450,6 +484,9 @@ impl Hosts<BodyId> for ModelledHosts {
             Message::Error { .. } => return None,
             Message::Tcp(segment) => (Kind::Segment, segment.seq.0.into()),
             Message::Datagram { sequence } => (Kind::Datagram, sequence),
+            // Only about the first one (RFC 1122, section 3.2.2).
+            Message::Fragment { sequence, offset: 0, .. } => (Kind::Datagram, sequence),
+            Message::Fragment { .. } => return None,
             Message::Probe { sequence } => (Kind::Datagram, sequence.into()),
             Message::EchoRequest { sequence } => (Kind::EchoRequest, sequence.into()),
             Message::EchoReply { sequence, .. } => (Kind::EchoReply, sequence.into()),

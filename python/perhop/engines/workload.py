@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, host_mtu
+from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, agreed_mtu
 
 if TYPE_CHECKING:
     from perhop.engines import plans
@@ -22,11 +22,14 @@ __all__ = ["flow_plan", "ping_plan"]
 def _mss(scenario: Scenario, flow: Flow, tcp: Tcp) -> int:
     """Return the segment size on which both ends of a flow agree (RFC 9293, section 3.7.1).
 
-    It is that of the links at both hosts. Path MTU discovery finds smaller MTUs between them.
+    It fits the links at both hosts, and those at routers that clamp it. Path MTU discovery finds
+    smaller MTUs between them.
     """
+    mtu = agreed_mtu(scenario, flow.source, flow.destination)
+    if mtu is None:
+        return tcp.mss
     headers = TCP_HEADERS + TIMESTAMPS * tcp.timestamps
-    ends = (host_mtu(scenario, end) for end in (flow.source, flow.destination))
-    return min([tcp.mss, *(max(mtu - headers, 1) for mtu in ends if mtu is not None)])
+    return min(tcp.mss, max(mtu - headers, 1))
 
 
 def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:

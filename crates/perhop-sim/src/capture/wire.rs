@@ -8,8 +8,9 @@ use std::net::Ipv4Addr;
 use perhop_core::{Header, Protocol};
 use perhop_tcp::{Flags, Handshake, Segment, Seq};
 use perhop_wire::{
-    DONT_FRAGMENT, ICMP_HEADER, IPV4_HEADER, IcmpRepr, Ipv4Repr, TcpHeader, TcpOption, TcpRepr,
-    UDP_HEADER, UdpRepr, fill_icmp_checksum, fill_transport_checksum, flags, icmpv4, number,
+    DONT_FRAGMENT, ICMP_HEADER, IPV4_HEADER, IcmpRepr, Ipv4Repr, MORE_FRAGMENTS, TcpHeader,
+    TcpOption, TcpRepr, UDP_HEADER, UdpRepr, fill_icmp_checksum, fill_transport_checksum, flags,
+    icmpv4, number,
 };
 
 use crate::hosts::{Body, Kind, Message};
@@ -26,11 +27,22 @@ pub(super) fn packet(
     body: &Body,
     handshake: Option<Handshake>,
 ) {
-    ip(out, addresses, header, body.identification);
+    let place = match body.message {
+        Message::Fragment { offset, total, .. } => {
+            let end = usize::from(offset) * 8 + length(header);
+            offset | if end < total.into() { MORE_FRAGMENTS } else { 0 }
+        }
+        _ => DONT_FRAGMENT,
+    };
+    ip(out, addresses, header, (body.identification, place));
     match body.message {
+        Message::Fragment { sequence, offset: 0, total } => {
+            udp(out, header, sequence as u32, total.into());
+        }
+        Message::Fragment { .. } => {} // zeros
         Message::Tcp(segment) => tcp(out, header, &segment, handshake),
-        Message::Datagram { sequence } => udp(out, header, sequence as u32),
-        Message::Probe { sequence } => udp(out, header, sequence),
+        Message::Datagram { sequence } => udp(out, header, sequence as u32, length(header)),
+        Message::Probe { sequence } => udp(out, header, sequence, length(header)),
         Message::EchoRequest { sequence } => {
             echo(out, icmpv4::ECHO_REQUEST, body.endpoint, sequence)
         }
@@ -41,7 +53,7 @@ pub(super) fn packet(
             let start = out.len();
             let (kind, code) = error.type_and_code();
             out.extend_from_slice(&IcmpRepr { kind, code, rest: error.word() }.emit());
-            ip(out, addresses, &quoted, identification);
+            ip(out, addresses, &quoted, (identification, DONT_FRAGMENT));
             quote(out, &quoted, (quoted_kind, sequence as u32), body.endpoint);
             out.resize(start + ICMP_HEADER + IPV4_HEADER + QUOTE, 0);
             fill_icmp_checksum(&mut out[start - IPV4_HEADER..], IPV4_HEADER);
@@ -58,18 +70,29 @@ fn quote(out: &mut Vec<u8>, header: &Header, (kind, sequence): (Kind, u32), send
             out.extend_from_slice(ports.map(u16::to_be_bytes).as_flattened());
             out.extend_from_slice(&sequence.to_be_bytes());
         }
-        Kind::Datagram => udp(out, header, sequence),
+        Kind::Datagram => udp(out, header, sequence, length(header)),
         Kind::EchoRequest => echo(out, icmpv4::ECHO_REQUEST, sender, sequence),
         Kind::EchoReply => echo(out, icmpv4::ECHO_REPLY, sender, sequence),
     }
 }
 
-fn ip(out: &mut Vec<u8>, addresses: &[Ipv4Addr], header: &Header, identification: u16) {
+/// Returns the bytes behind the IP header.
+const fn length(header: &Header) -> usize {
+    header.size as usize - IPV4_HEADER
+}
+
+/// Writes an IP header with an identification and the word of flags and fragment offset.
+fn ip(
+    out: &mut Vec<u8>,
+    addresses: &[Ipv4Addr],
+    header: &Header,
+    (identification, fragment): (u16, u16),
+) {
     let ip = Ipv4Repr {
         traffic_class: header.traffic_class,
         total_length: header.size as u16,
         identification,
-        fragment: DONT_FRAGMENT, // the model has no fragments
+        fragment,
         ttl: header.ttl,
         protocol: protocol(header),
         source: addresses[header.source.index()],
@@ -118,7 +141,7 @@ fn tcp(out: &mut Vec<u8>, header: &Header, segment: &Segment, handshake: Option<
         written.set_header_length(length);
     }
     debug_assert_eq!(IPV4_HEADER + length + usize::from(segment.payload), header.size as usize);
-    seal(out, start, header);
+    seal(out, start, header, self::length(header));
 }
 
 /// Returns the initial sequence number of a connection in one direction. It depends on the
@@ -188,10 +211,10 @@ fn options(out: &mut Vec<u8>, segment: &Segment, first: u32) {
     }
 }
 
-/// Writes a datagram. Like iperf's, it begins with its number if it is long enough.
-fn udp(out: &mut Vec<u8>, header: &Header, sequence: u32) {
+/// Writes a datagram of `length` bytes, or its first part. Like iperf's, it begins with its number
+/// if it is long enough.
+fn udp(out: &mut Vec<u8>, header: &Header, sequence: u32, length: usize) {
     let start = out.len();
-    let length = header.size as usize - IPV4_HEADER;
     let values = UdpRepr {
         source_port: header.source_port,
         destination_port: header.destination_port,
@@ -201,7 +224,7 @@ fn udp(out: &mut Vec<u8>, header: &Header, sequence: u32) {
     if length >= UDP_HEADER + 4 {
         out.extend_from_slice(&sequence.to_be_bytes());
     }
-    seal(out, start, header);
+    seal(out, start, header, length);
 }
 
 /// Writes an echo request or reply; its identifier is that of the application that sends requests.
@@ -209,10 +232,9 @@ fn echo(out: &mut Vec<u8>, kind: u8, asker: u32, sequence: u32) {
     out.extend_from_slice(&IcmpRepr::echo(kind, asker as u16, sequence as u16).emit());
 }
 
-/// Computes the checksum of the transport that begins at `start`. Zeros behind the written bytes do
-/// not change it.
-fn seal(out: &mut [u8], start: usize, header: &Header) {
-    let length = header.size as usize - IPV4_HEADER;
+/// Computes the checksum of the transport that begins at `start` and has `length` bytes. Zeros
+/// behind the written bytes do not change it.
+fn seal(out: &mut [u8], start: usize, header: &Header, length: usize) {
     let packet = &mut out[start - IPV4_HEADER..];
     fill_transport_checksum(packet, IPV4_HEADER, protocol(header), length);
 }

@@ -22,6 +22,13 @@ pub(crate) enum Message {
     Datagram {
         sequence: u64,
     },
+    /// A part of a datagram: `offset` is its place, in units of 8 bytes, and `total` the length of
+    /// UDP header and payload.
+    Fragment {
+        sequence: u64,
+        offset: u16,
+        total: u16,
+    },
     EchoRequest {
         sequence: u32,
     },
@@ -117,6 +124,11 @@ pub(super) enum Stored {
     },
     Datagram {
         sequence: u64,
+    },
+    Fragment {
+        sequence: u64,
+        offset: u16,
+        total: u16,
     },
     EchoRequest {
         sequence: u32,
@@ -228,6 +240,9 @@ impl Bodies {
                 }
             }
             Message::Datagram { sequence } => Stored::Datagram { sequence },
+            Message::Fragment { sequence, offset, total } => {
+                Stored::Fragment { sequence, offset, total }
+            }
             Message::EchoRequest { sequence } => Stored::EchoRequest { sequence },
             Message::EchoReply { sequence, arrived } => Stored::EchoReply { sequence, arrived },
             Message::Probe { sequence } => Stored::Probe { sequence },
@@ -259,6 +274,11 @@ impl Bodies {
     #[inline(always)]
     fn slot_mut(&mut self, id: BodyId) -> &mut Slot {
         &mut self.blocks[id.block()][id.place()]
+    }
+
+    /// Sets the identification of a packet, which all fragments of a datagram share.
+    pub fn identify(&mut self, id: BodyId, identification: u16) {
+        self.slot_mut(id).identification = identification;
     }
 
     /// Records that the packet waits in its host's own queue and is charged to its socket.
@@ -297,6 +317,9 @@ impl Bodies {
         match stored {
             Stored::Tcp { .. } | Stored::Bare { .. } => Message::Tcp(self.segment(stored)),
             Stored::Datagram { sequence } => Message::Datagram { sequence },
+            Stored::Fragment { sequence, offset, total } => {
+                Message::Fragment { sequence, offset, total }
+            }
             Stored::EchoRequest { sequence } => Message::EchoRequest { sequence },
             Stored::EchoReply { sequence, arrived } => Message::EchoReply { sequence, arrived },
             Stored::Probe { sequence } => Message::Probe { sequence },

@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use perhop_core::{Duration, Header, NodeId, Time};
 use perhop_net::{IcmpError, TimerId};
 
-use super::{Message, ModelledHosts, Net, Role, TcpSender};
+use super::{IP_HEADER, Message, ModelledHosts, Net, Role, TcpSender};
 
 /// Time for which a path MTU is known (RFC 1191, section 6.3).
 const KNOWN: Duration = Duration::from_secs(600);
-/// Bytes of an IPv4 header without options.
-const IP_HEADER: u32 = 20;
 
 /// A path: the host that sends, and the destination.
 type Path = (NodeId, NodeId);
@@ -36,8 +34,9 @@ fn path(header: &Header) -> Path {
 }
 
 impl ModelledHosts {
-    /// Takes an ICMP error about a segment of the TCP sender `id`. An unreachable destination may
-    /// be temporary and does not end a connection (RFC 1122, section 4.2.3.9).
+    /// Takes an ICMP error about a packet of the sender `id`. An unreachable destination may be
+    /// temporary and does not end a connection (RFC 1122, section 4.2.3.9). A datagram that was too
+    /// long stays lost.
     #[cold]
     pub(super) fn take_error(&mut self, network: &mut Net, id: u32, message: Message) {
         let header = self.endpoints[id as usize].line.header;
@@ -80,10 +79,15 @@ impl ModelledHosts {
 
     fn limit_senders(&mut self, along: Path, mtu: Option<u32>) {
         for endpoint in &mut self.endpoints {
-            if let Role::TcpSender(tcp) = &mut endpoint.role
-                && path(&endpoint.line.header) == along
-            {
-                tcp.sender.limit_segments(mtu.map(|mtu| mtu - IP_HEADER));
+            if path(&endpoint.line.header) != along {
+                continue;
+            }
+            match &mut endpoint.role {
+                Role::TcpSender(tcp) => {
+                    tcp.sender.limit_segments(mtu.map(|mtu| mtu - IP_HEADER));
+                }
+                Role::UdpSender(udp) => udp.mtu = mtu.unwrap_or(u32::MAX).min(udp.link_mtu),
+                _ => {}
             }
         }
     }

@@ -45,8 +45,12 @@ impl ModelledHosts {
                 return;
             }
             let payload = udp.next_payload();
-            let message = Message::Datagram { sequence: udp.sent - 1 };
             let size = DATAGRAM_HEADER + payload;
+            if size > udp.mtu {
+                self.send_fragments(network, id, size);
+                continue;
+            }
+            let message = Message::Datagram { sequence: udp.sent - 1 };
             let (packet, sent) = endpoint.line.send(network, &mut self.bodies, size, message);
             match udp.when_full {
                 WhenFull::Drop => {}

@@ -1,5 +1,7 @@
 //! An application that sends datagrams.
 
+use std::collections::BTreeSet;
+
 use perhop_core::Time;
 use perhop_workload::{Pattern, WhenFull};
 
@@ -24,7 +26,16 @@ pub(crate) struct UdpSender {
     pub refused: Option<u32>,
     /// Time of the next attempt after a datagram was refused.
     pub not_before: Time,
+    /// MTU of the host's links, and of the path as far as it is known: the host sends longer
+    /// packets as fragments.
+    pub link_mtu: u32,
+    pub mtu: u32,
+    /// Last datagrams of which fragments were lost.
+    pub lost_parts: BTreeSet<u64>,
 }
+
+/// Number of datagrams whose lost fragments are remembered.
+const REMEMBERED: usize = 1024;
 
 impl UdpSender {
     pub fn deadline(&self) -> Time {
@@ -44,6 +55,16 @@ impl UdpSender {
             self.socket.blocked = true;
         }
         self.deadline() <= now
+    }
+
+    /// Records the loss of a fragment; returns `true` for the first of its datagram.
+    pub fn lose_part(&mut self, sequence: u64) -> bool {
+        let first = self.lost_parts.insert(sequence);
+        self.lost += u64::from(first);
+        if self.lost_parts.len() > REMEMBERED {
+            self.lost_parts.pop_first();
+        }
+        first
     }
 
     /// Records that the host's own queue has refused the last datagram, which is sent again later.

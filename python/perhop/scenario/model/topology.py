@@ -72,6 +72,10 @@ class Node(Model):
     icmp_burst: Streams | None = None
     """The number of ICMP errors that may be sent at once; 1 unless set."""
 
+    mss_clamp: StrictBool = False
+    """With `true`, a router lowers the maximum segment size in the SYNs that it forwards to what
+    fits the MTUs of the links on both sides, as routers of access networks do."""
+
     remark: Marking = ()
     """Remarking of packets that the node receives over any link; a link's `remark` has
     precedence."""

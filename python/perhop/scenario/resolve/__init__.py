@@ -15,7 +15,7 @@
 
 from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
-from perhop.scenario.resolve.paths import NextHops, host_mtu, next_hops, only_path, path_mtu
+from perhop.scenario.resolve.paths import NextHops, agreed_mtu, next_hops, only_path, path_mtu
 from perhop.scenario.resolve.servers import iperf3_servers
 from perhop.scenario.resolve.shares import Placed, rates, walk
 from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS, packet_size
@@ -30,7 +30,7 @@ __all__ = [
     "Packets",
     "Placed",
     "Step",
-    "host_mtu",
+    "agreed_mtu",
     "iperf3_servers",
     "next_hops",
     "only_path",

@@ -280,7 +280,8 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
             found[packets(HOST_ERRORS, "icmp", back, (None, None))] = None
         if ping.ttl[0] < USUAL_TTL:
             found[packets(ROUTER_ERRORS, "icmp", ("", ping.source), (None, None))] = None
-    if any(change.state == "down" for change in scenario.changes):
+    narrow = any(link.mtu is not None for link in scenario.links)
+    if narrow or any(change.state == "down" for change in scenario.changes):
         ends = {end for flow in scenario.flows.values() for end in (flow.source, flow.destination)}
         ends |= {end for ping in scenario.pings.values() for end in (ping.source, ping.destination)}
         for end in sorted(ends):

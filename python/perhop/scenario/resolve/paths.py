@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
-__all__ = ["NextHops", "host_mtu", "next_hops", "only_path", "path_mtu", "path_mtus"]
+__all__ = ["NextHops", "agreed_mtu", "host_mtu", "next_hops", "only_path", "path_mtu", "path_mtus"]
 
 NextHops = dict[str, dict[str, tuple[str, ...]]]
 """For every node and destination, the directed links "r1>r2" of the shortest paths."""
@@ -77,6 +77,26 @@ def host_mtu(scenario: ResolvedScenario, host: str) -> int | None:
     return min(
         (link.mtu for link in scenario.links if host in link.ends and link.mtu), default=None
     )
+
+
+def agreed_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int | None:
+    """Return the MTU for which two hosts agree on a segment size, in bytes; None if unlimited.
+
+    It is the least of their links and of those at routers that clamp segment sizes: SYNs of both
+    directions pass these.
+
+    Args:
+        scenario: The network.
+        source: The host that sends data.
+        destination: The host that receives it.
+    """
+    known = [mtu for end in (source, destination) if (mtu := host_mtu(scenario, end)) is not None]
+    if any(node.mss_clamp for node in scenario.nodes.values()):
+        for way in ((source, destination), (destination, source)):
+            known += (
+                mtu for node, mtu in path_mtus(scenario, *way) if scenario.nodes[node].mss_clamp
+            )
+    return min(known, default=None)
 
 
 def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int | None:

@@ -26,12 +26,15 @@ def icmp_limits(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def of_hosts(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find settings of hosts at routers."""
+    """Find settings of hosts at routers, and the other way round."""
     for name, node in scenario.nodes.items():
         for key in ("backpressure", "offload"):
             if node.kind != "host" and key in node.model_fields_set:
                 loc: Loc = ("nodes", name, key)
                 yield Finding(loc, "means nothing for a router; expected a host", at_key=True)
+        if node.kind == "host" and "mss_clamp" in node.model_fields_set:
+            loc = ("nodes", name, "mss_clamp")
+            yield Finding(loc, "means nothing for a host; expected a router", at_key=True)
 
 
 def probes(scenario: ResolvedScenario) -> Iterator[Finding]:

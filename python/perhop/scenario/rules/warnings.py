@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.resolve.packets import Packets, Selection, sent
-from perhop.scenario.resolve.paths import host_mtu, next_hops, path_mtu, path_mtus
+from perhop.scenario.resolve.paths import agreed_mtu, next_hops, path_mtu, path_mtus
 from perhop.scenario.resolve.sizes import packet_size
 from perhop.scenario.resolve.steps import steps
 from perhop.scenario.rules.findings import Finding
@@ -144,15 +144,18 @@ def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
         size = packet_size(flow)
         if mtu is None or size <= mtu:
             continue
+        place = ("flows", name, "udp" if flow.tcp is None else "tcp")
         silent = _black_hole(scenario, flow, size)
-        if flow.tcp is None:
-            place, what = ("flows", name, "udp"), "routers drop them"
-        elif silent is not None:
-            place = ("flows", name, "tcp")
+        if silent is not None:
             what = f"{quote(silent)} drops them and sends no ICMP errors: a black hole (RFC 2923)"
+        elif flow.tcp is None:
+            what = "the sending host fragments them"
         else:
-            place = ("flows", name, "tcp")
-            what = "TCP sends shorter ones, by path MTU discovery"
+            agreed = agreed_mtu(scenario, flow.source, flow.destination)
+            how = (
+                "by path MTU discovery" if agreed is None or agreed > mtu else "as both ends agree"
+            )
+            what = f"TCP sends shorter ones, {how}"
         lengths = f"packets of {format_size(size)}", f"the path's MTU of {format_size(mtu)}"
         yield Finding(place, f"{lengths[0]} do not fit {lengths[1]}: {what}")
 
@@ -160,10 +163,12 @@ def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
 def _black_hole(scenario: ResolvedScenario, flow: Flow, size: int) -> str | None:
     """Return a router that drops packets of a flow and never says so; None if there is none.
 
-    Packets are as long as the MTUs permit that the sender knows: those of the links at both hosts,
-    and those in the errors of routers.
+    Packets are as long as the MTUs permit that the sender knows: that of its own link, with TCP
+    that on which both ends agree, and those in the errors of routers.
     """
-    told, silent = min(size, host_mtu(scenario, flow.destination) or size), []
+    told, silent = size, []
+    if flow.tcp is not None:
+        told = min(size, agreed_mtu(scenario, flow.source, flow.destination) or size)
     for node, mtu in path_mtus(scenario, flow.source, flow.destination):
         if scenario.nodes[node].icmp_errors or node == flow.source:
             told = min(told, mtu)
