@@ -394,3 +394,25 @@ def test_selective_acknowledgements_of_shared_load(tmp_path: Path) -> None:
     assert len(acks) == analysis.count(run, "tcp", "acks")
     assert selective == analysis.count(run, "tcp", "sacks")
     assert selective / len(acks) > 0.98
+
+
+def test_fragments_make_datagrams(tmp_path: Path) -> None:
+    text = """\
+perhop: 1
+name: narrow
+nodes: {a: host, b: host, r: router}
+links:
+  - {ends: [a, r], rate: 100 Mbps, delay: 1 ms, mtu: 1500 B}
+  - {ends: [r, b], rate: 10 Mbps, delay: 5 ms, mtu: 1400 B}
+flows: {f: {from: a, to: b, udp: {rate: 1 Mbps, size: 4 kB}}}
+duration: 500 ms
+"""
+    file = tmp_path / "b.pcapng"
+    dataset = perhop.run(parse(text), captures={"b": file}, snaplen=0)
+    fields = ("ip.reassembled.length", "udp.length", "udp.checksum.status")
+    command = ["tshark", "-n", "-r", str(file), "-o", "udp.check_checksum:TRUE", "-Y", "udp"]
+    command += ["-T", "fields", *(word for field in fields for word in ("-e", field))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    whole = done.stdout.splitlines()
+    assert set(whole) <= {"4008\t4008\t1", "4008\t4008\tGood"}
+    assert len(whole) == dataset.intervals["packets"].sum() > 10
