@@ -104,6 +104,7 @@ class Author(Writer):
             (Link, "name", lambda: self.pick(["one", "south", "x"])),
             (Link, "egress", lambda: {end(): self.pick(self.policies or ["p"])}),
             (Link, "shape", lambda: {end(): self.model(Shape)}),
+            (Link, "trace", lambda: OMIT),  # invariants of links go by their rates
             (
                 Link,
                 "remark",

@@ -170,6 +170,9 @@ impl HostQueue {
 /// Returns the settings that the queue before a host's device should have, if any.
 fn wanted(host: NodeId, network: &Network<Buffer>) -> Option<Setting> {
     let port = network.only_port(host)?;
+    if network.trace(port).is_some() {
+        return None; // a bucket has one rate
+    }
     let wire = network.wire(port.0 / 2);
     let limit = network.queue(port).plain_limit()?;
     let setting = Setting { rate: wire.rate, overhead: wire.overhead, limit };

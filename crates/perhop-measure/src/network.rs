@@ -66,7 +66,14 @@ impl NetworkMeter {
         for port in network.ports() {
             let index = port.0 as usize;
             let counters = network.link_counters(port);
-            let capacity = network.wire(port.0 / 2).rate.bits_per_second() as f64 / 8.0 * span;
+            let capacity = match network.trace(port) {
+                None => network.wire(port.0 / 2).rate.bits_per_second() as f64 / 8.0 * span,
+                // A packet counts when its transmission begins, perhaps before its opportunity.
+                Some(trace) => {
+                    let bytes = (counters.bytes - self.last_links[index].bytes).get() as f64;
+                    trace.capacity(from, to).max(bytes).max(1.0)
+                }
+            };
             self.links.push(index, stretch, &self.last_links[index], &counters, capacity);
             self.last_links[index] = counters;
             let PortQueues { first, last } = &mut self.last_queues[index];

@@ -18,6 +18,7 @@ mod network;
 mod port;
 mod routes;
 mod topology;
+mod trace;
 mod under_way;
 mod wire;
 
@@ -30,4 +31,5 @@ pub use network::{LinkSpec, Network, NodeKind};
 pub use port::PortId;
 pub use routes::RouteError;
 pub use topology::Topology;
+pub use trace::{Trace, TraceError, TraceMedium, TraceStep};
 pub use wire::{Impairments, LinkCounters, Reorder, Wire};

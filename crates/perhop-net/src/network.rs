@@ -10,6 +10,7 @@ use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
 use crate::port::{Port, PortId};
 use crate::routes::{Fault, RouteError, Routes};
+use crate::trace::Trace;
 use crate::wire::{LinkCounters, Wire};
 
 /// Kind of a node.
@@ -175,6 +176,17 @@ impl<B: Clone> Network<B> {
     pub fn least_mtu(&self, node: NodeId) -> u32 {
         let own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
         own.map(|port| self.ports[port.index()].mtu).min().unwrap_or(u32::MAX)
+    }
+
+    /// Replaces the rate, and perhaps delay, jitter and loss, of the wire into which a port sends by
+    /// those of a trace, which begins at time zero. It stays when the wire changes.
+    pub fn set_trace(&mut self, port: PortId, trace: Trace) {
+        self.ports[port.index()].set_trace(self.now, trace);
+    }
+
+    /// Returns the trace of a port, if it has one.
+    pub fn trace(&self, port: PortId) -> Option<&Trace> {
+        self.ports[port.index()].trace()
     }
 
     /// Limits the ICMP errors of `node`, from now on.

@@ -5,6 +5,7 @@ use perhop_queue::{Cause, Class, Discipline, Ledger};
 
 use crate::hosts::{Departures, Waits};
 use crate::marker::Marker;
+use crate::trace::{Trace, TraceMedium};
 use crate::under_way::UnderWay;
 use crate::wire::{Impairments, LinkCounters, Reorder, Wire};
 
@@ -72,6 +73,8 @@ pub(crate) struct Port<B> {
     /// equal length often follow each other, and a division takes longer than the rest of a
     /// transmission.
     last: (Bytes, Bytes, Duration),
+    /// Rates that replace that of the wire.
+    trace: Option<Box<Trace>>,
 }
 
 impl<B> Port<B> {
@@ -99,7 +102,29 @@ impl<B> Port<B> {
             plain: wire.is_plain(),
             special: !wire.is_plain(),
             last: NO_PACKET,
+            trace: None,
         }
+    }
+
+    /// Replaces the rate of the wire from the next packet on.
+    pub fn set_trace(&mut self, now: Time, trace: Trace) {
+        self.unschedule(now);
+        self.trace = Some(Box::new(trace));
+        self.certain = self.is_certain();
+        self.last = NO_PACKET;
+        // No packet waits before a network has begun.
+        let _ = self.reschedule(now);
+    }
+
+    /// Returns the rates that replace that of the wire, if any.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_deref()
+    }
+
+    /// Returns `true` if the arrival of a packet is known before it is sent.
+    fn is_certain(&self) -> bool {
+        let varies = self.trace.as_ref().is_some_and(|trace| trace.changes_medium());
+        self.wire.is_certain() && !varies
     }
 
     pub fn wire(&self) -> &Wire {
@@ -142,7 +167,7 @@ impl<B> Port<B> {
         self.unschedule(now);
         self.rejoin(Time::MAX);
         self.wire = wire;
-        self.certain = wire.is_certain();
+        self.certain = self.is_certain();
         self.plain &= wire.is_plain();
         self.special |= !self.plain;
         self.last = NO_PACKET;
@@ -246,11 +271,32 @@ impl<B> Port<B> {
     #[inline(always)]
     fn occupy(&mut self, begins: Time, size: Bytes) -> Time {
         if size != self.last.0 {
+            if self.trace.is_some() {
+                return self.occupy_by_trace(begins, size);
+            }
             let on_wire = self.wire.overhead.on_wire(size);
             self.last = (size, on_wire, on_wire / self.wire.rate);
         }
         self.busy_until = begins + self.last.2;
         (self.busy_until + self.wire.delay).max(self.not_before)
+    }
+
+    /// Occupies the transmitter for a packet of `size` as the trace says.
+    #[cold]
+    #[inline(never)]
+    fn occupy_by_trace(&mut self, begins: Time, size: Bytes) -> Time {
+        let trace = self.trace.as_mut().expect("there is one");
+        let on_wire = self.wire.overhead.on_wire(size);
+        let (end, medium) = trace.transmit(begins, on_wire);
+        // The length of no packet, so that the next one comes here, too.
+        self.last = (NO_PACKET.0, on_wire, Duration::ZERO);
+        self.busy_until = end;
+        if let Some(TraceMedium { delay, jitter, loss }) = medium {
+            self.wire.delay = delay.unwrap_or(self.wire.delay);
+            self.wire.jitter = jitter.unwrap_or(self.wire.jitter);
+            self.wire.loss = loss.unwrap_or(self.wire.loss);
+        }
+        (end + self.wire.delay).max(self.not_before)
     }
 
     /// Counts the transmission of the last packet.

@@ -1,7 +1,7 @@
 //! Builds the network from a plan.
 
 use perhop_core::NodeId;
-use perhop_net::{LinkSpec, Marker, Network, NodeKind, PortId, RouteError, Wire};
+use perhop_net::{LinkSpec, Marker, Network, NodeKind, PortId, RouteError, TraceError, Wire};
 use perhop_workload::WorkloadError;
 use thiserror::Error;
 
@@ -40,6 +40,9 @@ pub enum BuildError {
     /// Two nodes, or two directed links, have the same name.
     #[error("the name {0} is given twice")]
     Twice(String),
+    /// A trace is invalid.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The marks do not rise, or there is no mark for the instant of a change.
     #[error("marks must rise, and changes stand in order of time, at marks")]
     Marks,
@@ -62,6 +65,11 @@ impl NetworkPlan {
         for (number, plan) in self.links.iter().enumerate() {
             if let Some(mtu) = plan.mtu {
                 network.set_mtu(number as u32, mtu);
+            }
+            for (end, port) in [(0, 0), (1, 1)] {
+                if let Some(trace) = &plan.ends[end].trace {
+                    network.set_trace(PortId(2 * number as u32 + port), trace.trace()?);
+                }
             }
             // Packets that arrive at the first end come from the second, by the odd port.
             for (end, port) in [(0, 1), (1, 0)] {

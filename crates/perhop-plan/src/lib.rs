@@ -23,4 +23,4 @@ pub use classes::{
 };
 pub use hfsc::{HfscClassKindPlan, HfscClassPlan, HfscLeafPlan, HfscPlan};
 pub use names::Names;
-pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RemarkPlan};
+pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RatesPlan, RemarkPlan, TracePlan};

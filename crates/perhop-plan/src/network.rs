@@ -5,7 +5,9 @@
 use std::net::Ipv4Addr;
 
 use perhop_core::{Duration, Overhead, Rate, Time};
-use perhop_net::{Balance, Gilbert, IcmpErrors, NodeKind, Reorder};
+use perhop_net::{
+    Balance, Gilbert, IcmpErrors, NodeKind, Reorder, Trace, TraceError, TraceMedium, TraceStep,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +87,62 @@ pub struct LinkPlan {
     pub mtu: Option<u32>,
 }
 
+/// The rate, and perhaps delay, jitter and loss, of a direction of a link over time.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TracePlan {
+    /// Delivery opportunities of 1500 bytes, in milliseconds, as in files of mahimahi.
+    Opportunities(Vec<u32>),
+    /// Rates.
+    Rates(RatesPlan),
+}
+
+/// Steps of a trace of rates, column by column.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatesPlan {
+    /// Begin of each step; the first is zero.
+    pub at: Vec<Duration>,
+    /// Rate of each step with layer-2 overhead, in bit/s; perhaps zero.
+    pub rate: Vec<u64>,
+    /// Delay of each step, if the trace has delays.
+    #[serde(default)]
+    pub delay: Option<Vec<Duration>>,
+    /// Jitter of each step, if the trace has any.
+    #[serde(default)]
+    pub jitter: Option<Vec<Duration>>,
+    /// Loss of each step in parts per billion, if the trace has losses.
+    #[serde(default)]
+    pub loss: Option<Vec<u32>>,
+    /// Time after which the trace begins again, if it does.
+    #[serde(default)]
+    pub period: Option<Duration>,
+}
+
+impl TracePlan {
+    /// Returns the trace in the types of the network.
+    ///
+    /// # Errors
+    /// [`TraceError`] if steps are not in order, or a packet could wait for ever.
+    pub fn trace(&self) -> Result<Trace, TraceError> {
+        let plan = match self {
+            Self::Opportunities(times) => return Trace::opportunities(times),
+            Self::Rates(plan) => plan,
+        };
+        let has_medium = plan.delay.is_some() || plan.jitter.is_some() || plan.loss.is_some();
+        let step = |(number, (&at, &rate)): (usize, (&Duration, &u64))| {
+            let duration = |column: &Option<Vec<Duration>>| column.as_ref()?.get(number).copied();
+            let medium = TraceMedium {
+                delay: duration(&plan.delay),
+                jitter: duration(&plan.jitter),
+                loss: plan.loss.as_ref().and_then(|column| column.get(number).copied()),
+            };
+            TraceStep { at, rate, medium: has_medium.then_some(medium) }
+        };
+        Trace::new(plan.at.iter().zip(&plan.rate).enumerate().map(step).collect(), plan.period)
+    }
+}
+
 /// The end of a link at a node.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +156,9 @@ pub struct EndPlan {
     /// Shaper of the transmitter, in IP bytes, if there is one.
     #[serde(default)]
     pub shape: Option<Shape>,
+    /// Trace of the rate at which the node sends, if there is one.
+    #[serde(default)]
+    pub trace: Option<TracePlan>,
     /// Rules that remark arriving packets; the first that matches decides.
     #[serde(default)]
     pub remark: Vec<RemarkPlan>,

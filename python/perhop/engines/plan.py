@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from perhop.scenario.model.hfsc import Curve
     from perhop.scenario.model.matching import Matching
+    from perhop.scenario.model.trace import Trace
     from perhop.scenario.resolve import Step
 
 __all__ = ["effects", "loss_plan", "match_plan", "network_plan", "plan"]
@@ -83,6 +84,7 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
             "name": name,
             "discipline": _discipline(scenario, link, link.egress.get(node), link.capacity(node)),
             "shape": _shape(link.shape.get(node), link.rate),
+            "trace": _trace(link.trace.get(node)),
             "remark": [
                 {"match": _rules(scenario, rule.match), "dscp": rule.dscp}
                 for rule in (*link.remark.get(node, ()), *scenario.nodes[node].remark)
@@ -102,6 +104,30 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
         "reorder": {"share": link.reorder.share, "by": link.reorder.by} if link.reorder else None,
         "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
         "mtu": link.mtu,
+    }
+
+
+def _trace(trace: Trace | None) -> plans.TracePlan | None:
+    if trace is None:
+        return None
+    if trace.opportunities is not None:
+        return {"opportunities": [at for at, number in trace.opportunities for _ in range(number)]}
+    assert trace.steps is not None
+    steps = trace.effective_steps
+
+    def column(values: list[int | None]) -> list[int] | None:
+        found = [value for value in values if value is not None]
+        return found or None
+
+    return {
+        "rates": {
+            "at": [step.at for step in steps],
+            "rate": [step.rate for step in steps],
+            "delay": column([step.delay for step in steps]),
+            "jitter": column([step.jitter for step in steps]),
+            "loss": column([step.loss for step in steps]),
+            "period": trace.steps[-1].at if trace.repeat else None,
+        }
     }
 
 

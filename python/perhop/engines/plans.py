@@ -339,11 +339,32 @@ class RemarkPlan(TypedDict):
     dscp: int
 
 
+class RatesPlan(TypedDict):
+    at: list[int]
+    rate: list[int]
+    delay: list[int] | None
+    jitter: list[int] | None
+    loss: list[int] | None
+    period: int | None
+
+
+class OpportunitiesTrace(TypedDict):
+    opportunities: list[int]
+
+
+class RatesTrace(TypedDict):
+    rates: RatesPlan
+
+
+TracePlan = OpportunitiesTrace | RatesTrace
+
+
 class EndPlan(TypedDict):
     node: str
     name: str
     discipline: DisciplinePlan
     shape: Shape | None
+    trace: TracePlan | None
     remark: list[RemarkPlan]
 
 

@@ -1,7 +1,7 @@
 //! Links: arrival times and losses.
 
-use perhop_core::{Bytes, Duration, Overhead};
-use perhop_net::{LinkCounters, Loss, Reorder};
+use perhop_core::{Bytes, Duration, Overhead, Time};
+use perhop_net::{LinkCounters, Loss, Network, Reorder, Trace, TraceMedium, TraceStep};
 
 use crate::lab::*;
 
@@ -260,4 +260,81 @@ fn copies_arrive_right_behind_their_packets() {
     assert_eq!(pairs as u64, counters.duplicated);
     // The transmitter does not count copies.
     assert_eq!(counters.packets, 20_000);
+}
+
+/// A link with a trace that changes as a timeline does behaves as one whose wire is set.
+#[test]
+fn a_trace_is_a_timeline_of_rates() {
+    let steps = [(0, 8_000_000), (100, 1_000_000), (300, 20_000_000), (450, 3_000_000)];
+    let trace = || {
+        let step = |&(at, rate): &(u64, u64)| TraceStep {
+            at: Duration::from_picos(at * MILLISECOND),
+            rate,
+            medium: None,
+        };
+        Trace::new(steps.iter().map(step).collect(), None).unwrap()
+    };
+    let sizes = (0..400_u32).map(|packet| 40 + packet * 7 % 1461);
+    let script: Vec<Send> = sizes
+        .enumerate()
+        .map(|(n, size)| Send { at: n as u64 * 2 * MILLISECOND + 7, from: 0, to: 1, size })
+        .collect();
+    let play_with = |watched: bool| {
+        let links = vec![link([0, 1], wire(1_000_000_000, 5 * MILLISECOND))];
+        let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+        network.set_trace(forth(0), trace());
+        if watched {
+            network.watch(forth(0));
+        }
+        let mut hosts = Scripted::new(script.clone(), &mut network);
+        network.run(Time::MAX, &mut hosts);
+        (hosts.arrived(), network.link_counters(forth(0)))
+    };
+    let (arrived, counters) = play_with(false);
+    assert_eq!((&arrived, counters), (&play_with(true).0, play_with(true).1));
+    // Each packet ends when the bits of the trace since the begin of its transmission suffice.
+    let sent = |from: u64, to: u64| trace().capacity(Time::from_picos(from), Time::from_picos(to));
+    let mut busy = 0;
+    for (send, at) in script.iter().zip(&arrived) {
+        let (begins, ends) = (busy.max(send.at), at.unwrap() - 5 * MILLISECOND);
+        assert!((sent(begins, ends) - f64::from(send.size)).abs() < 1e-3, "{send:?}");
+        busy = ends;
+    }
+}
+
+/// Delay and loss of a trace replace those of the wire from one packet to the next.
+#[test]
+fn a_trace_changes_the_delay_and_the_loss() {
+    let medium = |delay, loss| {
+        let delay = Some(Duration::from_picos(delay * MILLISECOND));
+        Some(TraceMedium { delay, jitter: None, loss: Some(loss) })
+    };
+    let step = |at, medium| TraceStep {
+        at: Duration::from_picos(at * MILLISECOND),
+        rate: 12_000_000,
+        medium,
+    };
+    let steps = vec![
+        step(0, medium(20, 0)),
+        step(100, medium(5, 0)),
+        step(200, medium(5, 999_999_999)),
+        step(300, medium(1, 0)),
+    ];
+    let links = vec![link([0, 1], wire(1_000, 0))];
+    let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+    network.set_trace(forth(0), Trace::new(steps, None).unwrap());
+    let script = (0..40).map(|n| Send { at: n * 10 * MILLISECOND, from: 0, to: 1, size: 1500 });
+    let mut hosts = Scripted::new(script.collect(), &mut network);
+    network.run(Time::MAX, &mut hosts);
+    for (number, at) in hosts.arrived().into_iter().enumerate() {
+        let sent = 10 * number as u64 + 1;
+        let expected = match number {
+            0..10 => Some(sent + 20),
+            10 => Some(111), // packets stay in order
+            11..20 => Some(sent + 5),
+            20..30 => None,
+            _ => Some(sent + 1),
+        };
+        assert_eq!(at, expected.map(|at| at * MILLISECOND), "{number}");
+    }
 }

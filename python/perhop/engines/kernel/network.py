@@ -17,7 +17,7 @@ from perhop.engines.plan import loss_plan, network_plan
 from perhop.errors import UnsupportedError
 from perhop.linux import probe
 from perhop.linux.commands import CommandError, InNamespace
-from perhop.linux.gaps import refuse
+from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import device_names, mapping
 
 if TYPE_CHECKING:
@@ -69,7 +69,12 @@ class Network:
         wired = _wired(scenario)
         tunnels = [name for number in wired for name in directions[2 * number : 2 * number + 2]]
         self.mapping = mapping(scenario, tunnels=tunnels, police=probe.polices())
-        refuse([*self.mapping.gaps, *probe.missing(self.mapping)], scenario.name)
+        traced = [
+            Gap(f"links.{number}.trace", "Linux's queues have no rate that follows a trace")
+            for number, link in enumerate(scenario.links)
+            if link.trace
+        ]
+        refuse([*traced, *self.mapping.gaps, *probe.missing(self.mapping)], scenario.name)
         self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
         try:
             self.namespaces = Namespaces(len(scenario.nodes))

@@ -64,6 +64,13 @@ class Files(Protocol):
             ValueError: The file cannot be read, or is malformed.
         """
 
+    def trace(self, name: str) -> dict[str, str]:
+        """Return the content of a file of a trace, as the keys of `Trace` for it.
+
+        Raises:
+            ValueError: The file cannot be read, or is malformed.
+        """
+
 
 class Replay(Model):
     """A list of datagrams, in place of a rate, a size and bursts.

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    BeforeValidator,
     Field,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
@@ -32,6 +33,7 @@ from perhop.scenario.model.quantities import (
     schema_of,
 )
 from perhop.scenario.model.queues import LINK_LIMIT, Queue
+from perhop.scenario.model.trace import Trace
 from perhop.units import RATE, SHARE
 
 
@@ -143,6 +145,29 @@ class Reservable(Model):
         return with_short_form(schema, handler, short)
 
 
+def _both_ends(value: object, info: ValidationInfo) -> object:
+    """Give the trace of a link to both of its ends."""
+    one = isinstance(value, (str, Trace)) or (
+        isinstance(value, dict) and any(key in Trace.model_fields for key in value)
+    )
+    return dict.fromkeys(info.data["ends"], value) if one and "ends" in info.data else value
+
+
+class _OneTrace:
+    """The form of a single trace in the JSON Schema."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        by_end = handler(schema)
+        (one,) = by_end["patternProperties"].values()
+        return {"anyOf": [one, by_end]}
+
+
+Traces = Annotated[dict[Name, Trace], BeforeValidator(_both_ends), _OneTrace()]
+"""Traces by sending end."""
+
+
 class Link(Model):
     """A full-duplex link between two nodes, the same in both directions except for `egress`."""
 
@@ -193,6 +218,10 @@ class Link(Model):
 
     remark: dict[Name, Marking] = Field(default_factory=dict)
     """Remarking of packets that an end receives over the link, by node."""
+
+    trace: Traces = Field(default_factory=dict)
+    """The rates at which the ends send, by node, in place of `rate`; one trace is that of both
+    ends."""
 
     @field_validator("shape", mode="before")
     @classmethod

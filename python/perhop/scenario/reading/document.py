@@ -17,6 +17,7 @@ from yaml._yaml import CParser
 
 from perhop.errors import Problem, ScenarioError
 from perhop.scenario.reading.replay import read_packets
+from perhop.scenario.reading.trace import read_trace
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Document:
     def packets(self, name: str) -> tuple[tuple[int, int], ...]:
         """Return the packets in a CSV file in the folder of this one, or below; see `Files`."""
         return read_packets(name, Path(self.file).parent)
+
+    def trace(self, name: str) -> dict[str, str]:
+        """Return the content of a trace in the folder of this one, or below; see `Files`."""
+        return read_trace(name, Path(self.file).parent)
 
     @property
     def broken(self) -> bool:

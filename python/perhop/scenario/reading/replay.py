@@ -46,7 +46,7 @@ def _packets(text: str, name: str) -> Iterator[tuple[int, int]]:
     number, head = next(rows, (1, [""]))
     kind = _COLUMNS.get(",".join(column.strip() for column in head))
     if kind is None:
-        raise _wrong(
+        raise wrong_line(
             name, number, f"{quote(','.join(head))} is not a header line; expected {_HEADS}"
         )
     before = 0
@@ -54,33 +54,36 @@ def _packets(text: str, name: str) -> Iterator[tuple[int, int]]:
     for number, row in rows:
         count += 1
         if count > MAX_PACKETS:
-            raise _wrong(name, number, f"is one packet more than {MAX_PACKETS:,}, the most allowed")
+            raise wrong_line(
+                name, number, f"is one packet more than {MAX_PACKETS:,}, the most allowed"
+            )
         if len(row) != 2:
-            raise _wrong(name, number, f"has {len(row)} columns; expected a time and a size")
+            raise wrong_line(name, number, f"has {len(row)} columns; expected a time and a size")
         try:
-            time, size = _seconds(row[0].strip()), _bytes(row[1].strip())
+            time, size = seconds(row[0].strip()), _bytes(row[1].strip())
         except ValueError as error:
-            raise _wrong(name, number, str(error)) from None
+            raise wrong_line(name, number, str(error)) from None
         if kind == "gap":
             yield time, size
             continue
         if time < before:
-            raise _wrong(name, number, f"{quote(row[0].strip())} is before the time above it")
+            raise wrong_line(name, number, f"{quote(row[0].strip())} is before the time above it")
         yield time - before, size
         before = time
     if not count:
-        raise _wrong(name, number, "no packet follows; expected one or more")
+        raise wrong_line(name, number, "no packet follows; expected one or more")
 
 
 _COLUMNS = {"gap_s,size_bytes": "gap", "time_s,size_bytes": "time"}
 _HEADS = " or ".join(map(quote, _COLUMNS))
 
 
-def _wrong(name: str, line: int, message: str) -> ValueError:
+def wrong_line(name: str, line: int, message: str) -> ValueError:
+    """Return the error about a line of a file that a scenario names."""
     return ValueError(f"{quote(name)[1:-1]}:{line}: {message}")
 
 
-def _seconds(text: str) -> int:
+def seconds(text: str) -> int:
     """Return seconds as picoseconds, exactly."""
     match = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{0,30}))?", text, re.ASCII)
     if match is None or (match[2] or "")[12:].strip("0"):

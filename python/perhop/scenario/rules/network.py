@@ -50,7 +50,12 @@ def link_ends(scenario: ResolvedScenario) -> Iterator[Finding]:
 def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find an egress, a shape or a remark of a node that is not an end of its link."""
     for index, link in enumerate(scenario.links):
-        keys = (("egress", [*link.egress]), ("shape", [*link.shape]), ("remark", [*link.remark]))
+        keys = (
+            ("egress", [*link.egress]),
+            ("shape", [*link.shape]),
+            ("remark", [*link.remark]),
+            ("trace", [*link.trace]),
+        )
         for key, node in ((key, node) for key, nodes in keys for node in nodes):
             if node not in link.ends:
                 first, second = link.ends

@@ -13,11 +13,12 @@ from perhop.scenario.rules.policies import excess_guarantees
 from perhop.units import format_duration, format_rate, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Mapping
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.changes import Change
     from perhop.scenario.model.classes import Class
+    from perhop.scenario.model.topology import Link
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 _OF_A_LINK = ("rate", "delay", "loss", "state", "policy", "class", "police")
@@ -37,8 +38,10 @@ def changes(scenario: ResolvedScenario) -> Iterator[Finding]:
         yield from keys_of_change(change, directions, loc)
 
 
-def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Iterator[Finding]:
-    """Find keys of a change that do not belong together."""
+def keys_of_change(
+    change: Change, directions: Mapping[str, tuple[Link, str]], loc: Loc
+) -> Iterator[Finding]:
+    """Find keys of a change that do not belong together, or to its link."""
     given = [
         key
         for key in _OF_A_LINK
@@ -50,6 +53,15 @@ def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Ite
             f"{quote(change.on)} is not a directed link{listed(directions)}",
             did_you_mean(change.on, directions),
         )
+    link, _ = directions.get(change.on or "", (None, ""))
+    traces = [] if link is None else list(link.trace.values())
+    for key in ("rate", "delay", "loss"):
+        if key in given and any(trace.sets(key) for trace in traces):
+            yield Finding(
+                (*loc, key),
+                f"{quote(str(change.on))} has a trace of its {key}; expected no change of it",
+                at_key=True,
+            )
     if not given and change.clear is None:
         yield Finding(loc, f"changes nothing; expected one of {', '.join(_OF_A_LINK)} or clear")
     elif given and change.on is None:

@@ -26,6 +26,10 @@ UNSETTLED: Final = 0.2
 """The deviation of a mean, as a part of it, from which a warning is due."""
 
 
+_NEAR: Final = 1.25
+"""The ratio of a trace's mean to its link's rate from which a warning is due."""
+
+
 def warnings(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Return all warnings about `scenario`."""
     for rule in _RULES:
@@ -48,6 +52,8 @@ def is_random(scenario: ResolvedScenario) -> bool:
         link.loss or link.jitter or link.duplicate or link.reorder is not None
         for link in scenario.links
     ) or any(change.loss for change in scenario.changes)
+    traces = (trace for link in scenario.links for trace in link.trace.values() if trace.steps)
+    traced = any(step.jitter or step.loss for trace in traces for step in trace.effective_steps)
     hashing = {name for name, node in scenario.nodes.items() if node.balance != "per-packet"}
     found = next_hops(scenario) if hashing else {}
     balanced = any(len(next_links) > 1 for name in hashing for next_links in found[name].values())
@@ -55,7 +61,7 @@ def is_random(scenario: ResolvedScenario) -> bool:
     for _, policy in scenario.all_policies():
         queues += [class_.queue for class_ in policy.classes.values() if class_.queue is not None]
     drawn = any(queue.discipline is not None and queue.discipline.random for queue in queues)
-    return links or balanced or drawn or any(map(_is_random, scenario.flows.values()))
+    return links or traced or balanced or drawn or any(map(_is_random, scenario.flows.values()))
 
 
 def _is_random(flow: Flow) -> bool:
@@ -65,6 +71,19 @@ def _is_random(flow: Flow) -> bool:
     assert udp is not None
     bursts = udp.bursts is not None and udp.bursts.lengths != "equal"
     return bursts or udp.pattern != "constant" or udp.sizes != "equal"
+
+
+def traces_of_another_rate(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Warn of traces whose mean is not the rate that shares and limits in time refer to."""
+    for index, link in enumerate(scenario.links):
+        for node, trace in link.trace.items():
+            mean = trace.mean_rate
+            if mean is not None and not 1 / _NEAR < mean / link.rate < _NEAR:
+                yield Finding(
+                    ("links", index, "trace", node),
+                    f"has a mean of {format_rate(round(mean))}, but shares and limits in time "
+                    f"refer to the link's rate of {format_rate(link.rate)}",
+                )
 
 
 def isolated_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -201,6 +220,7 @@ def notes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 _RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     isolated_nodes,
+    traces_of_another_rate,
     small_mtus,
     heavy_tails,
     late_replays,

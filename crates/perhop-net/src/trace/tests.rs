@@ -1,0 +1,120 @@
+use perhop_core::Stream;
+
+use super::*;
+
+fn step(at: u64, rate: u64) -> TraceStep {
+    TraceStep { at: Duration::from_picos(at), rate, medium: None }
+}
+
+fn ends(trace: &mut Trace, packets: &[(u64, u64)]) -> Vec<u64> {
+    let mut busy = Time::ZERO;
+    let transmit = |&(arrival, size): &(u64, u64)| {
+        let begins = busy.max(Time::from_picos(arrival));
+        busy = trace.transmit(begins, Bytes::new(size)).0;
+        busy.as_picos()
+    };
+    packets.iter().map(transmit).collect()
+}
+
+#[test]
+fn a_transmission_continues_across_steps() {
+    let steps = vec![step(0, 8_000), step(SECOND, 0), step(3 * SECOND, 80_000)];
+    let mut trace = Trace::new(steps, None).unwrap();
+    // 500 B in the first half second, 1 kB of which the second half is sent at ten times the rate.
+    let found = ends(&mut trace, &[(0, 500), (0, 1000), (0, 100)]);
+    assert_eq!(found, [SECOND / 2, 3 * SECOND + SECOND / 20, 3 * SECOND + 6 * SECOND / 100]);
+    // Back in time, as after a change of the queue.
+    assert_eq!(trace.transmit(Time::ZERO, Bytes::new(500)).0.as_picos(), SECOND / 2);
+    assert_eq!(trace.capacity(Time::ZERO, Time::from_picos(4 * SECOND)), 11_000.0);
+}
+
+#[test]
+fn a_trace_repeats() {
+    let steps = vec![step(0, 8_000), step(SECOND, 0)];
+    let mut trace = Trace::new(steps, Some(Duration::from_picos(2 * SECOND))).unwrap();
+    let found = ends(&mut trace, &[(0, 2_500), (100 * SECOND + SECOND / 2, 1_000)]);
+    assert_eq!(found, [4 * SECOND + SECOND / 2, 102 * SECOND + SECOND / 2]);
+    let (from, to) = (Time::from_picos(SECOND / 2), Time::from_picos(9 * SECOND));
+    assert_eq!(trace.capacity(from, to), 4_500.0);
+}
+
+#[test]
+fn traces_that_stop_are_refused() {
+    let period = |seconds| Some(Duration::from_picos(seconds * SECOND));
+    for (steps, period, error) in [
+        (vec![], None, TraceError::Begin),
+        (vec![step(1, 8)], None, TraceError::Begin),
+        (vec![step(0, 8), step(0, 9)], None, TraceError::Order),
+        (vec![step(0, 8), step(SECOND, 9)], period(1), TraceError::Order),
+        (vec![step(0, 8), step(SECOND, 0)], None, TraceError::Silent),
+        (vec![step(0, 0)], period(1), TraceError::Silent),
+    ] {
+        assert_eq!(Trace::new(steps, period).unwrap_err(), error);
+    }
+    for (times, error) in
+        [(&[][..], TraceError::Begin), (&[0, 0], TraceError::Begin), (&[2, 1], TraceError::Order)]
+    {
+        assert_eq!(Trace::opportunities(times).unwrap_err(), error);
+    }
+}
+
+/// mahimahi's link: at each opportunity it sends up to 1500 bytes of the packets that have arrived
+/// before; arrivals at the instant of an opportunity come after it.
+fn departures(times_ms: &[u32], packets: &[(u64, u64)]) -> Vec<u64> {
+    let last = u64::from(*times_ms.last().unwrap());
+    let mut found = Vec::new();
+    let mut left: Vec<u64> = packets.iter().map(|&(_, size)| size).collect();
+    for cycle in 0.. {
+        for &time in times_ms {
+            let at = (cycle * last + u64::from(time)) * MILLISECOND;
+            let mut bytes = OPPORTUNITY;
+            while bytes > 0 && found.len() < packets.len() && packets[found.len()].0 < at {
+                let sent = bytes.min(left[found.len()]);
+                left[found.len()] -= sent;
+                bytes -= sent;
+                if left[found.len()] == 0 {
+                    found.push(at);
+                }
+            }
+            if found.len() == packets.len() {
+                return found;
+            }
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn opportunities_are_used_as_by_mahimahi() {
+    for seed in 0..200 {
+        let mut random = Stream::new(seed, "opportunities");
+        let mut times: Vec<u32> = Vec::new();
+        let mut time = random.up_to(2) as u32;
+        let (number, spread) = (1 + random.up_to(60), random.up_to(9));
+        for _ in 0..number {
+            times.push(time);
+            time += random.up_to(spread) as u32;
+        }
+        times.push(time.max(1));
+        let mut arrival = 0;
+        let packets: Vec<(u64, u64)> = (0..200)
+            .map(|_| {
+                // At times at the instant of an opportunity.
+                arrival += match random.up_to(3) {
+                    0 => 0,
+                    1 => (1 + random.up_to(3)) * MILLISECOND - arrival % MILLISECOND,
+                    _ => random.up_to(3 * MILLISECOND),
+                };
+                (arrival, if random.up_to(1) == 0 { 1500 } else { 1 + random.up_to(1499) })
+            })
+            .collect();
+        let mut trace = Trace::opportunities(&times).unwrap();
+        let together = times.len() as u64 * OPPORTUNITY;
+        let expected = departures(&times, &packets);
+        for (number, (found, at)) in
+            ends(&mut trace, &packets).into_iter().zip(expected).enumerate()
+        {
+            assert!(found <= at && at < found + together, "{seed}, {number}: {found} {at}");
+        }
+    }
+}
