@@ -9,7 +9,8 @@ import pytest
 
 import perhop
 from conftest import MEASURES
-from perhop import analysis
+from perhop import analysis, lab
+from perhop.errors import UsageError
 from perhop.scenario import parse
 
 if TYPE_CHECKING:
@@ -112,6 +113,18 @@ report: {interval: 1 s}
     for during, mtu in (((1, 3), 1500), ((4, 6), 1000)):
         rate = analysis.throughput(dataset, "f", during)
         assert rate == pytest.approx(10e6 * (mtu - 40) / mtu, rel=0.02)
+
+
+def test_a_lab_refuses_to_clamp_what_programs_send() -> None:
+    text = PATH.format(
+        flows="  f: {from: a, to: b}",
+        router="{kind: router, mss_clamp: true}",
+        rate="1 Mbps",
+        own="",
+        duration="1 s",
+    )
+    with pytest.raises(UsageError, match=r"^nodes\.r\.mss_clamp: a lab does not change"):
+        lab.up(parse(text, "x"))
 
 
 UDP = "  f: {from: a, to: b, udp: {rate: 5 Mbps}}"

@@ -38,7 +38,8 @@ def up(
             by default CUBIC, whatever this machine's is.
 
     Raises:
-        UsageError: If a lab of that name is up or being started, or that is no name.
+        UsageError: If a lab of that name is up or being started, or that is no name; or if a
+            router is to clamp segment sizes.
         UnsupportedError: If this machine cannot emulate the network, with what it lacks.
     """
     # Who finds a lab, or enters a host of it, needs no scenarios, which take long to import.
@@ -52,6 +53,12 @@ def up(
         "seed": seed,
         "congestion_control": congestion_control,
     }
+    for node, values in scenario.nodes.items():
+        if values.mss_clamp:
+            raise UsageError(
+                f"nodes.{node}.mss_clamp: a lab does not change the SYNs of programs; expected a "
+                "network without it"
+            )
     place = folder()  # here: a user namespace would have another
     process = subprocess.Popen(
         [sys.executable, "-m", "perhop.lab.process", called, str(place)],
