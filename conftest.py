@@ -19,6 +19,10 @@ from xdist.scheduler import LoadFileScheduling
 from perhop.cli import main
 from tools import left_out
 
+# Most of what tests allocate is gone without it: to look for garbage as often as usual takes a
+# twelfth of their time.
+gc.set_threshold(30_000)
+
 # How long an example takes says more about the machine than about perhop.
 hypothesis.settings.register_profile("perhop", deadline=None)
 hypothesis.settings.load_profile("perhop")

@@ -25,7 +25,7 @@ from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
 from perhop_services.reservations.decisions import Decisions
 from perhop_services.reservations.model import State
-from perhop_services.reservations.schema import RESERVATIONS, open_database
+from perhop_services.reservations.schema import LOG, RESERVATIONS, open_database
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
 from reserving_http import ask, booking, client, served
@@ -193,14 +193,18 @@ def test_logs_and_feeds_go_on_to_their_end(
 ) -> None:
     with served(str(tmp_path / "b.db"), tmp_path) as it, client(it, "les") as les:
         own = les.book(booking())
-        for number in range(1, 1030):
-            les.change(own.id, m.Change(purpose=f"number {number}"))
+        les.change(own.id, m.Change(purpose="another"))
+        database = it[1]._database
+        with database.writing() as connection:
+            last = dict(connection.execute(LOG.select()).mappings().all()[-1])
+            rows = [last | {"id": last["id"] + number} for number in range(1, 1029)]
+            connection.execute(LOG.insert(), rows)
         log = les.log(own.id)
         assert len(log) == 1030
         assert [each.id for each in log] == sorted({each.id for each in log})
         people = it[1]
         made = RESERVATIONS.select().where(RESERVATIONS.c.id == own.id)
-        with people._database.writing() as connection:
+        with database.writing() as connection:
             row = dict(connection.execute(made).mappings().one())
             rows = [row | {"id": number} for number in range(100, 2200)]
             connection.execute(RESERVATIONS.insert(), rows)
