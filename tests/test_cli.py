@@ -317,6 +317,7 @@ def test_list_names_the_gallery(perhop: Perhop) -> None:
     }
 
 
+@SLOW
 def test_schema_is_a_json_schema(perhop: Perhop) -> None:
     code, out, err = perhop("schema")
     assert (code, err) == (0, "")

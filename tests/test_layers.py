@@ -135,9 +135,14 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
+def known() -> set[str]:
+    """The modules of the package."""
+    return {*map(dotted, modules()), "perhop._core"}
+
+
+@cache
 def imported(path: Path) -> frozenset[str]:
     """The modules of perhop that a module imports, wherever in it, and for types too."""
-    known = {*map(dotted, modules()), "perhop._core"}
     found: set[str] = set()
     for node in ast.walk(tree(path)):
         match node:
@@ -145,7 +150,7 @@ def imported(path: Path) -> frozenset[str]:
                 found |= {name.name for name in names}
             case ast.ImportFrom(level=0, module=str(module), names=names):
                 inner = {f"{module}.{name.name}" for name in names}
-                found |= inner & known if inner <= known else {module, *(inner & known)}
+                found |= inner & known() if inner <= known() else {module, *(inner & known())}
             case ast.ImportFrom():
                 raise AssertionError(f"{path}:{node.lineno}: a relative import")
     assert "perhop" not in found, f"{path}: the package as a whole is for its users"
@@ -161,19 +166,27 @@ def test_every_part_has_its_place() -> None:
     assert {part(path) for path in modules()} == {"", *LAYERS}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_run_downwards(path: Path) -> None:
+def allowed(path: Path) -> set[str]:
+    """The parts that a module may import."""
     own = part(path)
     # The package itself only hands out what the layers have.
-    allowed = set(LAYERS[: LAYERS.index(own) + 1] if own else LAYERS)
+    found = set(LAYERS[: LAYERS.index(own) + 1] if own else LAYERS)
     calls = own in {"linux", "engines", "lab", "path"} and path.stem != "__init__"
     inside = path.relative_to(PACKAGE)
     if calls or inside.parts[1:2] == ("resolve",) or str(inside) in {"rights.py", "cli/agent.py"}:
-        allowed.add("_core")
-    names = imported(path)
-    if room(dotted(path)) == "reading" and own == "scenario":
-        names = frozenset(name for name in names if not f"{name}.".startswith(f"{READERS}."))
-    assert {name.split(".")[1] for name in names} <= allowed - NEVER.get(own, set())
+        found.add("_core")
+    return found - NEVER.get(own, set())
+
+
+# One test for all modules: a test for each takes as long as all other short tests together.
+
+
+def test_imports_run_downwards() -> None:
+    for path in modules():
+        names = imported(path)
+        if room(dotted(path)) == "reading" and part(path) == "scenario":
+            names = frozenset(name for name in names if not f"{name}.".startswith(f"{READERS}."))
+        assert {name.split(".")[1] for name in names} <= allowed(path), path
 
 
 def test_readers_of_configurations_import_the_model_alone() -> None:
@@ -191,22 +204,24 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     TopologicalSorter({dotted(path): imported(path) for path in modules()}).prepare()
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_rooms_of_a_scenario(path: Path) -> None:
-    used = {room(name) for name in imported(path) if name.startswith("perhop.scenario")}
-    if part(path) != "scenario":
-        assert used <= OUTSIDE | JUDGES.get(str(path.relative_to(PACKAGE)), set())
-    elif own := room(dotted(path)):
-        assert used <= set(ROOMS[: ROOMS.index(own) + 1])
+def test_rooms_of_a_scenario() -> None:
+    for path in modules():
+        used = {room(name) for name in imported(path) if name.startswith("perhop.scenario")}
+        if part(path) != "scenario":
+            assert used <= OUTSIDE | JUDGES.get(str(path.relative_to(PACKAGE)), set()), path
+        elif own := room(dotted(path)):
+            assert used <= set(ROOMS[: ROOMS.index(own) + 1]), path
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_rich_stays_in_the_command_line(path: Path) -> None:
-    nodes = list(ast.walk(tree(path)))
-    names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    names |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
-    roots = {name.split(".")[0] for name in names if name}
-    assert part(path) == "cli" or not roots & {"rich", "click"}
+def test_rich_stays_in_the_command_line() -> None:
+    for path in modules():
+        nodes = list(ast.walk(tree(path)))
+        names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+        names |= {
+            name.name for node in nodes if isinstance(node, ast.Import) for name in node.names
+        }
+        roots = {name.split(".")[0] for name in names if name}
+        assert part(path) == "cli" or not roots & {"rich", "click"}, path
 
 
 IMPORTS = """
@@ -290,19 +305,19 @@ def public() -> list[tuple[str, Any]]:
     return [(n, e) for n, e in ours if getattr(e, "__module__", "").startswith("perhop")]
 
 
-@pytest.mark.parametrize(("name", "thing"), public(), ids=[name for name, _ in public()])
-def test_every_public_name_is_documented(name: str, thing: Any) -> None:
-    documented = [thing]
-    if inspect.isclass(thing):
-        documented += [
-            member
-            for key, member in vars(thing).items()
-            if not key.startswith("_")
-            and (inspect.isfunction(member) or isinstance(member, (property, classmethod)))
-        ]
-    for each in documented:
-        text = inspect.getdoc(each) or ""
-        assert text.endswith((".", ":")) or "\n" in text, f"{name}: {each} says {text!r}"
+def test_every_public_name_is_documented() -> None:
+    for name, thing in public():
+        documented = [thing]
+        if inspect.isclass(thing):
+            documented += [
+                member
+                for key, member in vars(thing).items()
+                if not key.startswith("_")
+                and (inspect.isfunction(member) or isinstance(member, (property, classmethod)))
+            ]
+        for each in documented:
+            text = inspect.getdoc(each) or ""
+            assert text.endswith((".", ":")) or "\n" in text, f"{name}: {each} says {text!r}"
 
 
 # The core's stub
