@@ -24,7 +24,7 @@ pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use elastic::Elastic;
 pub use elementary::power;
 pub use overhead::Overhead;
-pub use packet::{Header, NodeId, Packet, Protocol};
+pub use packet::{AckHint, Header, NodeId, Packet, Protocol};
 pub use prefetch::prefetch;
 pub use random::Stream;
 pub use units::{Bytes, Duration, Rate, Time, Zero};

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 
-use perhop_core::{Header, NodeId, Packet, Protocol, Time};
+use perhop_core::{AckHint, Header, NodeId, Packet, Protocol, Time};
 use perhop_measure::{Captures, LossMeter};
 use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
-use perhop_wire::{IpPacket, VNET_HEADER, VnetHeader, number, set_class_and_ttl};
+use perhop_wire::{IpPacket, TcpSegment, VNET_HEADER, VnetHeader, number, set_class_and_ttl};
 
 use crate::fragment::divide;
 use crate::icmp::{self, Addresses, is_unicast};
@@ -203,6 +203,7 @@ impl LinuxHosts {
             protocol: parsed.protocol(),
             traffic_class: parsed.traffic_class,
             ttl: parsed.ttl,
+            ack: ack_hint(bytes, &parsed),
         };
         self.packets.clear();
         if vnet.segmentation().is_some() {
@@ -315,6 +316,15 @@ impl LinuxHosts {
             partial.fill(&mut self.observed);
         }
         &self.observed
+    }
+}
+
+/// Returns what an ACK filter reads of a packet.
+fn ack_hint(bytes: &[u8], parsed: &IpPacket) -> AckHint {
+    let segment = || TcpSegment::new_checked(bytes.get(parsed.transport..parsed.length)?).ok();
+    match parsed.number == number::TCP && !is_fragment(parsed) {
+        true => segment().map_or(AckHint::NONE, |segment| segment.ack_hint()),
+        false => AckHint::NONE,
     }
 }
 

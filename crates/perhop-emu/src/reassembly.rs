@@ -178,6 +178,7 @@ mod tests {
             protocol: perhop_core::Protocol::Icmp,
             traffic_class: perhop_core::TrafficClass::from_octet(0),
             ttl: 64,
+            ack: perhop_core::AckHint::NONE,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! ICMP errors about packets that cannot be delivered (RFC 792).
 
-use perhop_core::{Dscp, Duration, Header, NodeId, Protocol, Time, TrafficClass};
+use perhop_core::{AckHint, Dscp, Duration, Header, NodeId, Protocol, Time, TrafficClass};
 
 /// Reason of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +74,7 @@ impl IcmpError {
             protocol: Protocol::Icmp,
             traffic_class: TrafficClass::new(dscp),
             ttl: Header::TTL,
+            ack: AckHint::NONE,
         }
     }
 }

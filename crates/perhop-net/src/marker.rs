@@ -36,7 +36,7 @@ impl Marker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perhop_core::{Ecn, NodeId, Protocol, TrafficClass};
+    use perhop_core::{AckHint, Ecn, NodeId, Protocol, TrafficClass};
     use perhop_queue::Match;
 
     fn marked(marker: &Marker, dscp: Dscp, protocol: Protocol) -> TrafficClass {
@@ -49,6 +49,7 @@ mod tests {
             protocol,
             traffic_class: TrafficClass::new(dscp).with_ecn(Ecn::Ect0),
             ttl: Header::TTL,
+            ack: AckHint::NONE,
         };
         marker.mark(&mut header);
         header.traffic_class

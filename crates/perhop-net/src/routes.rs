@@ -155,7 +155,7 @@ fn row(destination: usize, nodes: usize) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
-    use perhop_core::{Duration, Protocol, TrafficClass};
+    use perhop_core::{AckHint, Duration, Protocol, TrafficClass};
 
     use super::*;
 
@@ -169,6 +169,7 @@ mod tests {
             protocol: Protocol::Udp,
             traffic_class: TrafficClass::default(),
             ttl: Header::TTL,
+            ack: AckHint::NONE,
         }
     }
 

@@ -187,7 +187,7 @@ impl<B> UnderWay<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perhop_core::{NodeId, Protocol, Stream, TrafficClass};
+    use perhop_core::{AckHint, NodeId, Protocol, Stream, TrafficClass};
     use std::collections::VecDeque;
 
     fn packet(body: u64) -> Packet<u64> {
@@ -200,6 +200,7 @@ mod tests {
             protocol: Protocol::Udp,
             traffic_class: TrafficClass::default(),
             ttl: 9,
+            ack: AckHint::NONE,
         };
         Packet { header, body }
     }

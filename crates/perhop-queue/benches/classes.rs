@@ -6,7 +6,9 @@
 
 use std::time::Instant;
 
-use perhop_core::{Bytes, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass};
+use perhop_core::{
+    AckHint, Bytes, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+};
 use perhop_queue::{
     Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
     MatchRules, Queue, Sharing, Weight,
@@ -64,6 +66,7 @@ fn run(sharing: Sharing, classes: u16, packets: u64) -> u64 {
             destination_port: (number * 7_919 % u64::from(classes)) as u16,
             protocol: Protocol::Udp,
             ttl: Header::TTL,
+            ack: AckHint::NONE,
             traffic_class: TrafficClass::default(),
         },
         body: 0_u32,

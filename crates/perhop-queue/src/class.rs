@@ -87,7 +87,7 @@ impl<B> Class<B> {
     }
 
     /// Calls `visit` with the name, the counters and the backlog of this class and then, depth
-    /// first, of every class inside it. At a link with [reserved](Reserved) classes, it visits the
+    /// first, of every class and every tin of CAKE inside it. At a link with [reserved](Reserved) classes, it visits the
     /// class behind them.
     pub fn visit(&self, visit: &mut impl FnMut(&str, &ClassCounters, Backlog)) {
         if let Queue::Reserved(classes) = &self.queue {
@@ -100,6 +100,7 @@ impl<B> Class<B> {
             }
             Queue::Cbq(cbq) => cbq.visit(visit),
             Queue::Hfsc(hfsc) => hfsc.visit(visit),
+            Queue::Cake(cake) => cake.visit(&self.name, visit),
             _ => {}
         }
     }

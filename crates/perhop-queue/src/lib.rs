@@ -6,8 +6,8 @@
 //! * [`Fifo`] is a queue with a [`Limit`];
 //! * [`Policer`] measures a stream against one or two rates, and [`Shaper`] limits it to one, both
 //!   by a [`TokenBucket`](perhop_core::TokenBucket);
-//! * [`Red`], [`Codel`], [`FqCodel`], [`Pie`], [`FqPie`] and [`DualPi2`] drop or mark packets before
-//!   they are full; [`Sfq`] has queues for flows, too;
+//! * [`Red`], [`Codel`], [`FqCodel`], [`Cake`], [`Pie`], [`FqPie`] and [`DualPi2`] drop or mark
+//!   packets before they are full; [`Sfq`] has queues for flows, too;
 //! * [`Classifier`] decides which class a packet belongs to;
 //! * [`Class`] is a queue between an optional marker and policer and an optional shaper, with
 //!   [`ClassCounters`];

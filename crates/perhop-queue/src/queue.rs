@@ -1,5 +1,6 @@
 //! Any discipline, and the settings of those without classes.
 
+mod cake;
 mod codel;
 mod dualpi2;
 mod flow_queues;
@@ -13,6 +14,7 @@ mod waiting;
 
 use perhop_core::{Bytes, Dscp, Packet, Stream, Time};
 
+pub use cake::{AckFilter, Cake, CakeConfig, Coding, Diffserv, Framing, Isolation};
 pub use codel::{Codel, CodelConfig};
 pub use dualpi2::{DualPi2, DualPi2Config};
 pub use fq_codel::{FqCodel, FqCodelConfig, StandingBacklog};
@@ -35,6 +37,8 @@ pub enum Queue<B> {
     Codel(Box<Codel<B>>),
     /// Flow queues with controlled delay.
     FqCodel(Box<FqCodel<B>>),
+    /// Shaper, tins, flow queues with fairness of hosts, and ACK filter.
+    Cake(Box<Cake<B>>),
     /// Proportional integral controller enhanced.
     Pie(Box<Pie<B>>),
     /// Flow queues with PIE.
@@ -61,6 +65,7 @@ macro_rules! delegate {
             Queue::Red($discipline) => $call,
             Queue::Codel($discipline) => $call,
             Queue::FqCodel($discipline) => $call,
+            Queue::Cake($discipline) => $call,
             Queue::Pie($discipline) => $call,
             Queue::FqPie($discipline) => $call,
             Queue::Sfq($discipline) => $call,
@@ -134,6 +139,8 @@ pub enum QueueConfig {
     Codel(CodelConfig),
     /// Flow queues with controlled delay.
     FqCodel(FqCodelConfig),
+    /// Shaper, tins, flow queues with fairness of hosts, and ACK filter.
+    Cake(CakeConfig),
     /// Proportional integral controller enhanced.
     Pie(PieConfig),
     /// Flow queues with PIE.
@@ -153,6 +160,7 @@ impl QueueConfig {
             Self::Red(spec) => Queue::Red(Box::new(Red::of(spec, random()))),
             Self::Codel(config) => Queue::Codel(Box::new(Codel::new(*config))),
             Self::FqCodel(config) => Queue::FqCodel(Box::new(FqCodel::new(*config, &mut random()))),
+            Self::Cake(config) => Queue::Cake(Box::new(Cake::new(*config, random()))),
             Self::Pie(config) => Queue::Pie(Box::new(Pie::new(*config, random()))),
             Self::FqPie(config) => Queue::FqPie(Box::new(FqPie::new(*config, random()))),
             Self::Sfq(config) => Queue::Sfq(Box::new(Sfq::new(*config, random()))),

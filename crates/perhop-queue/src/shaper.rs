@@ -84,7 +84,7 @@ impl<B> Shaper<B> {
 mod tests {
     use super::*;
     use crate::{Class, ClassService, ClassSpec, Classes, Fifo, Limit, Match, Queue, Weight};
-    use perhop_core::{Dscp, Duration, Header, NodeId, Protocol, TrafficClass};
+    use perhop_core::{AckHint, Dscp, Duration, Header, NodeId, Protocol, TrafficClass};
     use proptest::prelude::*;
 
     const BYTE: u128 = 8_000_000_000_000;
@@ -99,6 +99,7 @@ mod tests {
             protocol: Protocol::Udp,
             traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
             ttl: Header::TTL,
+            ack: AckHint::NONE,
         };
         Packet { header, body: () }
     }

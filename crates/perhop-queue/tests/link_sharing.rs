@@ -1,7 +1,7 @@
 //! Random trees of classes under random loads, compared with the shares of a fluid server.
 
 use perhop_core::{
-    Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
     Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
@@ -224,6 +224,7 @@ fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> 
                 protocol: Protocol::Udp,
                 traffic_class: TrafficClass::new(Dscp::new(leaf as u8).unwrap()),
                 ttl: Header::TTL,
+                ack: AckHint::NONE,
             };
             root.enqueue(now, Packet { header, body: leaf }, &mut ledger);
             waiting = waiting + 1 - ledger.drops.len() as u64;

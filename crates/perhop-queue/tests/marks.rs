@@ -1,7 +1,7 @@
 //! Marks of classes: the DSCP with which packets leave, and what looks at which DSCP.
 
 use perhop_core::{
-    Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
     Action, Actions, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger,
@@ -23,6 +23,7 @@ fn packet(value: u8) -> Packet<()> {
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::new(dscp(value)),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     Packet { header, body: () }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use perhop_core::{
-    Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
     Action, Actions, Backlog, Cause, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline,
@@ -61,6 +61,7 @@ fn packet(id: Id, arrival: &Arrival) -> Packet<Id> {
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::new(Dscp::new(arrival.class).unwrap()),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     Packet { header, body: id }
 }

@@ -1,7 +1,7 @@
 //! Reserved classes are added, changed and removed without effect on the class behind them.
 
 use perhop_core::{
-    Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
     Action, Actions, Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Dequeue,
@@ -42,6 +42,7 @@ fn packet(id: Id, dscp: u8, size: u32) -> Packet<Id> {
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     Packet { header, body: id }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perhop_core::{Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
+use perhop_core::{AckHint, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
 use perhop_tcp::{
@@ -57,6 +57,7 @@ pub(crate) fn stream(
         protocol,
         traffic_class: TrafficClass::new(flow.dscp).with_ecn(ecn),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     let back = Header {
         source: to,
@@ -213,6 +214,7 @@ pub(crate) fn pinger(
         protocol,
         traffic_class: plan.traffic_class(),
         ttl: first,
+        ack: AckHint::NONE,
     };
     let span = (plan.start, plan.stop);
     let pinger = Pinger::new(span, plan.every, first..=last, plan.train);

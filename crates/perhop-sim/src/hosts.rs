@@ -63,6 +63,7 @@ impl Line {
         segment: Segment,
     ) -> ((BodyId, u32), Sent) {
         self.header.traffic_class = self.header.traffic_class.with_ecn(segment.ecn);
+        self.header.ack = segment.ack_hint();
         let mut size = segment.ip_bytes();
         if segment.flags.has(Flags::SYN)
             && let Some(handshake) = self.handshake

@@ -1,6 +1,6 @@
 //! Segments between a sender and a receiver.
 
-use perhop_core::Ecn;
+use perhop_core::{AckHint, Ecn};
 
 use crate::{HEADER_BYTES, Offset, TIMESTAMP_BYTES};
 
@@ -125,11 +125,40 @@ impl Segment {
         let timestamps = if self.timestamps.is_some() { TIMESTAMP_BYTES } else { 0 };
         HEADER_BYTES + timestamps + self.sack.option_bytes() + u32::from(self.payload)
     }
+
+    /// Returns what an ACK filter reads of this segment.
+    #[inline]
+    pub fn ack_hint(&self) -> AckHint {
+        match self.flags.has(Flags::ACK) {
+            true => {
+                let bare = self.flags == Flags::ACK && self.payload == 0;
+                AckHint::of(self.ack.0, bare && self.sack.count == 0)
+            }
+            false => AckHint::NONE,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn acknowledgements_that_say_more_are_not_pure() {
+        let pure = Segment { ack: Seq(4_000), flags: Flags::ACK, ..Segment::default() };
+        assert!(pure.ack_hint().is_pure());
+        let mut sack = SackBlocks::default();
+        sack.push(5_000, 6_000);
+        let more = [
+            Segment { payload: 1, ..pure },
+            Segment { sack, ..pure },
+            Segment { flags: Flags::ACK.with(Flags::ECE), ..pure },
+            Segment { flags: Flags::ACK.with(Flags::SYN), ..pure },
+            Segment { flags: Flags::SYN, ..pure },
+        ];
+        assert!(more.iter().all(|segment| !segment.ack_hint().is_pure()));
+        assert_eq!(more[4].ack_hint(), AckHint::NONE);
+    }
 
     #[test]
     fn positions_survive_the_wrap() {

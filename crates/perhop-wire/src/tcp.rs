@@ -6,6 +6,8 @@ use std::borrow::{Borrow, BorrowMut};
 
 pub use options::{SackBlocks, TcpOption, TcpOptions};
 
+use perhop_core::AckHint;
+
 use crate::ip::Malformed;
 use crate::view::header;
 
@@ -162,6 +164,18 @@ impl<'a> TcpSegment<'a> {
     /// Returns the payload.
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
+    }
+
+    /// Returns what an ACK filter reads of this segment. An acknowledgement with an option that may
+    /// say more than its number is not pure.
+    pub fn ack_hint(&self) -> AckHint {
+        let flags = self.header.flags();
+        if flags & flags::ACK == 0 {
+            return AckHint::NONE;
+        }
+        let says_nothing = |option| matches!(option, TcpOption::Nop | TcpOption::Timestamps { .. });
+        let bare = flags == flags::ACK && self.payload.is_empty();
+        AckHint::of(self.header.acknowledgement(), bare && self.options().all(says_nothing))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Networks and hosts for tests.
 
 use perhop_core::{
-    Bytes, Duration, Header, NodeId, Overhead, Packet, Protocol, Rate, Time, TrafficClass,
+    AckHint, Bytes, Duration, Header, NodeId, Overhead, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_net::{Hosts, IcmpError, LinkSpec, Loss, Network, NodeKind, PortId, TimerId, Wire};
 use perhop_queue::{Class, Fifo, Limit, Queue};
@@ -125,6 +125,7 @@ pub fn packet(from: u16, to: u16, size: u32, line: Line) -> Packet<Line> {
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::default(),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     Packet { header, body: line }
 }

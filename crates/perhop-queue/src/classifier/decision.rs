@@ -204,7 +204,7 @@ fn cut(rules: &[Match], list: &[u16], field: Field) -> Option<(Vec<u16>, Vec<Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perhop_core::{NodeId, TrafficClass};
+    use perhop_core::{AckHint, NodeId, TrafficClass};
 
     fn header(source_port: u16, destination_port: u16) -> Header {
         Header {
@@ -215,6 +215,7 @@ mod tests {
             destination_port,
             protocol: Protocol::Udp,
             ttl: Header::TTL,
+            ack: AckHint::NONE,
             traffic_class: TrafficClass::default(),
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use perhop_core::TrafficClass;
+use perhop_core::{AckHint, TrafficClass};
 use proptest::prelude::*;
 
 fn dscp() -> impl Strategy<Value = Dscp> {
@@ -40,6 +40,7 @@ prop_compose! {
             size: 100, source: NodeId(source), destination: NodeId(destination),
             source_port, destination_port, protocol, traffic_class: TrafficClass::new(dscp),
             ttl: Header::TTL,
+            ack: AckHint::NONE,
         }
     }
 }

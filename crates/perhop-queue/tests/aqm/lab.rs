@@ -1,7 +1,7 @@
 //! Packets and single queues for tests.
 
 use perhop_core::{
-    Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Stream, Time, TrafficClass,
+    AckHint, Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Stream, Time, TrafficClass,
 };
 use perhop_queue::{Cause, Dequeue, Discipline, Dropped, Ledger};
 
@@ -19,6 +19,7 @@ pub fn packet(id: Id, flow: u16, size: u32, ecn: Ecn) -> Packet<Id> {
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::default().with_ecn(ecn),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     Packet { header, body: id }
 }

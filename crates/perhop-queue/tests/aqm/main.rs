@@ -1,5 +1,6 @@
 //! Active queue management compared with the arithmetic of its sources.
 
+mod cake;
 mod codel;
 mod dualpi2;
 mod fq_codel;

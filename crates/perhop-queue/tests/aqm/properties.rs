@@ -3,9 +3,10 @@
 
 use perhop_core::{Bytes, Duration, Ecn, Packet, Rate, Time};
 use perhop_queue::{
-    Class, ClassService, ClassSpec, Classes, Codel, CodelConfig, Dequeue, Discipline, Drop,
-    DualPi2, DualPi2Config, Fifo, FqCodel, FqCodelConfig, FqPie, FqPieConfig, Ledger, Limit, Match,
-    MatchRules, Measure, Pass, Pie, PieConfig, Queue, Red, RedConfig, RedProfile, Sfq, SfqConfig,
+    AckFilter, Cake, CakeConfig, Class, ClassService, ClassSpec, Classes, Codel, CodelConfig,
+    Coding, Dequeue, Diffserv, Discipline, Drop, DualPi2, DualPi2Config, Fifo, FqCodel,
+    FqCodelConfig, FqPie, FqPieConfig, Framing, Isolation, Ledger, Limit, Match, MatchRules,
+    Measure, Pass, Pie, PieConfig, Queue, Red, RedConfig, RedProfile, Sfq, SfqConfig,
     StandingBacklog, Weight,
 };
 use proptest::prelude::*;
@@ -32,7 +33,7 @@ prop_compose! {
 }
 
 /// Every discipline, with times short enough for all its mechanisms to act.
-fn queues(limit: Limit) -> [Queue<Id>; 12] {
+fn queues(limit: Limit) -> [Queue<Id>; 14] {
     let codel = CodelConfig {
         limit,
         target: Duration::from_micros(200),
@@ -83,6 +84,19 @@ fn queues(limit: Limit) -> [Queue<Id>; 12] {
         drop: Drop::Tail,
     };
     let head = SfqConfig { depth: 1000, quantum: 100, drop: Drop::Head, ..sfq };
+    let cake = CakeConfig {
+        limit,
+        bandwidth: None,
+        framing: Framing { overhead: 44, mpu: 84, coding: Coding::Ptm },
+        diffserv: Diffserv::Diffserv4,
+        isolation: Isolation::TripleIsolate,
+        rtt: Duration::from_millis(1),
+        target: Duration::from_micros(200),
+        ack_filter: AckFilter::On,
+        wash: false,
+        ingress: false,
+    };
+    let blind = CakeConfig { isolation: Isolation::Flowblind, ..cake };
     [
         Queue::Fifo(Fifo::new(limit)),
         Queue::Fifo(Fifo::new(limit).dropping_at_head()),
@@ -96,6 +110,8 @@ fn queues(limit: Limit) -> [Queue<Id>; 12] {
         Queue::FqPie(Box::new(FqPie::new(fq_pie, random(1)))),
         Queue::Sfq(Box::new(Sfq::new(sfq, random(1)))),
         Queue::Sfq(Box::new(Sfq::new(head, random(1)))),
+        Queue::Cake(Box::new(Cake::new(cake, random(1)))),
+        Queue::Cake(Box::new(Cake::new(blind, random(1)))),
     ]
 }
 
@@ -250,10 +266,10 @@ proptest! {
     #[test]
     fn disciplines_keep_them_in_classes(
         arrivals in prop::collection::vec(arrival(), 1..300), bounds in limits(),
-        strict in 0_usize..12,
+        strict in 0_usize..14,
     ) {
         let specs = queues(limit(bounds)).into_iter().enumerate().map(|(index, queue)| ClassSpec {
-            matches: if index < 11 {
+            matches: if index < 13 {
                 let port = (index % 5) as u16;
                 Match { source_ports: vec![port..=port], ..Match::default() }.into()
             } else {

@@ -1,7 +1,7 @@
 //! A tree before a wire.
 
 use perhop_core::{
-    Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
     Cbq, CbqClassKind, CbqConfig, CbqSpec, Class, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
@@ -49,6 +49,7 @@ pub fn packet(dscp: u8, size: u32, number: u64) -> Packet<u64> {
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     Packet { header, body: number }
 }

@@ -149,6 +149,13 @@ fn disciplines_do_not_allocate_in_their_stride() {
         json!({"fq-codel": {
             "codel": codel, "flows": 1024, "quantum": 1514, "standing": "all",
         }}),
+        json!({"cake": {
+            "limit": limit, "bandwidth": 150_000_000,
+            "framing": {"overhead": 38, "mpu": 84, "coding": "none"},
+            "diffserv": "diffserv4", "isolation": "triple-isolate",
+            "rtt": interval, "target": target,
+            "ack_filter": "on", "wash": true, "ingress": false,
+        }}),
         json!({"pie": {
             "limit": limit, "target": 15 * MILLISECOND,
             "update": 15 * MILLISECOND, "burst": 150 * MILLISECOND, "ecn": true,

@@ -1,6 +1,6 @@
 //! Packets that are written, and read back by a reader that shares no code with the writer.
 
-use perhop_core::{Dscp, Ecn, NodeId, Time, TrafficClass};
+use perhop_core::{AckHint, Dscp, Ecn, NodeId, Time, TrafficClass};
 use perhop_tcp::SackBlocks;
 use proptest::prelude::*;
 
@@ -18,6 +18,7 @@ fn header(protocol: Protocol, size: u32, class: TrafficClass) -> Header {
         protocol,
         traffic_class: class,
         ttl: 17,
+        ack: AckHint::NONE,
     }
 }
 
