@@ -40,6 +40,9 @@ QUEUES = [
     "{codel: {target: 10 ms, interval: 200 ms, ecn: false}}",
     "{fq-codel: {}}",
     "{fq-codel: {flows: 16, quantum: 300 B, standing: flow}}",
+    "{cake: {}}",
+    "{limit: 1 MB, cake: {bandwidth: 19.9 Mbps, diffserv: diffserv8, isolation: flows, rtt: metro, "
+    "overhead: 4 B mpu 64 B, ack_filter: aggressive, wash: true}}",
     "{pie: {}}",
     "{fq-pie: {}}",
     "{fq-pie: {flows: 8, quantum: 300 B, target: 5 ms, burst: 20 ms, ecn: false}}",
@@ -96,7 +99,8 @@ def test_many_flows_through_fq_codel_wait_as_in_linux() -> None:
 
 
 @pytest.mark.parametrize(
-    "queue", ["{codel: {}}", "{fq-codel: {}}", "{pie: {}}", "{fq-pie: {}}", "{dualpi2: {}}"]
+    "queue",
+    ["{codel: {}}", "{fq-codel: {}}", "{cake: {}}", "{pie: {}}", "{fq-pie: {}}", "{dualpi2: {}}"],
 )
 def test_delay_comes_near_its_target(queue: str) -> None:
     # The path takes 40 ms without a queue, the longest target is 15 ms.

@@ -394,7 +394,7 @@ def test_statements_beside_policies_are_told() -> None:
         "set interfaces ethernet eth0 redirect ifb0\n"
         "set qos policy cake C rtt 20\n"
     )
-    assert [line.treatment for line in found.lines] == [*["not modelled"] * 3, "not modelled"]
+    assert [line.treatment for line in found.lines] == [*["not modelled"] * 3, "modelled"]
 
 
 def test_the_session_of_the_documentation(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from fuzzing.values import NAMES, from_schema
 from perhop.errors import ScenarioError
 from perhop.scenario import METRICS, Scenario
 from perhop.scenario.model.agents import Agent
+from perhop.scenario.model.cake import FRAMINGS, Cake
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Class, Police, Policy, Shape
@@ -120,6 +121,7 @@ class Author(Writer):
             (Class, "unused", lambda: self.pick([True, True, True, False])),
             (Policy, "classes", lambda: self.classes(4)),
             (Policy, "unused", lambda: self.pick([True, True, True, False])),
+            (Cake, "overhead", lambda: self.pick([*FRAMINGS, "4 B", "34 B ptm mpu 68 B"])),
             (Cbq, "rate", lambda: self.pick(["1 kbps", "100 kbps", "10 Mbps"])),
             (Flow, "source", self.host),
             (Flow, "destination", self.host),

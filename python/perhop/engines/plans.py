@@ -79,6 +79,34 @@ class FqCodelConfig(TypedDict):
     standing: Literal["all", "flow"]
 
 
+class Framing(TypedDict):
+    overhead: int
+    mpu: int
+    coding: Literal["none", "atm", "ptm"]
+
+
+class CakeConfig(TypedDict):
+    limit: Limit
+    bandwidth: int | None
+    framing: Framing
+    diffserv: Literal["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"]
+    isolation: Literal[
+        "flowblind",
+        "srchost",
+        "dsthost",
+        "hosts",
+        "flows",
+        "dual-srchost",
+        "dual-dsthost",
+        "triple-isolate",
+    ]
+    rtt: int
+    target: int
+    ack_filter: Literal["off", "on", "aggressive"]
+    wash: bool
+    ingress: bool
+
+
 class PieConfig(TypedDict):
     limit: Limit
     target: int
@@ -128,6 +156,10 @@ class _Codel(TypedDict):
 _FqCodel = TypedDict("_FqCodel", {"fq-codel": FqCodelConfig})
 
 
+class _Cake(TypedDict):
+    cake: CakeConfig
+
+
 class _Pie(TypedDict):
     pie: PieConfig
 
@@ -143,7 +175,7 @@ class _DualPi2(TypedDict):
     dualpi2: DualPi2Config
 
 
-QueueConfig = _Fifo | _Red | _Codel | _FqCodel | _Pie | _FqPie | _Sfq | _DualPi2
+QueueConfig = _Fifo | _Red | _Codel | _FqCodel | _Cake | _Pie | _FqPie | _Sfq | _DualPi2
 
 # Classes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from perhop.scenario.model.cake import Cake
 from perhop.scenario.model.queues import (
     Codel,
     DualPi2,
@@ -52,6 +53,8 @@ def queue_plan(queue: Queue, rate: int, *, in_class: bool) -> plans.QueueConfig:
                     "standing": fq_codel.standing,
                 }
             }
+        case Cake() as cake:
+            return {"cake": _cake(cake, limit)}
         case FqPie() as fq_pie:
             return {
                 "fq-pie": {
@@ -151,6 +154,26 @@ def _wred(wred: Wred, limit: plans.Limit, rate: int, *, in_class: bool) -> plans
 def _packet_time(red: Red | Wred, rate: int) -> int:
     """Return the transmission time of a typical packet in picoseconds."""
     return -(-red.packet * _PICOBITS // rate)
+
+
+def _cake(cake: Cake, limit: plans.Limit) -> plans.CakeConfig:
+    framing = cake.overhead
+    return {
+        "limit": limit,
+        "bandwidth": cake.bandwidth,
+        "framing": {
+            "overhead": framing.overhead,
+            "mpu": framing.mpu,
+            "coding": framing.coding,
+        },
+        "diffserv": cake.diffserv,
+        "isolation": cake.isolation,
+        "rtt": cake.rtt,
+        "target": cake.target,
+        "ack_filter": cake.ack_filter,
+        "wash": cake.wash,
+        "ingress": cake.ingress,
+    }
 
 
 def _codel(codel: Codel | FqCodel, limit: plans.Limit) -> plans.CodelConfig:

@@ -40,7 +40,7 @@ _QDISCS: Final = {
 
 QUEUES: Final = (
     *("pfifo", "pfifo_head_drop", "bfifo", "red"),
-    *("codel", "fq_codel", "pie", "fq_pie", "sfq"),
+    *("codel", "fq_codel", "cake", "pie", "fq_pie", "sfq"),
 )
 """The disciplines of queues that a mapping can use (see `perhop.linux.qdiscs`)."""
 

@@ -7,6 +7,7 @@ from math import log2
 from typing import TYPE_CHECKING, Final, assert_never
 
 from perhop.linux.gaps import Gap
+from perhop.scenario.model.cake import Cake
 from perhop.scenario.model.queues import Codel, DualPi2, FqCodel, FqPie, Pie, Red, Sfq, Wred
 from perhop.units import MILLISECOND, SECOND
 
@@ -18,6 +19,12 @@ __all__ = ["Qdisc", "qdisc"]
 _MICROSECOND: Final = MILLISECOND // 1000
 _PIE_BURST: Final = 150 * MILLISECOND
 _SFQ_DEPTH: Final = 127
+_ACK_FILTERS: Final = {
+    "off": "no-ack-filter",
+    "on": "ack-filter",
+    "aggressive": "ack-filter-aggressive",
+}
+_CODINGS: Final = {"none": "noatm", "atm": "atm", "ptm": "ptm"}
 _RED_WEIGHT: Final = 0.03
 """Greatest relative distance of a weight from a power of two, which Linux requires."""
 
@@ -61,6 +68,8 @@ def qdisc(queue: Queue, rate: int, path: str, *, in_class: bool) -> Qdisc:
             return _codel("codel", codel, limit, path, "")
         case FqCodel() as fq_codel:
             return _fq_codel(fq_codel, limit, path)
+        case Cake() as cake:
+            return _cake(cake, queue.limit, path)
         case FqPie() as fq_pie:
             more = f" flows {fq_pie.flows} quantum {fq_pie.quantum}"
             return _pie("fq_pie", fq_pie, limit, path, more)
@@ -109,6 +118,24 @@ def _fq_codel(fq_codel: FqCodel, limit: Limit, path: str) -> Qdisc:
     reason = "its fq_codel compares the backlog of all flows with a packet; expected all"
     gaps = (*found.gaps, Gap(f"{path}.fq-codel.standing", reason))
     return Qdisc(found.kind, found.settings, gaps)
+
+
+def _cake(cake: Cake, limit: Limit | None, path: str) -> Qdisc:
+    """Settings of CAKE. `raw`, because the classes above count IP packets already."""
+    framing, gaps = cake.overhead, []
+    memory = ""
+    if limit is not None:
+        memory = f" memlimit {limit.amount}"
+        if limit.unit != "bytes":
+            gaps.append(Gap(f"{path}.limit", "its cake has a limit in bytes of memory only"))
+    bandwidth = "unlimited" if cake.bandwidth is None else f"bandwidth {cake.bandwidth}bit"
+    settings = (
+        f"{bandwidth} {cake.diffserv} {cake.isolation} nonat {'wash' if cake.wash else 'nowash'} "
+        f"{_ACK_FILTERS[cake.ack_filter]} {'ingress' if cake.ingress else 'egress'} "
+        f"rtt {_us(cake.rtt)} raw overhead {framing.overhead} "
+        f"{_CODINGS[framing.coding]}{f' mpu {framing.mpu}' if framing.mpu else ''}{memory}"
+    )
+    return Qdisc("cake", settings, tuple(gaps))
 
 
 def _pie(kind: str, pie: Pie, limit: Limit, path: str, more: str) -> Qdisc:

@@ -6,6 +6,7 @@ from math import log2
 from typing import TYPE_CHECKING, Final, assert_never
 
 from perhop.routers.writing.ios_acl import dscp_name
+from perhop.scenario.model.cake import Cake
 from perhop.scenario.model.queues import (
     Codel,
     DualPi2,
@@ -65,7 +66,7 @@ def queue(part: Part, draft: Draft) -> list[str]:
             draft.gap(f"{place}.red", reason)
         case FqCodel() as fair if fair.target >= _NEVER:
             lines.append(_fair_queue(fair, f"{place}.fq-codel", draft))
-        case Codel() | FqCodel() | Pie() | Sfq() | DualPi2():
+        case Codel() | FqCodel() | Cake() | Pie() | Sfq() | DualPi2():
             key = next(iter(queue.disciplines))
             draft.gap(f"{place}.{key}", f"IOS has WRED only, not {key}")
         case unknown:

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StrictBool
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.cake import Cake
+from perhop.scenario.model.disciplines import DisciplineModel
 from perhop.scenario.model.dscp import DSCP_NAMES, Dscp
 from perhop.scenario.model.network import Limit, QueueLimit
 from perhop.scenario.model.quantities import (
@@ -32,21 +34,7 @@ def one_or_more(value: object) -> object:
     return value if value is None or isinstance(value, (list, tuple)) else [value]
 
 
-class _Discipline(Model):
-    """A discipline that drops or marks packets before the queue is full."""
-
-    usual_limit: ClassVar[Limit]
-    """The limit of the queue if none is set."""
-
-    random: ClassVar[bool]
-    """True if the discipline uses random numbers."""
-
-    def aim(self, limit: Limit) -> Limit:
-        """Return the long-run queue length that the discipline permits, `limit` at most."""
-        return limit
-
-
-class Red(_Discipline):
+class Red(DisciplineModel):
     """Random early detection (Floyd and Jacobson, 1993).
 
     The probability of a drop or mark rises with the average length of the queue.
@@ -120,7 +108,7 @@ class WredProfile(Model):
         return whole
 
 
-class Wred(_Discipline):
+class Wred(DisciplineModel):
     """RED with thresholds for each code point, and the defaults of Cisco's IOS."""
 
     usual_limit = Limit(64, "packets")
@@ -144,7 +132,7 @@ class Wred(_Discipline):
     bytes."""
 
 
-class _Codel(_Discipline):
+class _Codel(DisciplineModel):
     """The settings that CoDel and FQ-CoDel share."""
 
     target: PositiveDuration = 5 * MILLISECOND
@@ -187,7 +175,7 @@ class FqCodel(_Codel):
     as in Linux, or that of the flow's own queue, as in the text of the RFC."""
 
 
-class Pie(_Discipline):
+class Pie(DisciplineModel):
     """Proportional integral controller enhanced (RFC 8033)."""
 
     usual_limit = Limit(1000, "packets")
@@ -224,7 +212,7 @@ class FqPie(Pie):
     """The bytes that a queue sends in a round."""
 
 
-class Sfq(_Discipline):
+class Sfq(DisciplineModel):
     """Stochastic fairness queueing (McKenney, 1990), as in Linux: flow queues that take turns."""
 
     usual_limit = Limit(127, "packets")
@@ -249,7 +237,7 @@ class Sfq(_Discipline):
     """The packet that the longest queue drops when all are full: its last, or its first."""
 
 
-class DualPi2(_Discipline):
+class DualPi2(DisciplineModel):
     """Two coupled queues, one kept short for L4S packets: ECT(1) and CE (RFC 9332)."""
 
     usual_limit = Limit(250 * MILLISECOND, "time")
@@ -304,7 +292,7 @@ def wred_defaults(by: str, *, in_class: bool) -> Mapping[int, Threshold]:
     return {dscp: Threshold(rows.get(dscp, 20), 40) for dscp in range(64)}
 
 
-Discipline = Red | Wred | Codel | FqCodel | Pie | FqPie | Sfq | DualPi2
+Discipline = Red | Wred | Codel | FqCodel | Cake | Pie | FqPie | Sfq | DualPi2
 """The union of all disciplines. A function that handles each of them ends in `assert_never`."""
 
 
@@ -332,6 +320,9 @@ class Queue(Model):
 
     fq_codel: FqCodel | None = Field(default=None, alias="fq-codel")
     """FQ-CoDel; 10240 packets."""
+
+    cake: Cake | None = None
+    """CAKE; four times the bytes of a round trip."""
 
     pie: Pie | None = None
     """PIE; 1000 packets."""
@@ -365,7 +356,7 @@ class Queue(Model):
         if self.limit is not None:
             return self.limit
         if self.discipline is not None:
-            return self.discipline.usual_limit
+            return self.discipline.default_limit()
         return CLASS_LIMIT if in_class else LINK_LIMIT
 
 

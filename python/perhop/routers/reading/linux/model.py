@@ -208,6 +208,7 @@ class Device:
         length: The packets of its transmit queue, if the script sets it.
         speed: The speed of the card in bit/s, if the script sets it.
         names: Names of classes, where they have one.
+        ip_sizes: True if a size table takes the Ethernet header off what Linux counts.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Device:
     length: int | None = None
     speed: int | None = None
     names: dict[int, str] = field(default_factory=dict)
+    ip_sizes: bool = False
     _next: int = 0x8000
     _numbered: dict[int, Qdisc] = field(default_factory=dict)
 

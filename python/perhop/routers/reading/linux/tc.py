@@ -7,6 +7,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import units
+from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
 from perhop.routers.reading.linux.filters import Words, filter_of
 from perhop.routers.reading.linux.model import (
     CLSACT_EGRESS,
@@ -51,18 +52,12 @@ _AUTOMATIC: Final = 0xC000
 _FLAGS: Final = frozenset(
     (
         *("ecn", "noecn", "bounded", "isolated", "adaptive", "harddrop", "nodrop"),
-        *("besteffort", "diffserv3", "diffserv4", "diffserv8", "precedence", "flowblind"),
-        *("srchost", "dsthost", "hosts", "dual-srchost", "dual-dsthost", "triple-isolate"),
-        *("nat", "nonat", "wash", "nowash", "ack-filter", "ack-filter-aggressive"),
-        *("no-ack-filter", "split-gso", "no-split-gso", "raw", "conservative", "unlimited"),
-        *("autorate-ingress", "internet", "regional", "oceanic", "satellite", "metro", "lan"),
-        *("datacentre", "interplanetary", "atm", "noatm", "ptm", "docsis", "ethernet", "grio"),
-        *("bytemode", "nobytemode", "pacing", "nopacing", "egress", "dq_rate_estimator"),
+        *("grio", "bytemode", "nobytemode", "pacing", "nopacing", "dq_rate_estimator"),
     )
 )
 """Words of disciplines without a value."""
 
-_FLAGS_OF: Final = frozenset({("cake", "ingress"), ("cake", "flows"), ("htb", "offload")})
+_FLAGS_OF: Final = frozenset({("htb", "offload")})
 _LISTS: Final = frozenset({"priomap", "quanta", "map", "queues"})
 _OF_CLASSES: Final = {"dev": "dev", "parent": "parent", "classid": "classid", "handle": "classid"}
 _OF_FILTERS: Final = {
@@ -130,7 +125,7 @@ class Tc:
 
     def _qdisc(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
         name, parent, handle, kind = "", ROOT, 0, ""
-        named = False
+        named = ip_sizes = False
         while words and not kind:
             word = words.take()
             if word == "dev":
@@ -152,13 +147,17 @@ class Tc:
             elif word in ("ingress_block", "egress_block"):
                 words.take()
                 self.ledger.approximated(place, "filters of a shared block are not modelled")
-            elif word in ("stab", "estimator"):
-                self._stab(words, place) if word == "stab" else (words.take(), words.take())
+            elif word == "stab":
+                ip_sizes = self._stab(words, place)
+            elif word == "estimator":
+                words.take()
+                words.take()
             else:
                 kind = word
         if not name:
             raise ValueError("it names no interface")
         device = self.host.device(name)
+        device.ip_sizes |= ip_sizes
         if verb == "del":
             if not named and handle:
                 found = device.numbered(handle)
@@ -197,16 +196,23 @@ class Tc:
             qdisc.lists = lists
         device.put(qdisc)
 
-    def _stab(self, words: Words, place: Place) -> None:
-        """Read a size table: bytes per packet that classes count beyond its data."""
-        note = ""
+    def _stab(self, words: Words, place: Place) -> bool:
+        """Read a size table: bytes per packet that classes count beyond its data.
+
+        Returns:
+            True if it takes the Ethernet header off.
+        """
+        note, ip_sizes = "", False
         while words.next in ("overhead", "linklayer", "mtu", "mpu", "tsize"):
             key = words.take()
             value = words.take()
-            if not (key == "overhead" and value == "-14"):
+            if key == "overhead" and value == "-14":
+                ip_sizes = True
+            else:
                 note = "a link's overhead belongs to the link of a scenario (`overhead`)"
         if note:
             self.ledger.approximated(place, note)
+        return ip_sizes
 
     def _options(
         self, words: Words, place: Place, kind: str
@@ -231,6 +237,9 @@ class Tc:
                 while words and re.match(r"[0-9.]|random|state|gemodel", words.next):
                     some.append(words.take())
                 lists[word] = tuple(some)
+            elif kind == "cake" and word in CAKE_FLAGS:
+                values[intern(word)] = ""
+                lists[word] = (*lists.get(word, ()), word)
             elif not words or word in _FLAGS or (kind, word) in _FLAGS_OF:
                 values[intern(word)] = ""
             else:

@@ -59,15 +59,34 @@ def _settings(kind: str, options: object) -> list[str]:
     if not isinstance(options, Object):
         return []
     if kind == "cake":
-        # perhop models its rate only.
-        rate = options.get("bandwidth")
-        return ["bandwidth", _value("bandwidth", rate)] if isinstance(rate, int) else []
+        return _cake(options)
     words = []
     for key, value in options.pairs:
         if key not in _STATE:
             words += _setting(_NAMES.get(key, key), value)
     if kind == "fq_codel" and not options.get("ecn"):
         words.append("noecn")
+    return words
+
+
+def _cake(options: Object) -> list[str]:
+    """Return the words of CAKE (`cake_print_opt`)."""
+    words: list[str] = []
+    for key, value in options.pairs:
+        if key in ("diffserv", "flowmode", "atm", "autorate"):
+            words.append(_scalar(value))
+        elif key == "ack-filter":
+            words += {"enabled": ["ack-filter"], "aggressive": ["ack-filter-aggressive"]}.get(
+                _scalar(value), []
+            )
+        elif key == "rtt":
+            words += [key, f"{_scalar(value)}us"]
+        elif key == "bandwidth" and not isinstance(value, int):
+            words.append("unlimited")
+        elif key in ("bandwidth", "overhead", "mpu", "memlimit", "fwmark"):
+            words += [key, _value(key, value)]
+        elif value is True:
+            words.append(key.replace("_", "-"))
     return words
 
 

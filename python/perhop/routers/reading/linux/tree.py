@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Fault, Loc, Place, scenario_name
+from perhop.routers.reading.linux.cake import cake
 from perhop.routers.reading.linux.classify import (
     MOST_PAIRS,
     Packets,
@@ -134,7 +135,8 @@ class Tree:
         """Disciplines that belong to links, or that a queue stands for."""
         place, ledger = qdisc.place, self.ledger
         if qdisc.kind == "cake":
-            return self._cake(qdisc)
+            found = cake(qdisc, ip_sizes=self.device.ip_sizes, ledger=ledger)
+            return Part({"queue": found}, places={("queue",): place})
         notes = {
             "netem": "delay and loss belong to the link of a scenario (`delay`, `loss`)",
             "mq": "one queue instead of one for each queue of the card",
@@ -149,18 +151,6 @@ class Tree:
             rate = qdisc.options.rate("rate")
             if rate and part.shape is None:
                 part.shape, part.shape_place = (rate, 0), place
-        return part
-
-    def _cake(self, qdisc: Qdisc) -> Part:
-        options, place = qdisc.options, qdisc.place
-        self.ledger.approximated(
-            place,
-            "CAKE is FQ-CoDel behind a shaper: without tins, fairness of hosts and ACK filter",
-        )
-        part = Part({"queue": {"fq-codel": {"quantum": "1514 B"}}}, places={("queue",): place})
-        rate = options.rate("bandwidth")
-        if rate:
-            part.shape, part.shape_place = (rate, 0), place
         return part
 
     # Classes

@@ -33,6 +33,18 @@ _EMULATED: Final = (
     *("network-delay", "packet-loss", "packet-corruption", "packet-reordering"),
 )
 
+_ISOLATIONS: Final = {
+    "blind": "flowblind",
+    "src-host": "srchost",
+    "dst-host": "dsthost",
+    "host": "hosts",
+    "flow": "flows",
+    "dual-src-host": "dual-srchost",
+    "dual-dst-host": "dual-dsthost",
+    "triple-isolate": "triple-isolate",
+}
+"""The words of CAKE's flow isolation, and those of tc (VyOS 1.4, qos/cake.py)."""
+
 
 class Builder(Statements):
     """Builds the policy of an interface."""
@@ -272,10 +284,16 @@ class Builder(Statements):
         values = {}
         if "bandwidth" in node.children:
             values["bandwidth"] = f"{self._policy_rate(node).bits}bit"
-        for key in ("flow-isolation", "flow-isolation-nat", "rtt"):
-            for each in node.children[key].walk() if key in node.children else ():
-                each.used = True
-                self.ledger.ignored(each.place, f"`{key}` of CAKE is not modelled")
+        rtt = node.text_of("rtt")
+        if rtt is not None:
+            values["rtt"] = f"{rtt}ms"
+        for each in node.each("flow-isolation"):
+            if each.word in _ISOLATIONS:
+                values[_ISOLATIONS[each.word]] = ""
+            else:
+                self.ledger.ignored(each.place, f"`flow-isolation {each.word[:30]}` is unknown")
+        for each in node.each("flow-isolation-nat"):
+            self.ledger.ignored(each.place, "connections are not looked up")
         device.put(Qdisc("cake", 1, ROOT, self.options(node, values), node.place))
 
     def _emulator(self, device: Device, node: Node) -> Attachment | None:
