@@ -8,6 +8,7 @@ import pytest
 import perhop
 from conftest import MEASURES
 from perhop import Scenario, analysis
+from perhop.errors import ScenarioError
 from perhop.linux.qdiscs import qdisc
 from perhop.routers.reading.configuration import Configuration, Source
 from perhop.routers.reading.linux import read
@@ -86,6 +87,31 @@ def test_tins_are_counted_and_a_call_does_not_wait() -> None:
     assert summary["flows"]["backup"]["throughput_bps"] < 0.07 * 18e6
     # At most a packet is before one of the call: 0.7 ms at 18 Mb/s, and again on the link.
     assert summary["flows"]["call"]["owd_s"]["max"] < 0.0101 + 0.0015
+
+
+EXPECTED = """\
+  call: {from: one, to: near, dscp: ef, udp: {rate: 64 kbps, size: 160 B}, stop: 4 s}
+expect:
+  - {sent_rate: r>isp, class: home/voice, about: 75.2 kbps, within: 1%}
+  - {backlog_max: r>isp, class: home/bulk, at_most: 0 B}"""
+
+
+def test_tins_can_be_expected_of() -> None:
+    summary = run("{bandwidth: 18 Mbps}", EXPECTED)
+    assert all(verdict["ok"] for verdict in summary["expect"]), summary["expect"]
+    with pytest.raises(ScenarioError, match=r"`home/video` is not a class .*home/voice"):
+        run("{bandwidth: 18 Mbps}", EXPECTED.replace("home/bulk", "home/video"))
+    text = HOME.format(cake="{}", flows=EXPECTED).replace("egress: {r: wan}", "queue: {cake: {}}")
+    text = text.replace("home/", "all/").replace("{wan: {", "{wan: {unused: true, ")
+    assert parse(text, "home").expect[1].class_ == "all/bulk"
+
+
+def test_packets_of_tins_load_a_shaped_link_once() -> None:
+    text = HOME.format(cake="{}", flows=EXPECTED.partition("expect")[0])
+    text = text.replace("rate: 20 Mbps,", "rate: 20 Mbps, shape: {r: {rate: 150 kbps}},")
+    dataset = perhop.run(parse(text, "home"))
+    load = analysis.utilisation(dataset, "r>isp", (1.0, 4.0))
+    assert load == pytest.approx(75.2 / 150, rel=0.01)
 
 
 UPLOADED_ACKS = """\

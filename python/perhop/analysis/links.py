@@ -109,7 +109,8 @@ def _with_shapers(dataset: Dataset) -> pl.DataFrame:
     if not shaped:
         return dataset.links
     stretch = ("link", "start_s", "end_s")
-    sent = dataset.queues.filter(pl.col("link").is_in(list(shaped))).group_by(stretch)
+    outer = ~pl.col("class").str.contains("/", literal=True)
+    sent = dataset.queues.filter(pl.col("link").is_in(list(shaped)), outer).group_by(stretch)
     rate = pl.col("link").replace_strict(shaped, default=None, return_dtype=pl.Float64)
     used = 8 * pl.col("sent_bytes") / rate / (pl.col("end_s") - pl.col("start_s"))
     shares = sent.agg(pl.sum("sent_bytes")).select(*stretch, used.alias("shaper"))

@@ -78,6 +78,7 @@ pub fn run(specs: Vec<HfscSpec<usize>>, arrivals: &[Arrival], until: u64) -> Vec
                 protocol: Protocol::Udp,
                 traffic_class: TrafficClass::new(Dscp::new(class).unwrap()),
                 ttl: Header::TTL,
+                ack: perhop_core::AckHint::NONE,
             };
             queue.enqueue(now, Packet { header, body: next }, &mut ledger);
             (next, waiting) = (next + 1, waiting + 1);

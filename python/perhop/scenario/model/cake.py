@@ -202,6 +202,19 @@ class Cake(DisciplineModel):
     before it."""
 
     @property
+    def tins(self) -> tuple[str, ...]:
+        """The names of tins in results, if there are several."""
+        match self.diffserv:
+            case "besteffort":
+                return ()
+            case "diffserv3":
+                return ("best-effort", "bulk", "voice")
+            case "diffserv4":
+                return ("best-effort", "bulk", "video", "voice")
+            case "diffserv8" | "precedence":
+                return tuple(f"tin{number}" for number in range(8))
+
+    @property
     def target(self) -> int:
         """The target of the delay in picoseconds."""
         return max(self.rtt // 20, _LEAST_RTT)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.expectations import Expectation, Measured
     from perhop.scenario.model.metrics import FlowKind, Metric
+    from perhop.scenario.model.queues import Queue
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
@@ -117,13 +118,25 @@ def _article(kind: FlowKind) -> str:
     return f"a {kind.upper()}"
 
 
+def _classes(scenario: ResolvedScenario, link: str) -> Iterator[str]:
+    """Yield the classes of a directed link, and the tins of CAKE in them."""
+    for _, direction, policy, capacity in attachments(scenario):
+        if direction == link and policy in scenario.policies:
+            for placed in walk(scenario, scenario.policies[policy], capacity):
+                yield placed.path
+                yield from _tins(placed.path, placed.class_.queue)
+    own, sender = scenario.directions[link]
+    if sender not in own.egress:
+        yield from _tins("all", own.queue)
+
+
+def _tins(path: str, queue: Queue | None) -> Iterator[str]:
+    cake = None if queue is None else queue.cake
+    yield from () if cake is None else (f"{path}/{tin}" for tin in cake.tins)
+
+
 def _class(scenario: ResolvedScenario, loc: Loc, link: str, name: str) -> Iterator[Finding]:
-    known = dict.fromkeys(
-        placed.path
-        for _, direction, policy, capacity in attachments(scenario)
-        if direction == link and policy in scenario.policies
-        for placed in walk(scenario, scenario.policies[policy], capacity)
-    )
+    known = dict.fromkeys(_classes(scenario, link))
     if name not in known:
         expected = listed(known) if known else "; this link has no policy"
         message = f"{quote(name)} is not a class of {quote(link)}{expected}"
