@@ -36,6 +36,10 @@ demo-reserve: .venv/built ## Reserve bandwidth in a lab, as OSCARS did, and draw
 test: .venv/built ## Run every test
 	@CARGO=$(CARGO) $(BIN)/python tests/everything.py
 
+.PHONY: compiled
+compiled: .venv/installed
+	@$(CARGO) test --workspace --no-run --quiet
+
 .PHONY: test-fast
 test-fast: target/tested .venv/current ## Run what takes less than half a second: for every change
 	@$(BIN)/python tests/everything.py fast
