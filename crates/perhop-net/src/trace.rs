@@ -42,6 +42,8 @@ pub struct TraceMedium {
 pub struct Trace {
     steps: Vec<TraceStep>,
     period: Option<Duration>,
+    /// Bits of one period times picoseconds in a second; zero without a period.
+    total: u128,
     /// Step of the last transmission's end, and the begin of its repetition, from which to go on.
     place: (usize, Time),
 }
@@ -83,7 +85,12 @@ impl Trace {
         if silent {
             return Err(TraceError::Silent);
         }
-        Ok(Self { steps, period, place: (0, Time::ZERO) })
+        let ends = steps[1..].iter().map(|step| step.at).chain(period);
+        let bits = |(step, end): (&TraceStep, Duration)| {
+            u128::from(step.rate) * u128::from((end - step.at).as_picos())
+        };
+        let total = if period.is_some() { steps.iter().zip(ends).map(bits).sum() } else { 0 };
+        Ok(Self { steps, period, total, place: (0, Time::ZERO) })
     }
 
     /// Creates a trace of delivery opportunities, each for 1500 bytes at a millisecond, as the
@@ -135,12 +142,26 @@ impl Trace {
         // Bits times picoseconds in a second, so that a rate times picoseconds needs no rounding.
         let mut left = size.get() * 8 * SECOND;
         let mut now = begins;
+        if let Some(period) = self.period
+            && u128::from(left) > self.total
+        {
+            // Whole periods, which may be many, from any instant on.
+            let periods = (u128::from(left) - 1) / self.total;
+            left -= (periods * self.total) as u64;
+            let skipped = periods.saturating_mul(period.as_picos().into());
+            let skipped = Duration::from_picos(skipped.try_into().unwrap_or(u64::MAX));
+            now += skipped;
+            place.1 += skipped;
+        }
         loop {
             let (step, end) = (self.steps[place.0], self.end(place));
             let room = step.rate.saturating_mul(end.since(now).as_picos());
             if left <= room {
                 self.place = place;
                 return (now + Duration::from_picos(left.div_ceil(step.rate)), step.medium);
+            }
+            if end == Time::MAX {
+                return (end, step.medium); // not before the end of time
             }
             left -= room;
             now = end;
@@ -150,8 +171,13 @@ impl Trace {
 
     /// Returns the number of bytes that can be transmitted from `from` to `to`.
     pub fn capacity(&self, from: Time, to: Time) -> f64 {
-        let mut place = self.find(from);
         let (mut now, mut bits) = (from, 0.0);
+        if let Some(period) = self.period {
+            let periods = to.since(from).as_picos() / period.as_picos();
+            now += Duration::from_picos(periods * period.as_picos());
+            bits += periods as f64 * (self.total as f64 / SECOND as f64);
+        }
+        let mut place = self.find(now);
         while now < to {
             let end = self.end(place).min(to);
             bits += self.steps[place.0].rate as f64 * end.since(now).as_secs_f64();

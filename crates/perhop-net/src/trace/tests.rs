@@ -38,6 +38,23 @@ fn a_trace_repeats() {
     assert_eq!(trace.capacity(from, to), 4_500.0);
 }
 
+/// Periods that are much shorter than a transmission are not passed one by one.
+#[test]
+fn a_transmission_takes_many_periods() {
+    let steps = vec![step(0, 3), step(2, 0), step(5, 7)];
+    let mut trace = Trace::new(steps, Some(Duration::from_picos(6))).unwrap();
+    // 13 bits in 6 ps, so that 8 · 1000 bits take a few thousand seconds.
+    for begins in 0..6 {
+        let end = trace.transmit(Time::from_picos(begins), Bytes::new(1000)).0.as_picos();
+        let room = |to: u64| trace.capacity(Time::from_picos(begins), Time::from_picos(to));
+        assert!((end - begins).abs_diff(8_000 * SECOND / 13 * 6) <= 12, "{end}");
+        assert!((room(end) - 1000.0).abs() < 1e-6, "{end}");
+    }
+    let mut slow = Trace::new(vec![step(0, 1), step(1, 0)], Some(Duration::from_picos(u64::MAX)));
+    let slow = slow.as_mut().unwrap();
+    assert_eq!(slow.transmit(Time::ZERO, Bytes::new(1)).0, Time::MAX);
+}
+
 #[test]
 fn traces_that_stop_are_refused() {
     let period = |seconds| Some(Duration::from_picos(seconds * SECOND));
