@@ -367,10 +367,15 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
         assert f"Usage: perhop {command} " in shown.stdout
 
 
-def test_programs_start_in_hosts_without_an_import_of_scenarios() -> None:
-    # It takes a third of a second, for each program in a lab.
-    heavy = "{'pydantic', 'polars', 'perhop.scenario', 'yaml'}"
-    program = f"import sys, perhop.lab.enter; assert not {heavy} & set(sys.modules), sys.modules"
+def test_labs_import_no_more_than_they_need() -> None:
+    # For each program in a host, and each lab, it would take a quarter of a second.
+    program = """
+import sys
+import perhop.lab.enter
+assert not {"pydantic", "polars", "perhop.scenario", "yaml"} & set(sys.modules)
+import perhop.lab.server
+assert "polars" not in sys.modules
+"""
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -16,7 +16,6 @@ from importlib.metadata import version
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
-from perhop.dataset import TABLES, Dataset, Host, Manifest, Warned
 from perhop.engines.captures import SNAPLEN, planned, writing
 from perhop.engines.lateness import late
 from perhop.errors import UnsupportedError, UsageError
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from perhop.dataset import Live
+    from perhop.dataset import Dataset, Live
     from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
@@ -172,6 +171,9 @@ def run(
         UnsupportedError: If the engine cannot run the scenario here.
         OutputError: If `out` or a capture cannot be written.
     """
+    # Labs use parts of engines, but no tables, which take as long to import as all the rest.
+    from perhop.dataset import TABLES, Dataset, Host, Manifest, Warned
+
     module = _engine(engine)
     if not scenario.flows and not scenario.pings:
         raise UsageError(

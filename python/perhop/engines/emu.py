@@ -16,7 +16,6 @@ from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
 from perhop.engines.lateness import stall_threshold
 from perhop.engines.plan import network_plan
-from perhop.engines.tables import tables
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
 from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, packet_size
@@ -135,6 +134,8 @@ class EmuRun:
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Return the dataset's tables up to the last mark."""
+        from perhop.engines.tables import tables
+
         return {**self._traffic.tables(), **tables(self._core.tables())}
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from perhop import _core
 from perhop.engines.lateness import is_light, stall_threshold
-from perhop.engines.tables import tables
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
@@ -133,6 +132,8 @@ class Traffic:
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Return the tables of a dataset with rows of flows and pings."""
+        from perhop.engines.tables import tables
+
         return tables(self._core.tables())
 
     def stop(self) -> None:
