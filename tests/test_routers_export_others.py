@@ -1,5 +1,7 @@
 """Scenarios written as configurations of ALTQ, pf and VyOS."""
 
+import pytest
+
 from exporting import refused, scenario, written
 
 # ALTQ
@@ -291,3 +293,13 @@ def test_what_vyos_has_for_queues_only_in_part() -> None:
     assert refused(shared, "vyos").keys() == {
         f"{place}.{name}.queue.fq-codel.quantum" for name in "ab"
     }
+
+
+@pytest.mark.parametrize("family", ["ios", "junos", "vyos", "altq", "pf"])
+def test_service_curves_are_refused(family: str) -> None:
+    found = scenario(
+        "a: match: {dscp: 1}, bandwidth: 1 Mbps, realtime: {rate: 1 Mbps}",
+        "b: match: any, bandwidth: 2 Mbps",
+        scheduler="hfsc",
+    )
+    assert "policies.p.scheduler" in refused(found, family)

@@ -348,6 +348,30 @@ def test_curves_without_an_upper_limit_have_none() -> None:
     assert [each.get("limit") for each in classes(curves).values()] == ["5 Mbps", None]
 
 
+def test_curves_that_say_more_than_shares_are_curves() -> None:
+    curves = """\
+    tc qdisc add dev eth0 root handle 1: hfsc default 3
+    tc class add dev eth0 parent 1: classid 1:1 hfsc sc rate 10mbit ul rate 10mbit
+    tc class add dev eth0 parent 1:1 classid 1:2 hfsc rt umax 160b dmax 5ms rate 64kbit ls m2 1mbit
+    tc class add dev eth0 parent 1:1 classid 1:3 hfsc ls rate 9mbit ul m1 9mbit d 10ms m2 5mbit
+    tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:2
+    """
+    found = attachment(curves)
+    assert found.policy["scheduler"] == "hfsc"
+    assert found.shape is not None and found.shape["rate"] == "10 Mbps"
+    first, last = found.policy["classes"].values()
+    assert first["realtime"] == {"umax": "160 B", "dmax": "5 ms", "rate": "64 kbps"}
+    assert (first["bandwidth"], last["bandwidth"]) == ("1 Mbps", "9 Mbps")
+    assert last["upperlimit"] == {"m1": "9 Mbps", "d": "10 ms", "m2": "5 Mbps"}
+    assert "limit" not in last
+    # Without a default, packets without a class are dropped, which no curve says.
+    dropping = attachment(curves.replace(" default 3", ""))
+    assert "scheduler" not in dropping.policy
+    assert "only the slope m2" in " ".join(
+        note or "" for note in notes(curves.replace(" default 3", "")).values()
+    )
+
+
 def test_quotes_in_a_here_document_stay() -> None:
     rule = 'iifname "eth 1" meta priority set 1:1'
     text = f"""\

@@ -68,6 +68,15 @@ policies:
 """
 
 
+CURVES = """\
+policies:
+  p:
+    scheduler: hfsc
+    classes: {x: {match: any, realtime: {umax: 1500 B, dmax: 1 ms, rate: 1 Mbps}}}
+"""
+"""Some 12 Mb/s in the first millisecond, and 1 Mb/s later."""
+
+
 @pytest.mark.parametrize(
     ("given", "path", "part"),
     [
@@ -93,6 +102,11 @@ policies:
             },
             "changes.0",
             "8 Mbps",
+        ),
+        (
+            {"link": ", egress: {r: p}", "policies": CURVES},
+            "policies.p.classes",
+            "demand 12 Mbps of link `r>b`, which has 10 Mbps",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from perhop.scenario.rules.cbq import altq_cbq
 from perhop.scenario.rules.datagrams import datagrams
 from perhop.scenario.rules.disciplines import disciplines
 from perhop.scenario.rules.expectations import links, metrics, targets, windows
-from perhop.scenario.rules.hfsc import realtime_curves, service_curves
+from perhop.scenario.rules.hfsc import service_curves
 from perhop.scenario.rules.ipv6 import ipv6_links
 from perhop.scenario.rules.marking import marking_rules
 from perhop.scenario.rules.network import (
@@ -99,7 +99,6 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (combinations, {"policies"}),
     (altq_cbq, {"links", "policies"}),
     (service_curves, {"policies"}),
-    (realtime_curves, {"links", "policies", "changes"}),
     (policers, {"policies"}),
     (class_matches, {"nodes", "policies"}),
     (number_of_classes, {"policies"}),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from perhop.scenario.model.hfsc import CURVES, HFSC
 from perhop.scenario.resolve.elements import classes
-from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.shares import walk
 from perhop.scenario.resolve.steps import attachments
 from perhop.scenario.rules.findings import Finding
@@ -90,9 +89,7 @@ def _form(loc: Loc, curve: Curve) -> Iterator[Finding]:
 
 
 def realtime_curves(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find policies whose real-time curves together exceed their link."""
-    if has_cycles(scenario) or any(service_curves(scenario)):
-        return
+    """Warn of real-time curves that together exceed their link."""
     told: set[str] = set()
     for _, directed, name, capacity in attachments(scenario):
         policy = scenario.policies.get(name)
@@ -104,8 +101,7 @@ def realtime_curves(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield Finding(
                 ("policies", name, "classes"),
                 f"real-time curves demand {format_rate(most)} of link {quote(directed)}, which has "
-                f"{format_rate(capacity)}; expected no more",
-                at_key=True,
+                f"{format_rate(capacity)}: packets may miss their deadlines",
             )
 
 

@@ -12,6 +12,7 @@ from perhop.scenario.resolve.paths import agreed_mtu, next_hops, path_mtu, path_
 from perhop.scenario.resolve.sizes import packet_size
 from perhop.scenario.resolve.steps import steps
 from perhop.scenario.rules.findings import Finding
+from perhop.scenario.rules.hfsc import realtime_curves
 from perhop.units import format_duration, format_rate, format_size, quote
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def is_random(scenario: ResolvedScenario) -> bool:
     """Return whether the simulator draws random numbers for a scenario.
 
     Links that lose, delay or duplicate at random do, routers that share load by a hash, RED, WRED,
-    PIE and FQ-CoDel, the random patterns of UDP, and BBR.
+    PIE, FQ-CoDel, FQ-PIE and SFQ, the random patterns of UDP, and BBR.
     """
     links = any(
         link.loss or link.jitter or link.duplicate or link.reorder is not None
@@ -226,5 +227,6 @@ _RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     late_replays,
     small_buckets,
     roots_above_links,
+    realtime_curves,
     notes,
 )

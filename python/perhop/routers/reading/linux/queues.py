@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.linux.model import Options, Qdisc
 
-__all__ = ["LENGTH", "queue"]
+__all__ = ["LENGTH", "PLAIN", "queue"]
 
 LENGTH: Final = 1000
 """The packets of an interface's transmit queue (`DEFAULT_TX_QUEUE_LEN`)."""
@@ -39,6 +39,9 @@ _KNOWN: Final = {
     "sfq": "limit flows depth divisor perturb quantum headdrop",
     "fq": "limit flow_limit quantum buckets pacing nopacing maxrate initial_quantum",
 }
+
+PLAIN: Final = frozenset(_KNOWN)
+"""The qdiscs without classes and without a rate of their own."""
 
 
 def queue(

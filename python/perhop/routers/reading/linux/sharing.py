@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.linux import units
-from perhop.units import WHOLE, format_rate, format_share, format_size
+from perhop.scenario.model.hfsc import CURVES
+from perhop.units import WHOLE, format_duration, format_rate, format_share, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,14 @@ __all__ = ["CLASSFUL", "Shares", "direct", "shares", "slack"]
 
 CLASSFUL: Final = frozenset({"htb", "hfsc", "cbq", "drr", "ets", "prio", "pfifo_fast"})
 """The qdiscs whose classes are modelled."""
+
+_KEYS: Final = {
+    "rt": ("realtime",),
+    "sc": ("realtime",),
+    "ul": ("upperlimit",),
+    "ls": (),
+}
+"""The keys of a scenario for each curve; link sharing goes by `bandwidth`."""
 
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
 _STRICT_SHARE: Final = 1000
@@ -63,6 +72,10 @@ class Shares:
         by_priority: The class of each priority of a packet; empty if it tells no class.
         default: The class of packets without one; 0 for none.
         leaves: The classes without classes below.
+        curves: The service curves of classes, by the keys of a scenario.
+        shared: The rates by which classes with curves share.
+        left_out: What is lost where a scenario does not have the curves.
+        by_curves: True if the scenario has them.
     """
 
     kind: str
@@ -80,6 +93,23 @@ class Shares:
     by_priority: list[int] = field(default_factory=list)
     default: int = 0
     leaves: set[int] = field(default_factory=set)
+    curves: dict[int, dict[str, dict[str, str]]] = field(default_factory=dict)
+    shared: dict[int, int] = field(default_factory=dict)
+    left_out: list[tuple[Place, str]] = field(default_factory=list)
+    by_curves: bool = False
+
+    def decide(self, *, possible: bool) -> None:
+        """Decide whether the scenario has service curves: where they say more than shares.
+
+        Args:
+            possible: True if nothing beside the curves needs another scheduler.
+        """
+        self.by_curves = possible and bool(self.left_out)
+        if self.by_curves:
+            self.rates = {key: (rate, 0) for key, rate in self.shared.items()}
+            return
+        for place, note in self.left_out:
+            self.ledger.approximated(place, note)
 
     def below(self, key: int) -> list[int]:
         """Return the leaves below a class, or the class itself."""
@@ -141,7 +171,12 @@ class Shares:
         elif self.kind not in ("prio", "pfifo_fast"):
             self._guarantees(parent, rest, found)
         whole = self.rates.get(parent, (0, 0))[0] if parent is not None else 0
-        if self.kind in ("htb", "cbq", "hfsc"):
+        if self.by_curves:
+            for key in keys:
+                kept = CURVES if key in self.leaves else ("upperlimit",)
+                own = self.curves.get(key, {})
+                found[key] |= {word: own[word] for word in kept if word in own}
+        elif self.kind in ("htb", "cbq", "hfsc"):
             for key in keys:
                 self._ceiling(key, whole, found[key], top=parent is None)
         return found
@@ -288,29 +323,63 @@ def _htb(
 
 
 def _curves(each: Class, found: Shares, ledger: Ledger) -> None:
-    """Read the service curves of HFSC, of which only the slope in the long run is modelled."""
+    """Read the service curves of HFSC.
+
+    Where a scenario cannot have curves, only their slopes in the long run count. What that leaves
+    out is noted later, when it is known.
+    """
     slopes: dict[str, int] = {}
+    own: dict[str, dict[str, str]] = {}
     for name in ("rt", "ls", "sc", "ul"):
         text = each.options.values.get(name)
         if text is None:
             continue
-        words = text.split()
-        for word in ("rate", "m2"):
-            if word in words[:-1]:
-                try:
-                    slopes[name] = units.rate(words[words.index(word) + 1])
-                except ValueError as error:
-                    ledger.approximated(each.options.at(name), f"{name}: {error}")
-        if any(word in words for word in ("m1", "umax", "dmax", "d")):
-            ledger.approximated(each.options.at(name), "only the slope m2 of a curve is modelled")
+        try:
+            curve, slopes[name] = service_curve(text)
+        except ValueError as error:
+            ledger.approximated(each.options.at(name), f"{name}: {error}")
+            continue
+        if "rate" not in curve or "umax" in curve:
+            note = "only the slope m2 of a curve is modelled"
+            if name in ("ls", "sc"):
+                ledger.approximated(each.options.at(name), f"{note} in link sharing")
+            found.left_out.append((each.options.at(name), note))
+        own |= dict.fromkeys(_KEYS[name], curve)
     rate = slopes.get("sc") or slopes.get("rt") or slopes.get("ls") or slopes.get("ul")
     if not rate:
         ledger.ignored(each.place, "the class has no rate that perhop can read")
         return
     found.rates[each.classid] = rate, 0
     found.ceilings[each.classid] = slopes.get("ul", _UNLIMITED), None
+    found.shared[each.classid] = slopes.get("ls") or slopes.get("sc") or rate
+    if "rt" in slopes and not {"ls", "sc", "ul"} & slopes.keys():
+        own["upperlimit"] = own["realtime"]  # it never borrows
+    found.curves[each.classid] = own
     if "rt" in slopes and "ls" in slopes and slopes["rt"] != slopes["ls"]:
-        ledger.approximated(each.place, "the excess is shared by `rt`, not by `ls`")
+        found.left_out.append((each.place, "the excess is shared by `rt`, not by `ls`"))
+
+
+def service_curve(text: str) -> tuple[dict[str, str], int]:
+    """Return a curve as a scenario has it, and its slope in the long run in bit/s.
+
+    Raises:
+        ValueError: If it is none, or if nothing is due in the long run.
+    """
+    words = text.split()
+    given = dict(zip(words[::2], words[1::2], strict=False))
+    rate = units.rate(given.get("rate", "") or given.get("m2", ""))
+    if not rate:
+        raise ValueError("a curve without a second slope is not modelled")
+    time = units.time(given.get("dmax", "") or given.get("d", "") or "0")
+    if not time:
+        return {"rate": format_rate(rate)}, rate
+    duration = format_duration(time)
+    if "umax" in given:
+        size = format_size(units.size(given["umax"]))
+        return {"umax": size, "dmax": duration, "rate": format_rate(rate)}, rate
+    first = units.rate(given.get("m1", "0"))
+    slope = {"m1": format_rate(first)} if first else {}
+    return {**slope, "d": duration, "m2": format_rate(rate)}, rate
 
 
 def _bands(qdisc: Qdisc, device: Device, found: Shares) -> None:

@@ -18,14 +18,15 @@ from perhop.routers.reading.linux.classify import (
     within,
 )
 from perhop.routers.reading.linux.policers import of_actions, of_text
-from perhop.routers.reading.linux.queues import queue
+from perhop.routers.reading.linux.queues import PLAIN, queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares, slack
 from perhop.routers.reading.matching import Conditions, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
+from perhop.scenario.model.hfsc import HFSC
 from perhop.units import WHOLE, format_rate, format_share, format_size, parse_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.linux.model import Device, Filter, Qdisc
@@ -173,9 +174,19 @@ class Tree:
         used = {key for _, key in landed}
         if len(used) > _MOST_CLASSES:
             raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
+        inside = (each.kind for each in self.device.qdiscs.values() if each.parent in found.leaves)
+        found.decide(possible=depth == 0 and not used & {-1, 0} and PLAIN.issuperset(inside))
+        part = self._tree(found, used, landed, depth)
+        if found.by_curves and "classes" in part.keys:
+            part.keys = {"scheduler": HFSC, **part.keys}
+        return part
+
+    def _tree(
+        self, found: Shares, used: Set[int], landed: Sequence[tuple[Verdict, int]], depth: int
+    ) -> Part:
+        """Return the classes of a qdisc; one class for everything shapes the interface."""
         top = found.top
         if len(top) == 1 and used <= set(found.below(top[0])):
-            # One class for everything shapes the interface.
             only = top[0]
             self.reached.add(only)
             rate, burst = found.whole(only)
