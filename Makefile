@@ -80,6 +80,10 @@ validate: .venv/built ## Compare the simulator with theory
 validate-hosts: .venv/built ## Compare modelled hosts with Linux's, in real time (10 minutes)
 	$(BIN)/python -m validation.hosts
 
+.PHONY: validate-queues
+validate-queues: .venv/built ## Compare queues with Linux's, in User Mode Linux (Debian: user-mode-linux; 2 minutes)
+	$(BIN)/python -m validation.linux_queues
+
 .PHONY: bench
 bench: .venv/built ## Measure the simulator's speed, and how costs grow with a scenario
 	$(CARGO) bench --quiet --package perhop-sim --bench speed

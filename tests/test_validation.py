@@ -12,7 +12,8 @@ from conftest import SLOW
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from validation import hosts  # noqa: E402
+from perhop import linux  # noqa: E402
+from validation import hosts, linux_queues  # noqa: E402
 from validation.host_settings import SETTINGS  # noqa: E402
 from validation.table import Row  # noqa: E402
 from validation.tables import TABLES  # noqa: E402
@@ -114,3 +115,24 @@ def test_a_difference_is_in_or_spread_or_explained_or_out() -> None:
     assert verdicts((10.2, 10.6, 11), 140) == ["out", "out"]
     late = hosts.Outcome(setting, {}, {}, setting.late_us + 1, 3)
     assert "lateness" in replace(late, setting=replace(setting, metrics=())).unexplained()
+
+
+@pytest.mark.parametrize("setting", linux_queues.SETTINGS, ids=lambda setting: setting.name)
+def test_queues_that_are_compared_with_linux_are_written_for_it(
+    setting: linux_queues.Setting,
+) -> None:
+    scenario = linux_queues.scenario_of(setting)
+    assert linux.mapping(scenario).gaps == ()
+    run = linux_queues.guest_run(setting, scenario)
+    assert any(f" {word} " in command for command in run["commands"] for word in QUEUES)
+    assert len(run["packets"]) == sum(sender.packets for sender in setting.senders.values())
+    text = linux_queues.KEPT.read_text("utf-8")
+    for metric, name in setting.metrics:
+        assert f"| {setting.name}; {name}: {linux_queues.ALLOWED[metric][0]} |" in text
+
+
+QUEUES = ("sfq", "fq_codel", "codel", "pie", "hfsc")
+
+
+def test_queues_are_as_in_linux_but_for_what_is_explained() -> None:
+    assert "**no**" not in linux_queues.KEPT.read_text("utf-8")
