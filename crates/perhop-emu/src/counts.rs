@@ -169,6 +169,8 @@ fn of_discipline(kind: &str, bytes: &[u8]) -> Vec<(&'static str, u64)> {
         "codel" => &[("drop_overlimit", 5), ("ecn_mark", 6)],
         // struct tc_fq_codel_xstats, the first word of which tells the queue's from a class's.
         "fq_codel" => &[("drop_overlimit", 2), ("ecn_mark", 3), ("drop_overmemory", 9)],
+        // struct tc_fq_pie_xstats
+        "fq_pie" => &[("overlimit", 2), ("ecn_mark", 4)],
         _ => &[],
     };
     let found = |&(name, place): &(&'static str, usize)| Some((name, words(bytes).nth(place)?));

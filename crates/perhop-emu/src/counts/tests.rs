@@ -42,6 +42,7 @@ fn queues_are_read_as_linux_describes_them() {
         ("pie", vec![("dropped", 6), ("ecn_mark", 9)]),
         ("codel", vec![("drop_overlimit", 5), ("ecn_mark", 6)]),
         ("fq_codel", vec![("drop_overlimit", 2), ("ecn_mark", 3), ("drop_overmemory", 9)]),
+        ("fq_pie", vec![("overlimit", 2), ("ecn_mark", 4)]),
         ("htb", vec![]),
     ] {
         assert_eq!(queue(&about(kind, &places)).unwrap().counts[5..], own, "{kind}");

@@ -24,7 +24,11 @@ _EARLY: Final = {
     "red": ("early",),
     "pie": ("dropped",),
 }
-_FULL: Final = {"codel": ("drop_overlimit",), "fq_codel": ("drop_overlimit", "drop_overmemory")}
+_FULL: Final = {
+    "codel": ("drop_overlimit",),
+    "fq_codel": ("drop_overlimit", "drop_overmemory"),
+    "fq_pie": ("overlimit",),
+}
 """The counters of drops by full queues, by discipline."""
 
 _CARRIED: Final = (
