@@ -76,6 +76,7 @@ def dataset(
     srtts: list[dict[str, Any]] | None = None,
     delays: list[dict[str, Any]] | None = None,
     displacements: list[dict[str, Any]] | None = None,
+    calls: list[dict[str, Any]] | None = None,
     complete: bool = True,
     duration_s: float | None = None,
 ) -> Dataset:
@@ -91,6 +92,7 @@ def dataset(
         "srtts": srtts,
         "delays": delays,
         "displacements": displacements,
+        "calls": calls,
     }
     tables = {name: table(name, rows or []) for name, rows in given.items()}
     return Dataset(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perhop_core::{Dscp, Duration, NodeId, Time, TrafficClass};
 use perhop_net::{IcmpError, LinkCounters, PortId};
 use perhop_queue::{Backlog, Cause, ClassCounters};
+use perhop_workload::CallCounters;
 
 use crate::density::Density;
 use crate::histogram::Histogram;
@@ -246,6 +247,22 @@ table! {
         by: Integers,
         early: Integers,
         late: Integers,
+    }
+}
+
+table! {
+    /// One row per call and interval between two marks: the packets whose time of playout was in
+    /// the interval.
+    Calls {
+        flow: Flow,
+        stream: Integers,
+        start_s: Floats,
+        end_s: Floats,
+        packets: Integers,
+        played: Integers,
+        late: Integers,
+        bursts: Integers,
+        delay_s: Floats,
     }
 }
 
@@ -528,6 +545,27 @@ impl Displacements {
             self.early.push(early as i64);
             self.late.push(late as i64);
         }
+    }
+}
+
+impl Calls {
+    /// Adds the difference between two readings of a call, given by its flow and its number.
+    pub fn push(
+        &mut self,
+        (flow, stream): (usize, usize),
+        (start, end): Stretch,
+        before: CallCounters,
+        after: CallCounters,
+    ) {
+        self.flow.push(flow as i64);
+        self.stream.push(stream as i64);
+        self.start_s.push(start.as_secs_f64());
+        self.end_s.push(end.as_secs_f64());
+        self.packets.push((after.packets - before.packets) as i64);
+        self.played.push((after.played - before.played) as i64);
+        self.late.push((after.late - before.late) as i64);
+        self.bursts.push((after.bursts - before.bursts) as i64);
+        self.delay_s.push((after.delay_ns - before.delay_ns) as f64 / 1e9);
     }
 }
 

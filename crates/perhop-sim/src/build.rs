@@ -10,13 +10,13 @@ use perhop_tcp::{
     SenderConfig, TIMESTAMP_BYTES, autotuned_shift, window_shift,
 };
 use perhop_workload::{
-    CongestionPlan, CubicPlan, DecreaseFromPlan, FIRST_SOURCE_PORT, FlowPlan, PingPlan, TcpPlan,
-    TransportPlan, UdpPlan, pattern,
+    CallCounters, CongestionPlan, CubicPlan, DecreaseFromPlan, FIRST_SOURCE_PORT, FlowPlan,
+    PingPlan, TcpPlan, TransportPlan, UdpPlan, pattern, playout,
 };
 
 use crate::hosts::{
     DATAGRAM_HEADER, Endpoint, Line, Role, Schedule, Socket, StreamPhase, TcpReceiver, TcpSender,
-    UdpSender,
+    UdpReceiver, UdpSender,
 };
 
 /// Returns the two endpoints of a stream, the sender first.
@@ -190,7 +190,9 @@ fn udp(
         mtu: u32::MAX,
         lost_parts: BTreeSet::new(),
     };
-    Ok([Role::UdpSender(Box::new(sender)), Role::UdpReceiver(Box::default())])
+    let call = playout(flow, number, seed)?.map(|playout| (playout, CallCounters::default()));
+    let receiver = UdpReceiver { call, ..UdpReceiver::default() };
+    Ok([Role::UdpSender(Box::new(sender)), Role::UdpReceiver(Box::new(receiver))])
 }
 
 pub(crate) fn pinger(

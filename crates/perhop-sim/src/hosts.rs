@@ -14,7 +14,7 @@ mod tcp;
 mod udp;
 
 use perhop_core::{Duration, Ecn, Header, NodeId, Packet, Protocol, Time, TrafficClass, prefetch};
-use perhop_measure::{Answer, DatagramMeter, Histogram, LossMeter, Pinger};
+use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
@@ -26,7 +26,7 @@ use crate::capture::ModelledCaptures;
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::socket::Socket;
 pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
-pub(crate) use self::udp::UdpSender;
+pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 type Net = Network<BodyId>;
 
@@ -91,7 +91,7 @@ pub(crate) enum Role {
     TcpSender(Box<TcpSender>),
     TcpReceiver(Box<TcpReceiver>),
     UdpSender(Box<UdpSender>),
-    UdpReceiver(Box<DatagramMeter>),
+    UdpReceiver(Box<UdpReceiver>),
     Pinger(Box<Pinger>),
 }
 
@@ -299,8 +299,11 @@ impl Hosts<BodyId> for ModelledHosts {
                 self.arrived[owner][0].add(class);
                 let delay = now.since(sent);
                 let payload = u64::from(packet.header.size - DATAGRAM_HEADER);
-                if receiver.add(sequence, payload, delay, packet.header.ecn() == Ecn::Ce) {
+                if receiver.meter.add(sequence, payload, delay, packet.header.ecn() == Ecn::Ce) {
                     self.delays[owner].add(delay);
+                    if receiver.call.is_some() {
+                        receiver.play(sequence, delay);
+                    }
                 }
                 return;
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
-    CapturePlan, Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels, Marks,
-    NetworkMeter, Pings, Samples, Sink, StreamCounters, StreamReading, Table,
+    Calls, CapturePlan, Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels,
+    Marks, NetworkMeter, Pings, Samples, Sink, StreamCounters, StreamReading, Table,
 };
 use perhop_net::{Network, NodeKind};
 use perhop_plan::{BuildError, Names, Timeline};
@@ -52,6 +52,7 @@ pub struct Simulation {
     intervals: Intervals,
     /// Round-trip times, smoothed ones, and one-way delays, up to the last cut.
     histograms: [FlowHistograms; 3],
+    calls: Calls,
 }
 
 impl Simulation {
@@ -134,6 +135,7 @@ impl Simulation {
             ends,
             intervals: Intervals::default(),
             histograms: Default::default(),
+            calls: Calls::default(),
         };
         simulation.change();
         Ok(simulation)
@@ -225,7 +227,7 @@ impl Simulation {
     }
 
     /// Returns the tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`,
-    /// `codepoints`, `rtts`, `srtts`, `delays`, `displacements`.
+    /// `codepoints`, `rtts`, `srtts`, `delays`, `displacements`, `calls`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let labels = &self.labels;
         let mut pings = Pings::default();
@@ -255,6 +257,7 @@ impl Simulation {
             ("srtts", srtts),
             ("delays", delays),
             ("displacements", self.displacements().into_table(labels)),
+            ("calls", self.calls.clone().into_table(labels)),
         ]
     }
 
@@ -265,7 +268,7 @@ impl Simulation {
             let receivers =
                 streams.iter().map(|stream| &self.hosts.endpoints[stream.receiver as usize].role);
             let densities = receivers.filter_map(|role| match role {
-                Role::UdpReceiver(udp) => Some(&udp.order.density),
+                Role::UdpReceiver(udp) => Some(&udp.meter.order.density),
                 _ => None,
             });
             table.push_flow(streams[0].flow as usize, densities);
@@ -289,7 +292,14 @@ impl Simulation {
             }
             match &mut self.hosts.endpoints[receiver].role {
                 Role::TcpReceiver(tcp) => tcp.delay = Samples::default(),
-                Role::UdpReceiver(udp) => udp.pass_mark(),
+                Role::UdpReceiver(udp) => {
+                    udp.meter.pass_mark();
+                    if let Some((playout, last)) = &mut udp.call {
+                        let counters = playout.settle(now);
+                        let before = std::mem::replace(last, counters);
+                        self.calls.push(place, stretch, before, counters);
+                    }
+                }
                 _ => {}
             }
             self.streams[index].last = reading.counters;
@@ -338,7 +348,7 @@ impl Simulation {
                     jitter: None,
                 }
             }
-            (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => receiver.reading(udp.lost),
+            (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => receiver.meter.reading(udp.lost),
             roles => unreachable!("a stream from and to {roles:?}"),
         }
     }

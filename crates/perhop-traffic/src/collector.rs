@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use perhop_core::{Dscp, NodeId, Time, TrafficClass};
 use perhop_measure::{
-    Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels, Marks, Pings,
+    Calls, Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels, Marks, Pings,
     ProbeRecord, StreamCounters, Table,
 };
-use perhop_workload::TransportPlan;
+use perhop_workload::{CallCounters, TransportPlan};
 
 use crate::error::{ReadingsError, TrafficError};
 use crate::job::Job;
@@ -32,6 +32,8 @@ struct StreamRecord {
     counters: StreamCounters,
     /// Number of datagrams sent by instant, for those that may still be on the way.
     sent: VecDeque<(Nanos, u64)>,
+    /// Playout of a call.
+    call: CallCounters,
 }
 
 /// A flow.
@@ -108,6 +110,7 @@ pub struct Collector {
     codepoints: Codepoints,
     delays: FlowHistograms,
     srtts: FlowHistograms,
+    calls: Calls,
 }
 
 impl Collector {
@@ -167,6 +170,7 @@ impl Collector {
             codepoints: Codepoints::default(),
             delays: FlowHistograms::default(),
             srtts: FlowHistograms::default(),
+            calls: Calls::default(),
         })
     }
 
@@ -270,6 +274,12 @@ impl Collector {
                     reading.counters.retransmits += again;
                     known.retransmits = true;
                 }
+                if let Some(call) = destination.and_then(|(_, end)| end.call(number)) {
+                    let last = &mut flow.streams[number].call;
+                    let call = call.no_less_than(last);
+                    self.calls.push((index, number), stretch, *last, call);
+                    *last = call;
+                }
                 let before = &mut flow.streams[number].counters;
                 let reading = since(before, reading);
                 self.intervals.push_known((index, number), stretch, before, &reading, known);
@@ -306,7 +316,7 @@ impl Collector {
     }
 
     /// Returns the tables by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
-    /// `displacements`.
+    /// `displacements`, `calls`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut all = self.clone();
         for readings in std::mem::take(&mut all.pending).into_values() {
@@ -345,6 +355,7 @@ impl Collector {
             ("srtts", all.srtts.into_table(labels)),
             ("delays", all.delays.into_table(labels)),
             ("displacements", displacements.into_table(labels)),
+            ("calls", all.calls.into_table(labels)),
         ]
     }
 

@@ -345,9 +345,11 @@ pub(crate) fn probe_port(ping: usize) -> u16 {
 /// Checks that datagrams have room for their sequence number and time stamp.
 fn check_datagrams(flow: &str, udp: &UdpPlan) -> Result<(), TrafficError> {
     let header = udp.layer.header();
-    let smallest = match &udp.replay {
-        Some(replay) => replay.packets.iter().map(|&(_, size)| size).min().unwrap_or(u16::MAX),
-        None => udp.size,
+    let smallest = match (&udp.replay, &udp.extreme) {
+        (Some(replay), _) => replay.packets.iter().map(|&(_, size)| size).min().unwrap_or(u16::MAX),
+        // Sizes below the location are longer than this by `max` when they are sent.
+        (None, Some(extreme)) => (extreme.size[0] / 1000) as u16,
+        (None, None) => udp.size,
     };
     let size = usize::from(smallest.saturating_sub(header));
     if size < payload::SIZE {

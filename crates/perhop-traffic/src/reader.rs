@@ -161,7 +161,7 @@ impl Reader {
         for (index, (flow, kept)) in shared.flows.iter().zip(&mut self.flows).enumerate() {
             let udp = shared.is_udp(index);
             if flow.here.destination {
-                let (streams, segments) = receivers(flow, kept, udp);
+                let (streams, segments) = receivers(flow, kept, udp, time(read));
                 let mut received = lock(&flow.received);
                 let (counted, last) = (received.classes[0].clone(), &mut kept.classes[0]);
                 let counted = counted.as_deref();
@@ -259,6 +259,7 @@ fn receivers(
     flow: &FlowState,
     kept: &mut FlowHistory,
     udp: bool,
+    now: Time,
 ) -> (ReceiverReadings, Option<u64>) {
     let mut segments = None;
     let streams = flow.streams.iter().zip(&mut kept.streams);
@@ -288,6 +289,7 @@ fn receivers(
                     longest: received.longest,
                     delay: reading.delay,
                     jitter: reading.jitter,
+                    call: received.playout.as_mut().map(|playout| playout.settle(now)),
                 }
             };
             ReceiverReadings::Udp(streams.map(read).collect())

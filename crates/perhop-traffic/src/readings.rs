@@ -6,6 +6,7 @@
 
 use perhop_core::{Duration, Time, TrafficClass};
 use perhop_measure::{Answer, Histogram, OrderCounts, Samples};
+use perhop_workload::CallCounters;
 use serde::{Deserialize, Serialize};
 
 use perhop_socket::Nanos;
@@ -163,6 +164,9 @@ pub struct DatagramReceiver {
     pub delay: Samples,
     /// The jitter (RFC 3550).
     pub jitter: Option<Duration>,
+    /// The playout of a call.
+    #[serde(default)]
+    pub call: Option<CallCounters>,
 }
 
 /// A flow, as a server of iperf3 at one of its ends reports it. Counters are those of the interval

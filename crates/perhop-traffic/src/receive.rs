@@ -250,6 +250,9 @@ fn count(
     let first =
         received.meter.add_stamped(payload.sequence, bytes as u64, (transit, delay), marked);
     if let (true, Some(delay)) = (first, delay) {
+        if let Some(playout) = &mut received.playout {
+            playout.arrive(payload.sequence, delay);
+        }
         flow.delays.add(delay);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock};
 
-use perhop_workload::{Pattern, TransportPlan, pattern};
+use perhop_workload::{Pattern, TransportPlan, pattern, playout};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, nanos};
@@ -57,7 +57,10 @@ pub(crate) fn share(
         };
         let mut received = FlowReceived::default();
         if segment == 0 {
-            received.datagrams.resize_with(plan.streams.into(), DatagramsReceived::default);
+            for stream in 0..usize::from(plan.streams) {
+                let playout = playout(plan, stream, job.seed)?;
+                received.datagrams.push(DatagramsReceived { playout, ..Default::default() });
+            }
         }
         let here = job.here(number)?;
         let (from, to) = (job.number(&plan.from)?, job.number(&plan.to)?);

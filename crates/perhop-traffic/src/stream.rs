@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use perhop_core::{Dscp, Duration, TrafficClass};
 use perhop_measure::{DatagramMeter, Histogram};
+use perhop_workload::Playout;
 
 use crate::offset::SenderClock;
 use perhop_socket::{Nanos, Socket, TcpInfo};
@@ -78,6 +79,8 @@ pub(crate) struct DatagramsReceived {
     pub next: u64,
     /// Greatest one-way delay.
     pub longest: Duration,
+    /// Playout, if it is a call.
+    pub playout: Option<Box<Playout>>,
 }
 
 impl DatagramsReceived {

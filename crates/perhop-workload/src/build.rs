@@ -1,11 +1,14 @@
 //! Builds the pattern of a flow from its plan.
 
-use perhop_core::{Bytes, Duration, Ecn, Rate, Stream, TrafficClass};
+use perhop_core::{Bytes, Duration, Ecn, Rate, Stream, Time, TrafficClass};
 use perhop_tcp::EcnMode;
 use thiserror::Error;
 
-use crate::pattern::{Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes};
+use crate::pattern::{
+    Bursts, Drawn, Extreme, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
+};
 use crate::plan::*;
+use crate::playout::Playout;
 
 /// Error: a flow or a ping cannot be sent. A validated scenario does not cause it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -89,10 +92,51 @@ pub fn pattern(
     number: usize,
     seed: u64,
 ) -> Result<Pattern, WorkloadError> {
-    Ok(match &plan.replay {
-        Some(replay) => Pattern::Replay(self::replay(replay, plan.layer)?),
-        None => Pattern::Drawn(drawn(plan, flow, number, seed)?),
+    Ok(match (&plan.replay, &plan.extreme) {
+        (Some(replay), _) => Pattern::Replay(self::replay(replay, plan.layer)?),
+        (None, Some(extreme)) => {
+            let start = start(plan, flow, number, seed);
+            let random = Stream::new(seed, &format!("{flow} {number} extreme"));
+            Pattern::Extreme(Box::new(self::extreme(extreme, start, random)?))
+        }
+        (None, None) => Pattern::Drawn(drawn(plan, flow, number, seed)?),
     })
+}
+
+/// Returns the playout of a stream at its receiver; `None` if the flow is no call.
+///
+/// # Errors
+/// [`WorkloadError`] for an invalid value.
+pub fn playout(
+    plan: &FlowPlan,
+    number: usize,
+    seed: u64,
+) -> Result<Option<Box<Playout>>, WorkloadError> {
+    let TransportPlan::Udp(udp) = &plan.transport else { return Ok(None) };
+    let Some(playout) = udp.playout else { return Ok(None) };
+    let pattern = pattern(udp, &plan.name, number, seed)?;
+    let span = (plan.start, plan.stop.unwrap_or(Time::MAX));
+    Ok(Some(Box::new(Playout::new(playout, pattern, span))))
+}
+
+/// Draws the time before the first datagram.
+fn start(plan: &UdpPlan, flow: &str, number: usize, seed: u64) -> Duration {
+    match plan.spread {
+        0 => Duration::ZERO,
+        most => {
+            let mut random = Stream::new(seed, &format!("{flow} {number} start"));
+            Duration::from_picos(random.up_to(most))
+        }
+    }
+}
+
+fn extreme(plan: &ExtremePlan, start: Duration, random: Stream) -> Result<Extreme, WorkloadError> {
+    if plan.gap[0] == 0 || plan.size[0] == 0 {
+        return Err(WorkloadError::Zero("the location of an extreme value distribution"));
+    }
+    let gap = plan.gap.map(|picos| picos as f64);
+    let size = plan.size.map(|thousandths| f64::from(thousandths) / 1000.0);
+    Ok(Extreme { start, gap, size, random })
 }
 
 impl LayerPlan {
@@ -152,7 +196,8 @@ fn drawn(plan: &UdpPlan, flow: &str, number: usize, seed: u64) -> Result<Drawn, 
         None => None,
         Some(plan) => Some(bursts(plan, gap, random("bursts"))?),
     };
-    Ok(Drawn { gaps, sizes, bursts })
+    let start = start(plan, flow, number, seed);
+    Ok(Drawn { gaps, sizes, bursts, start })
 }
 
 /// Least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest

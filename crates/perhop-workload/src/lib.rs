@@ -1,13 +1,16 @@
 //! The traffic of applications: the flows and pings of a scenario with every name and unit
-//! resolved, and their patterns of datagrams. Modelled hosts and real sockets send the same.
+//! resolved, their patterns of datagrams, and the playout of calls at their receivers. Modelled
+//! hosts and real sockets send and play the same.
 
 mod build;
 mod pattern;
 mod plan;
+mod playout;
 
-pub use build::{WorkloadError, pattern};
+pub use build::{WorkloadError, pattern, playout};
 pub use pattern::{MAX_PAYLOAD, Pattern};
 pub use plan::*;
+pub use playout::{CallCounters, Playout};
 
 /// First source port of a flow's streams: the first ephemeral port (RFC 6335, section 6).
 pub const FIRST_SOURCE_PORT: u16 = 49_152;

@@ -9,6 +9,8 @@ pub enum Pattern {
     Drawn(Drawn),
     /// Times and sizes from a list.
     Replay(Replay),
+    /// Times and sizes with extreme value distributions.
+    Extreme(Box<Extreme>),
 }
 
 impl Pattern {
@@ -17,6 +19,7 @@ impl Pattern {
         match self {
             Self::Drawn(drawn) => drawn.first(),
             Self::Replay(replay) => replay.packets.first().map_or(Duration::MAX, |packet| packet.0),
+            Self::Extreme(extreme) => extreme.start,
         }
     }
 
@@ -27,7 +30,39 @@ impl Pattern {
         match self {
             Self::Drawn(drawn) => (drawn.payload(), drawn.gap()),
             Self::Replay(replay) => replay.next(),
+            Self::Extreme(extreme) => (extreme.payload(), extreme.gap()),
         }
+    }
+}
+
+/// Independent times and sizes with largest extreme value distributions.
+#[derive(Debug)]
+pub struct Extreme {
+    /// Time before the first datagram.
+    pub start: Duration,
+    /// Location and scale of the times between datagrams, in picoseconds.
+    pub gap: [f64; 2],
+    /// Location and scale of the payloads, in bytes.
+    pub size: [f64; 2],
+    pub random: Stream,
+}
+
+impl Extreme {
+    /// Draws a value by inversion: the location minus the scale times ln E, where E is exponential.
+    fn draw(&mut self, [location, scale]: [f64; 2]) -> f64 {
+        if scale == 0.0 {
+            return location;
+        }
+        location - scale * self.random.exponential().max(f64::MIN_POSITIVE).ln()
+    }
+
+    fn gap(&mut self) -> Duration {
+        Duration::from_picos((self.draw(self.gap) + 0.5) as u64).max(Duration::from_picos(1))
+    }
+
+    /// Draws a payload, rounded down to whole bytes, as the source of the model does.
+    fn payload(&mut self) -> u16 {
+        (self.draw(self.size) as u64).clamp(1, MAX_PAYLOAD.into()) as u16
     }
 }
 
@@ -60,13 +95,15 @@ pub struct Drawn {
     pub sizes: Sizes,
     /// Bursts and pauses, if any.
     pub bursts: Option<Bursts>,
+    /// Time before the first datagram, if they are sent at regular times.
+    pub start: Duration,
 }
 
 impl Drawn {
-    /// Returns zero if datagrams are sent at regular times, and a gap otherwise.
+    /// Returns the start if datagrams are sent at regular times, and a gap otherwise.
     fn first(&mut self) -> Duration {
         match self.gaps {
-            Gaps::Even(_) => Duration::ZERO,
+            Gaps::Even(_) => self.start,
             Gaps::Exponential { .. } => self.gap(),
         }
     }
@@ -239,6 +276,7 @@ mod tests {
             gaps: Gaps::Even(Pace::new(1, Rate::new(8_000).unwrap())),
             sizes: Sizes::Constant(1),
             bursts: Some(bursts),
+            start: Duration::ZERO,
         };
         let mut at = pattern.first();
         let mut instants = Vec::new();
@@ -298,6 +336,7 @@ mod tests {
             gaps: Gaps::Even(Pace::new(1, Rate::new(1).unwrap())),
             sizes: Sizes::Exponential { mean, header, random },
             bursts: None,
+            start: Duration::ZERO,
         };
         (0..100_000).map(|_| pattern.payload()).collect()
     }
@@ -320,5 +359,30 @@ mod tests {
     fn sizes_fit_a_packet() {
         assert!(drawn(65_507.0, 0).into_iter().all(|size| (1..=MAX_PAYLOAD).contains(&size)));
         assert!(drawn(29.0, 28).contains(&1));
+    }
+
+    #[test]
+    fn extreme_values_have_the_mean_of_the_distribution() {
+        let random = Stream::new(1, "extreme");
+        let (gap, size) = ([55e9, 6e9], [120.0, 36.0]);
+        let mut pattern = Pattern::Extreme(Box::new(Extreme {
+            start: Duration::from_millis(7),
+            gap,
+            size,
+            random,
+        }));
+        assert_eq!(pattern.first(), Duration::from_millis(7));
+        let (mut bytes, mut time) = (0.0, 0.0);
+        for _ in 0..100_000 {
+            let (payload, gap) = pattern.next_datagram();
+            bytes += f64::from(payload) / 1e5;
+            time += gap.as_picos() as f64 / 1e5;
+        }
+        // The mean is the location plus Euler's constant times the scale, the standard deviation
+        // 1.28 times the scale. Sizes are rounded down, which takes half a byte. Five standard
+        // errors.
+        let mean = |[location, scale]: [f64; 2]| location + 0.577_215_66 * scale;
+        assert!((time - mean(gap)).abs() < 5.0 * 1.28 * gap[1] / 1e5_f64.sqrt(), "{time}");
+        assert!((bytes + 0.5 - mean(size)).abs() < 5.0 * 1.28 * 36.0 / 1e5_f64.sqrt(), "{bytes}");
     }
 }

@@ -199,6 +199,46 @@ pub struct UdpPlan {
     pub bursts: Option<BurstsPlan>,
     /// A list of datagrams, in place of rates, sizes and bursts.
     pub replay: Option<ReplayPlan>,
+    /// Times and sizes with extreme value distributions, in place of rates, sizes and bursts.
+    pub extreme: Option<ExtremePlan>,
+    /// Greatest time before the first datagram, in picoseconds. The time is drawn at random, so
+    /// that streams that start together do not send together.
+    #[serde(default)]
+    pub spread: u64,
+    /// Playout of the datagrams at their receiver, for a call.
+    pub playout: Option<PlayoutPlan>,
+}
+
+/// Times between datagrams and their sizes, each with a largest extreme value distribution
+/// (Gumbel): its location and its scale.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtremePlan {
+    /// Times between datagrams, in picoseconds. With a scale of zero they are constant.
+    pub gap: [u64; 2],
+    /// Payloads, in thousandths of a byte.
+    pub size: [u32; 2],
+}
+
+/// Playout of a call at its receiver.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayoutPlan {
+    /// Speech in a packet, which is the time between packets of a talk spurt.
+    #[serde(deserialize_with = "perhop_core::spelling::positive")]
+    pub frame: Duration,
+    /// Jitter buffer.
+    pub buffer: BufferPlan,
+}
+
+/// Jitter buffer of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BufferPlan {
+    /// The first packet of each talk spurt waits this time, and the others keep in step with it.
+    Fixed(Duration),
+    /// The playout delay follows the network delay from packet to packet.
+    Adaptive,
 }
 
 /// A list of datagrams.

@@ -75,6 +75,10 @@ class Dataset:
         delays: One of the one-way delays of each flow's data packets.
         displacements: Of UDP flows, the packets that arrived `early` and `late` `by` so many places
             (reorder density, RFC 5236; those in their place are late by 0).
+        calls: A row per call (a stream of a `voice` flow) and stretch, with the packets whose time
+            of playout was in it: `packets` that were due, those that were `played`, those that
+            arrived too `late`, the `bursts` of packets one after the other that were not played,
+            and `delay_s`, the sum of the delays from sending to playout of those played.
 
     Raises:
         ValueError: If a table does not have exactly its columns, holds a null, a NaN or a negative
@@ -93,6 +97,7 @@ class Dataset:
     srtts: pl.DataFrame
     delays: pl.DataFrame
     displacements: pl.DataFrame
+    calls: pl.DataFrame
     cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
     """Results of `perhop.analysis` so far."""
 

@@ -151,6 +151,19 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
     "displacements": pl.Schema(
         {"flow": pl.String, "by": pl.Int64, "early": pl.Int64, "late": pl.Int64}
     ),
+    "calls": pl.Schema(
+        {
+            "flow": pl.String,
+            "stream": pl.Int32,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "packets": pl.Int64,
+            "played": pl.Int64,
+            "late": pl.Int64,
+            "bursts": pl.Int64,
+            "delay_s": pl.Float64,
+        }
+    ),
 }
 """The columns of each table, in order."""
 

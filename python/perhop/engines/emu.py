@@ -194,5 +194,5 @@ def longest(flow: Flow) -> int:
         if flow.tcp.mss <= _MTU - TCP_HEADERS:
             return _MTU
         return min(flow.tcp.mss + TCP_HEADERS + TIMESTAMPS, 65_535)
-    assert flow.udp is not None
-    return _MTU if flow.udp.sizes == "exponential" else packet_size(flow)
+    assert flow.datagrams is not None
+    return _MTU if flow.datagrams.sizes == "exponential" else packet_size(flow)

@@ -190,6 +190,7 @@ def gaps(scenario: Scenario) -> list[Gap]:
         *_network_gaps(scenario),
         *transport_gaps(scenario),
         *_host_gaps(scenario),
+        *_call_gaps(scenario),
         *_port_gaps(scenario),
         *_iperf3_gaps(scenario),
         *_stamp_gaps(scenario),
@@ -227,12 +228,23 @@ def _host_gaps(scenario: Scenario) -> Iterator[Gap]:
                 yield Gap(f"flows.{name}.tcp.{key}", f"perhop does not change {setting} of a host")
 
 
+def _call_gaps(scenario: Scenario) -> Iterator[Gap]:
+    """Yield calls: their delays need clocks that agree from the first packet on."""
+    for name, flow in scenario.flows.items():
+        if flow.voice is not None:
+            yield Gap(
+                f"flows.{name}.voice",
+                "a jitter buffer needs the one-way delay of every packet, and the clocks of live "
+                "hosts are compared during the run",
+            )
+
+
 def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
     """Yield source ports that agents cannot choose."""
     taken: dict[tuple[str, bool, int], str] = {}
     for name, flow in scenario.flows.items():
         first, last = flow.source_ports or (1, 0)
-        path, udp = f"flows.{name}.source_port", flow.udp is not None
+        path, udp = f"flows.{name}.source_port", flow.tcp is None
         agent = scenario.agents.get(flow.destination)
         if flow.source_port is not None and not udp and agent is not None and agent.nat:
             yield Gap(path, f"{flow.destination}, behind NAT, opens the connection to `port`")
@@ -253,7 +265,9 @@ def _iperf3_gaps(scenario: Scenario) -> Iterator[Gap]:
         if flow.tcp is not None:
             for key in sorted(flow.tcp.model_fields_set - _OF_IPERF3):
                 yield Gap(f"flows.{name}.tcp.{key}", "iperf3 has no such setting")
-        elif flow.udp is not None:
+        elif flow.udp is None:
+            yield Gap(f"flows.{name}.{flow.kind}", "iperf3 sends at a constant rate and size")
+        else:
             for key, usual in _CONSTANT.items():
                 if getattr(flow.udp, key) != usual:
                     yield Gap(f"flows.{name}.udp.{key}", "iperf3 sends at a constant rate and size")
@@ -289,7 +303,7 @@ def _absent(scenario: Scenario) -> Iterator[str]:
         flow = scenario.flows[name]
         sends = scenario.agents[flow.source].iperf3 is not None
         server = flow.source if sends else flow.destination
-        yield f"flow {name}: {_UNTOLD[flow.udp is not None, sends]} ({server} is an iperf3 server)"
+        yield f"flow {name}: {_UNTOLD[flow.tcp is None, sends]} ({server} is an iperf3 server)"
 
 
 def addresses(scenario: Scenario) -> dict[str, str]:

@@ -556,6 +556,23 @@ WhenFull = Literal["drop", "wait"] | _Retry
 DistributionPlan = Literal["constant", "exponential"]
 
 
+class ExtremePlan(TypedDict):
+    gap: tuple[int, int]
+    size: tuple[int, int]
+
+
+class _FixedBuffer(TypedDict):
+    fixed: int
+
+
+BufferPlan = Literal["adaptive"] | _FixedBuffer
+
+
+class PlayoutPlan(TypedDict):
+    frame: int
+    buffer: BufferPlan
+
+
 class UdpPlan(TypedDict):
     rate: int
     size: int
@@ -566,6 +583,9 @@ class UdpPlan(TypedDict):
     sizes: DistributionPlan
     bursts: BurstsPlan | None
     replay: ReplayPlan | None
+    extreme: ExtremePlan | None
+    spread: int
+    playout: PlayoutPlan | None
 
 
 class _Tcp(TypedDict):

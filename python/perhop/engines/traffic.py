@@ -204,8 +204,8 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
         if flow.tcp is not None:
             found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds)
         else:
-            assert flow.udp is not None
-            found += _udp_gaps(f"flows.{name}.udp", flow.udp, holds)
+            assert flow.datagrams is not None
+            found += _udp_gaps(f"flows.{name}.{flow.kind}", flow.datagrams, holds)
     for name, ping in scenario.pings.items():
         holds = mtu or _mtu(scenario, ping.source)
         if ping.size + DATAGRAM_HEADERS > holds:
@@ -216,13 +216,13 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
 def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
     """Yield source ports at which the same host receives another flow."""
     listening = {
-        (flow.destination, flow.udp is not None, scenario.port_of(name)): name
+        (flow.destination, flow.tcp is None, scenario.port_of(name)): name
         for name, flow in scenario.flows.items()
     }
     for name, flow in scenario.flows.items():
         first, last = flow.source_ports or (1, 0)
         for port in range(first, last + 1):
-            other = listening.get((flow.source, flow.udp is not None, port))
+            other = listening.get((flow.source, flow.tcp is None, port))
             if other is not None:
                 yield Gap(
                     f"flows.{name}.source_port",

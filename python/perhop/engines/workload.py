@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from perhop.scenario.model.game import GAMES
 from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, agreed_mtu
 
 if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import Bursts, Flow, Node, Ping, Scenario, Tcp, Udp
+    from perhop.scenario.model.voice import Voice
 
 _HYSTART: Final[dict[bool | str, Literal["none", "hystart++", "linux"]]] = {
     False: "none",
@@ -69,8 +71,18 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
             }
         }
     else:
-        assert flow.udp is not None
-        transport = {"udp": _udp(flow.udp, scenario.nodes[flow.source])}
+        udp = flow.datagrams
+        assert udp is not None
+        plan = _udp(udp, scenario.nodes[flow.source])
+        if flow.voice is not None:
+            # Calls that start together do not send together.
+            plan["spread"] = flow.voice.effective_ptime - 1
+            plan["playout"] = _playout(flow.voice)
+        elif flow.game is not None:
+            game = GAMES[flow.game]
+            plan["spread"] = game.spread
+            plan["extreme"] = {"gap": game.gap, "size": game.size}
+        transport = {"udp": plan}
     return {
         "name": name,
         "from": flow.source,
@@ -108,6 +120,17 @@ def _udp(udp: Udp, sender: Node) -> plans.UdpPlan:
         "sizes": "exponential" if udp.sizes == "exponential" else "constant",
         "bursts": None if udp.bursts is None else _bursts(udp.bursts),
         "replay": replay,
+        "extreme": None,
+        "spread": 0,
+        "playout": None,
+    }
+
+
+def _playout(voice: Voice) -> plans.PlayoutPlan:
+    fixed = voice.jitter_buffer.fixed
+    return {
+        "frame": voice.effective_ptime,
+        "buffer": "adaptive" if fixed is None else {"fixed": fixed},
     }
 
 

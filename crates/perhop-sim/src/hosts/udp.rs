@@ -1,9 +1,10 @@
-//! An application that sends datagrams.
+//! Applications that send and receive datagrams.
 
 use std::collections::BTreeSet;
 
-use perhop_core::Time;
-use perhop_workload::{Pattern, WhenFull};
+use perhop_core::{Duration, Time};
+use perhop_measure::DatagramMeter;
+use perhop_workload::{CallCounters, Pattern, Playout, WhenFull};
 
 use super::BodyId;
 use super::socket::{SEND_BUFFER, Socket};
@@ -94,5 +95,22 @@ impl UdpSender {
         self.sent += 1;
         self.due += gap;
         payload as u32
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct UdpReceiver {
+    pub meter: DatagramMeter,
+    /// Playout of a call, and its counters at the last mark.
+    pub call: Option<(Box<Playout>, CallCounters)>,
+}
+
+impl UdpReceiver {
+    /// Plays a datagram that arrived for the first time.
+    #[cold]
+    pub fn play(&mut self, sequence: u64, delay: Duration) {
+        if let Some((playout, _)) = &mut self.call {
+            playout.arrive(sequence, delay);
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use perhop_core::{NodeId, TrafficClass};
 use perhop_measure::{OrderCounts, Samples};
+use perhop_workload::CallCounters;
 
 use super::Collector;
 use crate::live::End;
@@ -75,6 +76,9 @@ impl Collector {
                         let OrderCounts { reordered, by_three, extents, extent_max, duplicates } =
                             stream.order;
                         counts([stream.delivered, stream.packets, stream.marked])?;
+                        let CallCounters { packets, played, late, bursts, delay_ns } =
+                            stream.call.unwrap_or_default();
+                        counts([packets, played, late, bursts, delay_ns])?;
                         counts([reordered, by_three, extents, extent_max, duplicates])?;
                     }
                     (true, streams.len())

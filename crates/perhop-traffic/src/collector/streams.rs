@@ -1,6 +1,7 @@
 //! Readings of both ends of a stream, joined.
 
 use perhop_measure::{Known, OrderCounts, StreamCounters, StreamReading};
+use perhop_workload::CallCounters;
 
 use super::{FlowRecord, StreamRecord};
 use crate::live::End;
@@ -27,6 +28,16 @@ impl SourceReading {
                 streams.iter().map(|stream| stream.window).max().unwrap_or(0)
             }
             SenderReadings::Udp(_) => 0,
+        }
+    }
+}
+
+impl DestinationReading {
+    /// Returns the counters of a call, given by its number in the flow.
+    pub(super) fn call(&self, number: usize) -> Option<CallCounters> {
+        match &self.streams {
+            ReceiverReadings::Udp(streams) => streams.get(number)?.call,
+            ReceiverReadings::Tcp(_) => None,
         }
     }
 }

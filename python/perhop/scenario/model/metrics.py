@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 Quantity = Literal["rate", "duration", "share", "size", "count", "ratio"]
 TargetKind = Literal["flow", "ping", "link", "total"]
-FlowKind = Literal["tcp", "udp"]
+FlowKind = Literal["tcp", "udp", "voice", "game"]
+
+KINDS: tuple[FlowKind, ...] = ("tcp", "udp", "voice", "game")
+"""The keys of a flow that say its kind, of which it has one."""
+
+DATAGRAMS: tuple[FlowKind, ...] = ("udp", "voice", "game")
+"""The kinds of flows that send datagrams."""
 
 LINK: Literal["link"] = "link"
 """The kind of target of metrics of a directed link."""
@@ -55,7 +61,7 @@ class Metric:
     quantity: Quantity
     targets: tuple[TargetKind, ...]
     description: str
-    kinds: tuple[FlowKind, ...] = ("tcp", "udp")
+    kinds: tuple[FlowKind, ...] = KINDS
     several: tuple[int, int] = (1, 1)
     takes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -118,6 +124,20 @@ def _statistics(
     ]
 
 
+def _of_calls(
+    name: str, label: str, quantity: Quantity, description: str, worst: str
+) -> list[Metric]:
+    """A metric of calls: the mean of all, and that of the worst one."""
+    mean = f"The {description} of this flow's calls: the mean of all."
+    least = f"The {description} of the worst call of this flow: the {worst} of all."
+    flow: tuple[TargetKind, ...] = ("flow",)
+    voice: tuple[FlowKind, ...] = ("voice",)
+    return [
+        Metric(name, label, quantity, flow, mean, voice),
+        Metric(f"{name}_worst", f"{label} of the worst call", quantity, flow, least, voice),
+    ]
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -154,7 +174,7 @@ METRICS: dict[str, Metric] = {
             "duration",
             ("flow",),
             "The interarrival jitter of this UDP flow (RFC 3550).",
-            kinds=("udp",),
+            kinds=DATAGRAMS,
         ),
         Metric(
             "loss",
@@ -176,7 +196,7 @@ METRICS: dict[str, Metric] = {
             "count",
             ("flow",),
             "The number of duplicates of this UDP flow.",
-            kinds=("udp",),
+            kinds=DATAGRAMS,
         ),
         Metric(
             "retransmits",
@@ -234,6 +254,18 @@ METRICS: dict[str, Metric] = {
             "The metric `of` of the first of these flows or pings, divided by that of the second.",
             several=(2, 2),
             takes=("of",),
+        ),
+        *_of_calls("mos", "MOS", "ratio", "mean opinion score by ITU-T G.107", "lowest"),
+        *_of_calls("r_factor", "R-factor", "ratio", "rating factor by ITU-T G.107", "lowest"),
+        *_of_calls(
+            "mouth_to_ear", "mouth-to-ear delay", "duration", "mouth-to-ear delay", "greatest"
+        ),
+        *_of_calls(
+            "late",
+            "share of late packets",
+            "share",
+            "share of packets that arrived after their time of playout",
+            "greatest",
         ),
         Metric(
             "utilisation",
@@ -311,3 +343,9 @@ METRIC_NAMES = ", ".join(
     dict.fromkeys(re.sub(f"_({'|'.join(_STATISTICS)})$", "_STATISTIC", name) for name in METRICS)
 )
 """Every metric for messages, those of a delay as one: ``throughput, rtt_STATISTIC, …``."""
+
+CALLS = frozenset(metric.name for metric in METRICS.values() if metric.kinds == ("voice",))
+"""Metrics of flows with calls."""
+
+SCORES = frozenset(name for name in CALLS if name.startswith(("mos", "r_factor")))
+"""Those of them that need impairment factors of the codec."""

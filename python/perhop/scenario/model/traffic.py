@@ -1,5 +1,6 @@
 """Traffic of hosts: flows over TCP and UDP, and pings."""
 
+from itertools import combinations
 from typing import Literal
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
@@ -8,7 +9,8 @@ from pydantic_core import CoreSchema
 
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.dscp import Dscp
-from perhop.scenario.model.metrics import FlowKind
+from perhop.scenario.model.game import GAMES, Game
+from perhop.scenario.model.metrics import KINDS, FlowKind
 from perhop.scenario.model.names import Name
 from perhop.scenario.model.network import PortRange
 from perhop.scenario.model.quantities import (
@@ -27,6 +29,7 @@ from perhop.scenario.model.quantities import (
 )
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import Tcp
+from perhop.scenario.model.voice import PAUSE, TALK_SPURT, Voice
 from perhop.units import SECOND
 
 TRACEROUTE_PORT = 33434
@@ -108,7 +111,7 @@ REPLAYED = ("rate", "size", "pattern", "sizes", "bursts")
 
 
 class Flow(Model):
-    """Data from one host to another: TCP by default, or UDP."""
+    """Data from one host to another: TCP by default, UDP, calls or a game."""
 
     source: Name = Field(alias="from")
     """The sending host."""
@@ -121,6 +124,13 @@ class Flow(Model):
 
     udp: Udp | None = None
     """UDP settings."""
+
+    voice: Voice | None = None
+    """Calls, one per stream: a codec such as ``g711``, or settings."""
+
+    game: Game | None = None
+    """The datagrams of a game: those of its server to a player (``fps-server``), or those of the
+    player (``fps-client``)."""
 
     dscp: Dscp = 0
     """The DSCP of its packets, and of their acknowledgements."""
@@ -146,8 +156,25 @@ class Flow(Model):
 
     @property
     def kind(self) -> FlowKind:
-        """The kind of its traffic."""
-        return "tcp" if self.udp is None else "udp"
+        """The kind of its traffic, which is the key of its settings."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def datagrams(self) -> Udp | None:
+        """The datagrams of a flow over UDP with their settings, whatever its kind; None for TCP.
+
+        A game has the means of its times and sizes.
+        """
+        if self.voice is not None:
+            voice = self.voice
+            rate = 8 * voice.size * SECOND // voice.effective_ptime
+            spurts = Bursts.model_construct(on=TALK_SPURT, off=PAUSE)
+            bursts = spurts if voice.silence_suppression else None
+            return Udp.model_construct(rate=rate, size=voice.size, bursts=bursts)
+        if self.game is not None:
+            size, gap = GAMES[self.game].means
+            return Udp.model_construct(rate=8 * size * SECOND // gap, size=size)
+        return self.udp
 
     @property
     def source_ports(self) -> PortRange | None:
@@ -158,7 +185,7 @@ class Flow(Model):
     @model_validator(mode="before")
     @classmethod
     def _tcp_by_default(cls, value: object) -> object:
-        if isinstance(value, dict) and value.get("tcp") is None and value.get("udp") is None:
+        if isinstance(value, dict) and all(value.get(kind) is None for kind in KINDS):
             return {**value, "tcp": {}}
         return value
 
@@ -166,10 +193,10 @@ class Flow(Model):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Not both of `tcp` and `udp`, nor both of `stop` and `volume`."""
+        """Not two kinds, nor both of `stop` and `volume`."""
         whole = handler.resolve_ref_schema(handler(schema))
         whole["allOf"] = [
-            {"not": {"required": ["tcp", "udp"]}},
+            *({"not": {"required": list(pair)}} for pair in combinations(KINDS, 2)),
             {"not": {"required": ["stop", "volume"]}},
         ]
         return whole

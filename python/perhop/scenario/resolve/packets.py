@@ -265,7 +265,7 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
         there, back = (flow.source, flow.destination), (flow.destination, flow.source)
         port = scenario.port_of(name)
         own, peer = (flow.source_ports or EPHEMERAL_PORTS,), ((port, port),)
-        protocol = "udp" if flow.udp is not None else "tcp"
+        protocol = "udp" if flow.tcp is None else "tcp"
         found[packets(flow.dscp, protocol, there, (own, peer))] = None
         if protocol == "tcp":
             found[packets(flow.dscp, protocol, back, (peer, own))] = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.model.game import GAMES
+
 if TYPE_CHECKING:
     from perhop.scenario.model.traffic import Flow
 
@@ -21,8 +23,11 @@ def packet_size(flow: Flow) -> int:
     """Return the length of a flow's full packets in bytes, including the IP header."""
     if flow.tcp is not None:
         return flow.tcp.mss + TCP_HEADERS + TIMESTAMPS * flow.tcp.timestamps
-    assert flow.udp is not None
-    header = 0 if flow.udp.layer == "ip" else DATAGRAM_HEADERS
-    if flow.udp.replay is not None:
-        return max(size for _, size in flow.udp.replay.packets) + header
-    return flow.udp.size + header
+    if flow.game is not None:
+        return GAMES[flow.game].usual_maximum + DATAGRAM_HEADERS
+    udp = flow.datagrams
+    assert udp is not None
+    header = 0 if udp.layer == "ip" else DATAGRAM_HEADERS
+    if udp.replay is not None:
+        return max(size for _, size in udp.replay.packets) + header
+    return udp.size + header

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perhop.scenario.rules.agents import agents, ends_with_agents, iperf3_tests
 from perhop.scenario.rules.cbq import altq_cbq
-from perhop.scenario.rules.datagrams import datagrams
+from perhop.scenario.rules.datagrams import calls, datagrams
 from perhop.scenario.rules.disciplines import disciplines
 from perhop.scenario.rules.expectations import links, metrics, targets, windows
 from perhop.scenario.rules.hfsc import service_curves
@@ -78,6 +78,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (transports, {"flows"}),
     (source_ports, {"flows"}),
     (datagrams, {"flows"}),
+    (calls, {"flows"}),
     (probes, TRAFFIC),
     (agents, {"nodes", "agents"}),
     (ends_with_agents, {"nodes", "agents", *TRAFFIC}),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perhop.scenario.model.traffic import REPLAYED
 from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS
 from perhop.scenario.rules.findings import Finding
-from perhop.units import SECOND, format_duration, format_size
+from perhop.units import SECOND, format_duration, format_rate, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +40,37 @@ def datagrams(scenario: ResolvedScenario) -> Iterator[Finding]:
             ("flows",),
             f"replay {replayed:,} packets together; expected at most {MAX_REPLAYED:,}",
         )
+
+
+def calls(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find calls whose codec has no such packets or rate, and calls with a volume."""
+    for name, flow in scenario.flows.items():
+        if flow.voice is None:
+            continue
+        voice, loc = flow.voice, ("flows", name, "voice")
+        codec = voice.preset
+        if voice.effective_ptime not in codec.frames:
+            known = ", ".join(format_duration(each) for each in sorted(codec.frames))
+            yield Finding(
+                (*loc, "ptime"),
+                f"{codec.name} has no packets of {format_duration(voice.effective_ptime)}; "
+                f"expected one of {known}",
+            )
+        if voice.rate is not None:
+            if codec.rates is None:
+                yield Finding(
+                    (*loc, "rate"), f"means nothing for {codec.name}, which has one", at_key=True
+                )
+            elif not codec.rates[0] <= voice.rate <= codec.rates[1]:
+                low, high = map(format_rate, codec.rates)
+                yield Finding(
+                    (*loc, "rate"),
+                    f"{format_rate(voice.rate)} is out of range; expected {low} to {high}",
+                )
+        if flow.volume is not None:
+            yield Finding(
+                ("flows", name, "volume"), "means nothing for calls; expected `stop`", at_key=True
+            )
 
 
 def _replay(loc: Loc, udp: Udp, replay: Replay) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean, listed
-from perhop.scenario.model.metrics import CAUSE, CLASS, LINK, METRIC_NAMES, METRICS
+from perhop.scenario.model.metrics import CAUSE, CLASS, LINK, METRIC_NAMES, METRICS, SCORES
 from perhop.scenario.resolve.elements import measured
 from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.shares import walk
@@ -111,11 +111,15 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
             yield Finding(loc, f"{quote(target)} is {_article(flow.kind)} flow; expected {wanted}")
         elif metric.name == "completion" and flow.volume is None:
             yield Finding(loc, f"{quote(target)} has no `volume`; expected a flow that has one")
+        elif metric.name in SCORES and flow.voice is not None and flow.voice.impairment is None:
+            message = f"ITU-T G.113 has no impairment factors of {flow.voice.codec}"
+            keys = f"`ie` and `bpl` in `flows.{target}.voice`"
+            yield Finding(loc, f"{message}; expected {keys}")
 
 
 def _article(kind: FlowKind) -> str:
     """Return the name of a kind of flow with its article."""
-    return f"a {kind.upper()}"
+    return f"a {kind.upper()}" if kind in ("tcp", "udp") else f"a `{kind}`"
 
 
 def _classes(scenario: ResolvedScenario, link: str) -> Iterator[str]:

@@ -42,7 +42,7 @@ def probes(scenario: ResolvedScenario) -> Iterator[Finding]:
     listening = {
         (flow.destination, scenario.port_of(name)): name
         for name, flow in scenario.flows.items()
-        if flow.udp is not None
+        if flow.tcp is None
     }
     for name, ping in scenario.pings.items():
         loc: Loc = ("pings", name, "port")

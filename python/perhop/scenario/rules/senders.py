@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.model.metrics import KINDS
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS
 from perhop.scenario.model.tcp import BBR, FEEDBACK, PACED
 from perhop.scenario.resolve.elements import measured, senders
@@ -83,9 +84,10 @@ def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find flows with both TCP and UDP, with several ends, or with windows below a segment."""
     for name, flow in scenario.flows.items():
         loc: Loc = ("flows", name)
-        if flow.tcp is not None and flow.udp is not None:
+        first, *others = (kind for kind in KINDS if getattr(flow, kind) is not None)
+        for kind in others:
             yield Finding(
-                (*loc, "udp"), "is given beside `tcp`; expected one of the two", at_key=True
+                (*loc, kind), f"is given beside `{first}`; expected one of the two", at_key=True
             )
         if flow.stop is not None and flow.volume is not None:
             yield Finding(

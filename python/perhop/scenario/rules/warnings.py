@@ -68,8 +68,10 @@ def is_random(scenario: ResolvedScenario) -> bool:
 def _is_random(flow: Flow) -> bool:
     if flow.tcp is not None:
         return flow.tcp.congestion_control.startswith("bbr")
-    udp = flow.udp
+    udp = flow.datagrams
     assert udp is not None
+    if flow.voice is not None or flow.game is not None:
+        return True
     bursts = udp.bursts is not None and udp.bursts.lengths != "equal"
     return bursts or udp.pattern != "constant" or udp.sizes != "equal"
 
@@ -164,7 +166,7 @@ def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
         size = packet_size(flow)
         if mtu is None or size <= mtu:
             continue
-        place = ("flows", name, "udp" if flow.tcp is None else "tcp")
+        place = ("flows", name, flow.kind)
         silent = _black_hole(scenario, flow, size)
         if silent is not None:
             what = f"{quote(silent)} drops them and sends no ICMP errors: a black hole (RFC 2923)"

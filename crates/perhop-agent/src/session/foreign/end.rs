@@ -325,6 +325,7 @@ fn datagrams(meter: &mut Meter, sent: Option<u64>) -> DatagramReceiver {
         longest: Duration::ZERO,
         delay: Samples::default(),
         jitter: reading.jitter,
+        call: None,
     }
 }
 
