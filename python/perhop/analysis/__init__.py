@@ -8,6 +8,7 @@ nearest one, never a zero.
 from perhop.analysis.agreement import TOLERANCES, Deviation, agreement
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.bottlenecks import bottlenecks
+from perhop.analysis.calls import Call, Quality, calls, mos_over_time, of_calls
 from perhop.analysis.codepoints import codepoints, dscp_kept, ecn_fields
 from perhop.analysis.comparison import (
     ComparedPhase,
@@ -72,6 +73,7 @@ __all__ = [
     "TOLERANCES",
     "TOTAL",
     "Basis",
+    "Call",
     "Capacity",
     "ComparedPhase",
     "ComparedQuantity",
@@ -81,6 +83,7 @@ __all__ = [
     "Distribution",
     "Hop",
     "Order",
+    "Quality",
     "RunComparison",
     "Verdict",
     "Window",
@@ -88,6 +91,7 @@ __all__ = [
     "against_published",
     "agreement",
     "bottlenecks",
+    "calls",
     "capacities",
     "class_counters",
     "class_counts",
@@ -113,7 +117,9 @@ __all__ = [
     "loss",
     "losses",
     "measure",
+    "mos_over_time",
     "narrowest",
+    "of_calls",
     "order",
     "owd",
     "owd_bound",

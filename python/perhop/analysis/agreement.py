@@ -7,10 +7,15 @@ from typing import Final
 from perhop.analysis.comparison import ComparedQuantity, RunComparison
 from perhop.analysis.throughput import TOTAL
 
-TOLERANCES: Final[Mapping[str, float]] = {"share": 0.05, "goodput": 0.05, "rtt": 0.10}
+TOLERANCES: Final[Mapping[str, float]] = {
+    "share": 0.05,
+    "goodput": 0.05,
+    "rtt": 0.10,
+    "call": 0.10,
+}
 """Tolerances between runs of one scenario: of the share that a flow has of a phase's goodput
-(0.05 are 5 points), in the goodput of a phase and in median round-trip times, of flows smoothed
-ones (0.05 are 5%)."""
+(0.05 are 5 points), in the goodput of a phase, in median round-trip times, of flows smoothed ones,
+and in scores and mouth-to-ear delays of calls (0.05 are 5%)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +23,7 @@ class Deviation:
     """One quantity in all runs, and its difference.
 
     Attributes:
-        kind: "share", "goodput" or "rtt".
+        kind: "share", "goodput", "rtt" or "call".
         name: The name of the quantity, for people.
         beside: Its value in each run.
         difference: The greatest value less the least; for goodput and round-trip times relative to
@@ -42,7 +47,7 @@ class Deviation:
 def agreement(
     side_by_side: RunComparison, tolerances: Mapping[str, float] | None = None
 ) -> list[Deviation]:
-    """Return the deviations of runs: flows' shares and goodput of phases, median round-trip times.
+    """Return the deviations of runs: shares and goodput of phases, round-trip times, calls.
 
     Args:
         side_by_side: The runs. A flow's share is looked at where there is more than one flow; its
@@ -69,6 +74,10 @@ def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuanti
         for name, quantities in kind.items():
             if median in quantities:
                 yield "rtt", name, quantities[median]
+    for name, quantities in found.flows.items():
+        for value, words in (("mos", "MOS"), ("mouth_to_ear", "mouth to ear")):
+            if value in quantities:
+                yield "call", f"{name}, {words}", quantities[value]
 
 
 def _apart(beside: ComparedQuantity, *, relative: bool) -> float | None:

@@ -50,7 +50,7 @@ def ecn_fields(dataset: Dataset, name: str, window: Window | None = None) -> pl.
     scenario = dataset.scenario
     if is_flow(dataset, name):
         rows = cut(of_flow(dataset, "codepoints", name), clip(dataset, window) or _NEVER)
-        udp = scenario.flows[name].udp
+        udp = scenario.flows[name].datagrams
         field = None if udp is None else _ECN[udp.ecn]
         return _shares(rows.with_columns(pl.lit(field, pl.Int32).alias("ecn_sent")), "ecn")
     answered = sent(dataset, name, window).filter(pl.col("ecn_arrived").is_not_null())

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from perhop.analysis.calls import quality
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
 from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed
@@ -291,6 +292,8 @@ def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]
                 "owd_median": delays and delays.median,
                 "owd_p99": delays and delays.p99,
                 "completion": completion(dataset, flow),
+                "mos": quality(dataset, flow, "mos"),
+                "mouth_to_ear": quality(dataset, flow, "mouth_to_ear"),
             }
         )
     return _beside(rows, _FLOW)
@@ -327,6 +330,8 @@ _FLOW: Final = {
     "owd_median": "s",
     "owd_p99": "s",
     "completion": "s",
+    "mos": "ratio",
+    "mouth_to_ear": "s",
 }
 _PING: Final = {"loss": "share", "rtt_median": "s", "rtt_p95": "s", "rtt_p99": "s"}
 _CLASS: Final = {"share": "share", "dropped": "packets"}

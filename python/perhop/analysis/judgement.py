@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from perhop.analysis.arrivals import jitter, order
+from perhop.analysis.calls import quality
 from perhop.analysis.codepoints import dscp_kept
 from perhop.analysis.distributions import (
     completion,
@@ -25,7 +26,7 @@ from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario import Basis, Expectation, Measured
-from perhop.scenario.model.metrics import METRIC_NAMES, METRICS
+from perhop.scenario.model.metrics import CALLS, METRIC_NAMES, METRICS
 from perhop.units import quote
 
 # The unit of each kind of quantity in results, and how many of the scenario's units make one.
@@ -168,6 +169,8 @@ def measure(
             return _sent_rate(dataset, target, class_, window)
         case "share":
             return _share(dataset, target, class_, window)
+    if metric in CALLS:
+        return quality(dataset, target, metric, window)
     name, _, statistic = metric.rpartition("_")
     if metric in METRICS and name in _DELAYS:
         delays = _DELAYS[name](dataset, target, window)

@@ -6,6 +6,7 @@ from typing import Any
 
 from perhop.analysis.arrivals import jitter, order, reorder_density
 from perhop.analysis.cache import cached
+from perhop.analysis.calls import calls, of_calls
 from perhop.analysis.codepoints import codepoints, ecn_fields
 from perhop.analysis.distributions import (
     Distribution,
@@ -81,8 +82,20 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "owd_s": _distribution(owd(dataset, flow)),
         "owd_bound_s": owd_bound(dataset, flow),
         "jitter_s": jitter(dataset, flow),
+        **({} if dataset.scenario.flows[flow].voice is None else {"calls": _calls(dataset, flow)}),
         "codepoints": codepoints(dataset, flow).drop("name").to_dicts(),
         "ecn": ecn_fields(dataset, flow).drop("name").to_dicts(),
+    }
+
+
+def _calls(dataset: Dataset, flow: str) -> dict[str, Any]:
+    """Return mean, median and worst of each value of a flow's calls, and each call."""
+    found = calls(dataset, flow)
+    names = ("mos", "r_factor", "mouth_to_ear_s", "lost", "late", "burst_ratio")
+    values = {name: of_calls(found, name) for name in names}
+    return {
+        **{name: None if value is None else asdict(value) for name, value in values.items()},
+        "each": [asdict(call) for call in found],
     }
 
 

@@ -197,6 +197,7 @@ def print_tables(dataset: Dataset, folder: Path) -> None:
     manifest = dataset.manifest
     click.echo(dataset.scenario.title or dataset.scenario.name)
     for table in (
+        report.call_table(dataset),
         report.phase_table(dataset) if dataset.scenario.flows else None,
         report.change_table(dataset),
         report.loss_table(dataset),

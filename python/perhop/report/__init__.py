@@ -6,6 +6,7 @@ here does.
 
 from typing import TYPE_CHECKING, Any
 
+from perhop.report.calls import call_table
 from perhop.report.comparison import agreement_table, comparison_tables
 from perhop.report.sentences import lead, warning_lines
 from perhop.report.tables import (
@@ -35,6 +36,7 @@ __all__ = [
     "Column",
     "Table",
     "agreement_table",
+    "call_table",
     "change_table",
     "class_tables",
     "codepoint_table",

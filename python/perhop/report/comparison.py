@@ -18,7 +18,7 @@ MOST_PHASES: Final = 20
 
 _SHAPES: Final = ("circle", "cross", "square", "triangle-up", "diamond", "triangle-down")
 
-_KINDS: Final = {"share": "share", "goodput": "goodput", "rtt": "median (S)RTT"}
+_KINDS: Final = {"share": "share", "goodput": "goodput", "rtt": "median (S)RTT", "call": "calls"}
 """Names of the kinds of deviations."""
 
 _WORDS: Final = {
@@ -31,6 +31,8 @@ _WORDS: Final = {
     "owd_p99": "one-way delay p99",
     "retransmits": "retransmitted",
     "completion": "completed in",
+    "mos": "MOS",
+    "mouth_to_ear": "mouth to ear",
     "share": "share of the link",
 }
 """Names of quantities that differ from their keys."""

@@ -9,6 +9,7 @@ from typing import Final
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
 from perhop.report import charts, tables, text
+from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
 from perhop.report.html import Html, code, data, element, join
@@ -26,6 +27,7 @@ def page(dataset: Dataset) -> str:
     scenario = dataset.scenario
     about, why = split_differences(scenario.description)
     ping = charts.ping_chart(dataset)
+    scores = mos_chart(dataset)
     flows = dataset.scenario.flows
     body = join(
         element("h1", scenario.title or scenario.name),
@@ -33,6 +35,8 @@ def page(dataset: Dataset) -> str:
         element("p", lead(dataset), class_="lead"),
         *(element("p", line, class_="warning") for line in warning_lines(dataset)),
         *(element("p", paragraph) for paragraph in about),
+        figure("mos", scores) if scores else "",
+        grid(call_table(dataset)),
         figure("throughput-linear", charts.throughput_chart(dataset, "linear")) if flows else "",
         figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",
         grid(tables.phase_table(dataset) if flows else None),

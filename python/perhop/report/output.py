@@ -12,6 +12,7 @@ import vl_convert
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
 from perhop.errors import OutputError
+from perhop.report.calls import mos_chart
 from perhop.report.charts import Spec, throughput_chart
 from perhop.report.comparison import comparison_chart
 from perhop.report.document import comparison_page, page
@@ -24,6 +25,8 @@ _PIXEL_RATIO: Final = 2
 
 def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
     """Write `report.html`, and `throughput` and `throughput-log` as PNG and SVG, into `folder`.
+
+    A run with calls has `mos`, too.
 
     The folder is made if need be; earlier files of these names are replaced, each whole or not at
     all.
@@ -41,6 +44,9 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
         **pictures("throughput", linear),
         **pictures("throughput-log", log),
     }
+    scores = mos_chart(dataset)
+    if scores is not None:
+        contents |= pictures("mos", scores)
     return write_all(target, contents)
 
 

@@ -1,5 +1,7 @@
 """Sentences about a run."""
 
+from collections.abc import Iterator
+
 from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.report import text
@@ -37,6 +39,7 @@ def lead(dataset: Dataset) -> str:
             of = f" of {link} at {text.stated(rate, 'bps')}" if rate else ""
             when = text.window(*busiest)
             sentences.append(f"When most were sending ({when}), {text.listed(shares)}{of}.")
+    sentences += _calls(dataset)
     judged = [verdict.ok for verdict in analysis.verdicts(dataset)]
     failed, missed = judged.count(False), judged.count(None)
     if failed:
@@ -48,6 +51,19 @@ def lead(dataset: Dataset) -> str:
     if not dataset.manifest.complete:
         sentences.append(f"The run was cut off at {text.clock(dataset.covered_s)} s.")
     return " ".join(sentences)
+
+
+def _calls(dataset: Dataset) -> Iterator[str]:
+    """Describe the calls of each flow that has some."""
+    for name, flow in dataset.scenario.flows.items():
+        scores = analysis.of_calls(analysis.calls(dataset, name), "mos") if flow.voice else None
+        if scores is not None and flow.streams == 1:
+            yield f"The mean opinion score of {name} is {scores.worst:.2f}."
+        elif scores is not None:
+            yield (
+                f"The mean opinion score of {name} is {scores.mean:.2f}, that of the worst call "
+                f"{scores.worst:.2f}."
+            )
 
 
 def _shared(dataset: Dataset, span: tuple[object, ...]) -> tuple[str | None, int | None]:
