@@ -57,7 +57,7 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
         by_volume = 3 * flow.streams * flow.volume / mss if flow.volume else float("inf")
         most = min(access * active / 8 / mss, flow.streams * mean * turns, by_volume)
         return 3 * (most + 10 * flow.streams)
-    udp = flow.udp
+    udp = flow.datagrams
     assert udp is not None
     if udp.replay is not None:
         period = sum(gap for gap, _ in udp.replay.packets) / SECOND

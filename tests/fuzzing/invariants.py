@@ -15,7 +15,7 @@ from fuzzing.cost import changed, shortest
 from perhop import analysis, report
 from perhop.cli.run import print_tables, summarised
 from perhop.dataset import TABLES
-from perhop.scenario.resolve import next_hops, only_path
+from perhop.scenario.resolve import next_hops, only_path, packet_size
 from perhop.units import SECOND
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def check(dataset: Dataset) -> None:
     _routers(dataset)
     _goodput(dataset)
     _delays(dataset)
+    _calls(dataset)
 
 
 def _rows(dataset: Dataset) -> None:
@@ -117,6 +118,21 @@ def _links(dataset: Dataset) -> None:
         assert 8 * row["sent_bytes"] <= rate * length * (1 + 1e-9) + longest, row
 
 
+def _calls(dataset: Dataset) -> None:
+    """Packets of calls are played or not; what was not played is lost or late."""
+    calls = dataset.calls
+    assert (calls["packets"] >= calls["played"]).all()
+    assert calls.filter((pl.col("played") == 0) & (pl.col("delay_s") != 0)).is_empty()
+    for name, flow in dataset.scenario.flows.items():
+        found = analysis.calls(dataset, name)
+        assert len(found) <= (flow.streams if flow.voice is not None else 0)
+        for call in found:
+            assert 0 <= call.lost <= 1
+            assert 0 <= call.late <= 1
+            assert call.burst_ratio >= 1
+            assert call.mos is None or 1 <= call.mos <= 4.5
+
+
 def longest_packet(scenario: Scenario) -> int:
     """Return the length of the longest packet in a scenario, in bytes."""
     sizes = [576]
@@ -125,7 +141,10 @@ def longest_packet(scenario: Scenario) -> int:
             sizes.append(flow.tcp.mss)
         elif flow.udp is not None and flow.udp.replay is not None:
             sizes += [size for _, size in flow.udp.replay.packets]
-        elif flow.udp is not None:
+        elif flow.udp is None:
+            # A game draws sizes without a limit, of which few are this long.
+            sizes.append(2 * packet_size(flow))
+        else:
             sizes.append(flow.udp.size if flow.udp.sizes == "equal" else 65507)
     sizes += [ping.size for ping in scenario.pings.values()]
     return max(sizes) + _HEADERS

@@ -27,18 +27,21 @@ from perhop.scenario.model.cake import FRAMINGS, Cake
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Class, Police, Policy, Shape
+from perhop.scenario.model.codecs import CODECS
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
+from perhop.scenario.model.game import Game
 from perhop.scenario.model.hfsc import CURVES, Curve
 from perhop.scenario.model.matching import Match
-from perhop.scenario.model.metrics import CAUSE, CLASS, Metric
+from perhop.scenario.model.metrics import CAUSE, CLASS, KINDS, SCORES, Metric
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
+from perhop.scenario.model.voice import Voice
 from perhop.scenario.reading.replay import read_packets
 from perhop.scenario.resolve import walk
-from perhop.units import RATE, SECOND, WHOLE, format_duration, format_share
+from perhop.units import RATE, SECOND, WHOLE, format_duration, format_rate, format_share
 
 if TYPE_CHECKING:
     from perhop.errors import Problem
@@ -319,8 +322,8 @@ class Author(Writer):
         return found
 
     def flow(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.model(Flow, but=["tcp", "udp"], most=4)
-        kind = self.whole(0, 9)
+        found: dict[str, Any] = self.model(Flow, but=KINDS, most=4)
+        kind = self.whole(0, 11)
         if kind <= 5:
             found["tcp"] = self.model(Tcp, most=10)
             if self.chance(60):
@@ -328,6 +331,21 @@ class Author(Writer):
                 found["tcp"]["congestion_control"] = self.pick(controls)
         elif kind <= 8:
             found["udp"] = self.datagrams()
+        elif kind == 10:
+            found["voice"] = self.voice()
+            found.pop("volume", None)
+        elif kind == 11:
+            found["game"] = self.pick(get_args(Game))
+        return found
+
+    def voice(self) -> dict[str, Any]:
+        """Calls whose codec has their packets and their rate."""
+        codec = CODECS[self.pick([*CODECS])]
+        found = {"codec": codec.name, **self.model(Voice, but=["codec", "ptime", "rate"])}
+        if self.chance(50):
+            found["ptime"] = format_duration(self.pick(codec.frames))
+        if codec.rates and self.chance(50):
+            found["rate"] = format_rate(self.whole(*codec.rates))
         return found
 
     def datagrams(self) -> dict[str, Any]:
@@ -443,6 +461,8 @@ class Author(Writer):
 
 def _has(flow: Flow, metric: Metric) -> bool:
     """Return whether a flow has a metric."""
+    if metric.name in SCORES and flow.voice is not None and flow.voice.impairment is None:
+        return False
     return flow.kind in metric.kinds and (metric.name != "completion" or flow.volume is not None)
 
 

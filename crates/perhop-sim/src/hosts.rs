@@ -299,11 +299,8 @@ impl Hosts<BodyId> for ModelledHosts {
                 self.arrived[owner][0].add(class);
                 let delay = now.since(sent);
                 let payload = u64::from(packet.header.size - DATAGRAM_HEADER);
-                if receiver.meter.add(sequence, payload, delay, packet.header.ecn() == Ecn::Ce) {
+                if receiver.add(sequence, payload, delay, packet.header.ecn() == Ecn::Ce) {
                     self.delays[owner].add(delay);
-                    if receiver.call.is_some() {
-                        receiver.play(sequence, delay);
-                    }
                 }
                 return;
             }

@@ -106,9 +106,18 @@ pub(crate) struct UdpReceiver {
 }
 
 impl UdpReceiver {
-    /// Plays a datagram that arrived for the first time.
+    /// Counts the arrival of a datagram, as [`DatagramMeter::add`] does, and plays it in a call.
+    #[inline]
+    pub fn add(&mut self, sequence: u64, payload: u64, delay: Duration, marked: bool) -> bool {
+        let first = self.meter.add(sequence, payload, delay, marked);
+        if first && self.call.is_some() {
+            self.play(sequence, delay);
+        }
+        first
+    }
+
     #[cold]
-    pub fn play(&mut self, sequence: u64, delay: Duration) {
+    fn play(&mut self, sequence: u64, delay: Duration) {
         if let Some((playout, _)) = &mut self.call {
             playout.arrive(sequence, delay);
         }
