@@ -41,6 +41,7 @@ from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
 from perhop.scenario.model.voice import Voice
 from perhop.scenario.reading.replay import read_packets
 from perhop.scenario.resolve import walk
+from perhop.scenario.resolve.steps import attachments
 from perhop.units import RATE, SECOND, WHOLE, format_duration, format_rate, format_share
 
 if TYPE_CHECKING:
@@ -448,6 +449,16 @@ class Author(Writer):
         number = self.whole(metric.several[0], min(metric.several[1], 3))
         of = [self.pick(targets[metric.name]) for _ in range(number)]
         found: dict[str, Any] = {metric.name: of if number > 1 else of[0]}
+        if "of" in metric.takes and self.chance(50):
+            found["of"] = "loss"
+        classes = [
+            placed.path
+            for _, link, policy, capacity in attachments(scenario)
+            if link == of[0]
+            for placed in walk(scenario, scenario.policies[policy], capacity)
+        ]
+        if CLASS in metric.takes and classes:
+            found["class"] = self.pick(classes)
         if CAUSE in metric.takes and self.chance(50):
             found[CAUSE] = self.pick(["full queue", "policer", "early drop"])
         written = self.model(model, but=[*METRICS, *VALUES, "of", CLASS, CAUSE])
