@@ -7,7 +7,8 @@ use perhop_core::{Duration, Time};
 pub struct Request {
     /// Number of the exchange, unique for its client.
     pub exchange: u32,
-    /// Length of the request, in bytes; at least [`wire::REQUEST_BYTES`](crate::wire::REQUEST_BYTES).
+    /// Length of the request, in bytes; at least
+    /// [`wire::REQUEST_BYTES`](crate::wire::REQUEST_BYTES).
     pub request: u64,
     /// Length of the response, in bytes, without headers of frames; at least 1.
     pub response: u64,

@@ -6,9 +6,9 @@ use perhop_core::Stream;
 ///
 /// Each state has a probability of loss. In Gilbert's model the good state loses nothing (E. N.
 /// Gilbert, *Capacity of a burst-noise channel*, Bell System Technical Journal 39, 1960); Elliott
-/// adds losses in the good state (*Estimates of error rates for codes on burst-noise channels*, same
-/// journal 42, 1963). The parameters are those of netem's `loss gemodel`, where `bad` is 1 − h and
-/// `good` is 1 − k. All are in parts per billion.
+/// adds losses in the good state (*Estimates of error rates for codes on burst-noise channels*,
+/// same journal 42, 1963). The parameters are those of netem's `loss gemodel`, where `bad` is 1 − h
+/// and `good` is 1 − k. All are in parts per billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -71,7 +71,8 @@ mod tests {
         (lost as f64 / PACKETS as f64, lost as f64 / bursts as f64)
     }
 
-    /// Compares the mean and the length of bursts with the chain's, within five standard deviations.
+    /// Compares the mean and the length of bursts with the chain's, within five standard
+    /// deviations.
     ///
     /// With losses of certainty, states and losses are the same. The mean is p / (p + r); the
     /// variance of the sum is n · m (1 − m) (1 + λ) / (1 − λ) with λ = 1 − p − r, because the
@@ -93,8 +94,8 @@ mod tests {
         }
     }
 
-    /// The probability of a loss is the mean of both states' probabilities, by their shares. Given a
-    /// loss, the state is known better, and so is the loss of the next packet (Elliott, 1963).
+    /// The probability of a loss is the mean of both states' probabilities, by their shares. Given
+    /// a loss, the state is known better, and so is the loss of the next packet (Elliott, 1963).
     #[test]
     fn both_states_can_lose() {
         let gilbert = Gilbert { p: 50_000_000, r: 200_000_000, good: 10_000_000, bad: 500_000_000 };

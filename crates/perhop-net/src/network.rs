@@ -178,8 +178,8 @@ impl<B: Clone> Network<B> {
         own.map(|port| self.ports[port.index()].mtu).min().unwrap_or(u32::MAX)
     }
 
-    /// Replaces the rate, and perhaps delay, jitter and loss, of the wire into which a port sends by
-    /// those of a trace, which begins at time zero. It stays when the wire changes.
+    /// Replaces the rate, and perhaps delay, jitter and loss, of the wire into which a port sends
+    /// by those of a trace, which begins at time zero. It stays when the wire changes.
     pub fn set_trace(&mut self, port: PortId, trace: Trace) {
         self.ports[port.index()].set_trace(self.now, trace);
     }

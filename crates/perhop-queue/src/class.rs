@@ -87,8 +87,8 @@ impl<B> Class<B> {
     }
 
     /// Calls `visit` with the name, the counters and the backlog of this class and then, depth
-    /// first, of every class and every tin of CAKE inside it. At a link with [reserved](Reserved) classes, it visits the
-    /// class behind them.
+    /// first, of every class and every tin of CAKE inside it. At a link with [reserved](Reserved)
+    /// classes, it visits the class behind them.
     pub fn visit(&self, visit: &mut impl FnMut(&str, &ClassCounters, Backlog)) {
         if let Queue::Reserved(classes) = &self.queue {
             return classes.last().visit(visit);

@@ -1,8 +1,8 @@
 //! H-FSC, hierarchical fair service curves.
 //!
 //! I. Stoica, H. Zhang and T. S. E. Ng, *A Hierarchical Fair Service Curve Algorithm for
-//! Link-Sharing, Real-Time and Priority Services*, SIGCOMM 1997 and ToN 8(2), 2000. Upper limits are
-//! an addition of the implementation in ALTQ, which Linux's `sch_hfsc` follows.
+//! Link-Sharing, Real-Time and Priority Services*, SIGCOMM 1997 and ToN 8(2), 2000. Upper limits
+//! are an addition of the implementation in ALTQ, which Linux's `sch_hfsc` follows.
 //!
 //! * The *real-time criterion*: of the leaves whose guarantee makes them eligible, the one with the
 //!   earliest deadline sends. Each deadline is met within the transmission of one packet if the

@@ -99,8 +99,8 @@ impl RuntimeCurve {
             *self = new;
             return;
         }
-        // A concave curve below the present one at first: they cross where the new one's first slope
-        // has made up for the difference.
+        // A concave curve below the present one at first: they cross where the new one's first
+        // slope has made up for the difference.
         let mut dx = (now - y) / (self.m1 - self.m2);
         if self.x + self.dx > x {
             dx += self.x + self.dx - x;
@@ -108,8 +108,9 @@ impl RuntimeCurve {
         *self = Self { dx, dy: dx * self.m1, ..new };
     }
 
-    /// Returns the curve from which a real-time guarantee must be served: the deadlines of a concave
-    /// curve, and the second slope of a convex one, so that its later, steeper slope can be kept.
+    /// Returns the curve from which a real-time guarantee must be served: the deadlines of a
+    /// concave curve, and the second slope of a convex one, so that its later, steeper slope can be
+    /// kept.
     pub fn eligible(self) -> Self {
         if self.m1 <= self.m2 { Self { dx: 0, dy: 0, ..self } } else { self }
     }

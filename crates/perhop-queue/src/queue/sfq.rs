@@ -1,8 +1,8 @@
 //! SFQ, stochastic fairness queueing.
 //!
 //! P. McKenney, *Stochastic Fairness Queueing*, INFOCOM 1990, as Linux's `sch_sfq` has it: turns in
-//! bytes instead of packets (deficit round robin), a limit for each flow, and a hash that may change
-//! at regular intervals. Its optional RED is left out.
+//! bytes instead of packets (deficit round robin), a limit for each flow, and a hash that may
+//! change at regular intervals. Its optional RED is left out.
 
 use perhop_core::{Bytes, Duration, Packet, Stream, Time};
 

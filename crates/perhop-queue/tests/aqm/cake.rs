@@ -40,8 +40,8 @@ fn between(mut packet: Packet<Id>, source: u16, destination: u16) -> Packet<Id> 
     packet
 }
 
-/// Keeps 30 packets of each flow waiting until `end`. Returns the packets that were sent; the body is
-/// the number of the flow.
+/// Keeps 30 packets of each flow waiting until `end`. Returns the packets that were sent; the body
+/// is the number of the flow.
 fn saturate(cake: &mut Cake<Id>, flows: &[Packet<Id>], end: Time) -> Vec<Packet<Id>> {
     let (mut now, mut sent) = (Time::ZERO, Vec::new());
     let mut ledger = Ledger::new();
@@ -270,8 +270,8 @@ fn signals_follow_the_control_law() {
 }
 
 /// BLUE's probability rises by 1/256 in each target time with overflows. Half of the packets exceed
-/// the rate, so that it takes 128 · 5 ms to thin the flow enough: about 680 of the 1000 drops of the
-/// first second are early ones, and all of the later ones.
+/// the rate, so that it takes 128 · 5 ms to thin the flow enough: about 680 of the 1000 drops of
+/// the first second are early ones, and all of the later ones.
 #[test]
 fn blue_thins_what_does_not_react() {
     let limit = Limit::packets(100);
@@ -358,7 +358,8 @@ struct Ack {
 }
 
 prop_compose! {
-    /// Acknowledgements of one connection in order: new ones, duplicates, and ones with SACK blocks.
+    /// Acknowledgements of one connection in order: new ones, duplicates, and ones with SACK
+    /// blocks.
     fn acks()(
         steps in prop::collection::vec((0_u64..3_000, 0_u32..4, prop::bool::weighted(0.8)), 1..200),
         first in any::<u32>(),

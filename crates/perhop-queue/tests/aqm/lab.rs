@@ -77,8 +77,8 @@ pub fn assert_close(actual: f64, expected: f64) {
     assert!((actual - expected).abs() <= 1e-9 * scale, "{actual}, not {expected}");
 }
 
-/// Checks that flows with packets of different lengths get equal bytes, all within a millisecond: at
-/// any time two backlogged flows differ by less than a quantum and a packet each (Shreedhar and
+/// Checks that flows with packets of different lengths get equal bytes, all within a millisecond:
+/// at any time two backlogged flows differ by less than a quantum and a packet each (Shreedhar and
 /// Varghese, 1995).
 pub fn check_equal_bytes(mut queue: impl Discipline<Id>, quantum: i64) {
     let sizes = [1500_u32, 300, 64, 777];

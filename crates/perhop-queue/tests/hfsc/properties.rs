@@ -119,7 +119,8 @@ proptest! {
         let megabit = 1_000_000;
         let specs = (0..3_usize).map(|number| {
             let (a, b) = (2 * number as u8, 2 * number as u8 + 1);
-            let leaves = [a, b].map(|class| leaf(class, shares(inner[usize::from(class)] * megabit)));
+            let share = |class: u8| shares(inner[usize::from(class)] * megabit);
+            let leaves = [a, b].map(|class| leaf(class, share(class)));
             interior(&[a, b], shares(outer[number] * megabit), leaves.into())
         });
         let classes: Vec<u8> = (0..6).filter(|class| backlogged[usize::from(*class)]).collect();
@@ -147,7 +148,8 @@ proptest! {
         slopes in prop::collection::vec((100_000_u64..LINK, 0_u64..50_000, 20_u64..=100), 4),
         arrivals in random_arrivals(4),
     ) {
-        let limits: Vec<_> = slopes.iter().map(|(m1, d, part)| curve(*m1, *d, *m1 * *part / 100)).collect();
+        let limit = |(m1, d, part): &(u64, u64, u64)| curve(*m1, *d, *m1 * *part / 100);
+        let limits: Vec<_> = slopes.iter().map(limit).collect();
         let specs = (0_u8..4).map(|class| {
             let upperlimit = Some(limits[usize::from(class)]);
             leaf(class, HfscCurves { upperlimit, ..shares(1_000_000) })

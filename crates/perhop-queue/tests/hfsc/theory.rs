@@ -10,10 +10,10 @@ fn greatest_delay(sent: &[Sent], class: u8) -> Duration {
     sent.iter().filter(|sent| sent.class == class).map(|sent| sent.delay).max().unwrap()
 }
 
-/// The paper's example of an audio session of 64 kb/s with packets of 160 bytes, beside a class with
-/// a guarantee that leaves little. A concave curve bounds the delay by 5 ms and a packet; a linear
-/// one of the same rate allows the 20 ms between two packets. Delay and bandwidth are decoupled: the
-/// other class loses nothing.
+/// The paper's example of an audio session of 64 kb/s with packets of 160 bytes, beside a class
+/// with a guarantee that leaves little. A concave curve bounds the delay by 5 ms and a packet; a
+/// linear one of the same rate allows the 20 ms between two packets. Delay and bandwidth are
+/// decoupled: the other class loses nothing.
 #[test]
 fn a_concave_curve_decouples_delay_from_bandwidth() {
     let mut arrivals = backlogs(&[2], 1500);

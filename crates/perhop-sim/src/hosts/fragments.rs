@@ -1,5 +1,5 @@
-//! Fragments of datagrams that exceed the MTU of their path (RFC 791, section 3.2). As in Linux, the
-//! host that sends fragments them, and routers divide these further.
+//! Fragments of datagrams that exceed the MTU of their path (RFC 791, section 3.2). As in Linux,
+//! the host that sends fragments them, and routers divide these further.
 
 use std::collections::BTreeMap;
 
