@@ -278,7 +278,7 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-_SIGNED: Final = ("correlation",)
+_SIGNED: Final = ("correlation", "r_factor")
 
 
 def _not_negative(value: Any, place: str) -> None:

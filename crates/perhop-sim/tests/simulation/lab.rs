@@ -1,5 +1,7 @@
 //! Plans and results for tests.
 
+use std::collections::BTreeMap;
+
 use perhop_core::Time;
 use perhop_measure::{Column, Table};
 use perhop_sim::{BuildError, Plan, Simulation};
@@ -104,8 +106,8 @@ pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
     })
 }
 
-/// Returns a plan with many features at once: TCP and UDP, losses and jitter, classes and policers,
-/// pings. It takes four seconds.
+/// Returns a plan with many features at once: TCP, UDP and a call, losses and jitter, classes and
+/// policers, pings. It takes four seconds.
 pub fn everything(seed: u64, marks: &[u64]) -> Value {
     let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
     policed["police"] = json!({"rate": 500_000, "burst": 6_000, "exceed": {"remark": 1}});
@@ -144,6 +146,15 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
                     },
                 }},
             }),
+        ),
+        udp(
+            3,
+            0,
+            64_000,
+            160,
+            json!({"dscp": 46, "transport": {"udp": {"playout": {
+                "frame": 20 * MILLISECOND, "buffer": "adaptive",
+            }}}}),
         ),
     ];
     let pings =
@@ -254,6 +265,17 @@ impl Results {
         });
         let bytes: i64 = within.map(|((_, bytes), _)| bytes).sum();
         bytes as f64 * 8.0 / seconds(to - from)
+    }
+
+    /// Returns the samples of a histogram by row of a key and by the lower end of the bin, whatever
+    /// the windows.
+    pub fn histogram(&self, table: &str, key: &str) -> BTreeMap<(i64, u64), i64> {
+        let mut bins = BTreeMap::new();
+        let rows = self.integers(table, key).iter().zip(self.floats(table, "low_s"));
+        for ((row, low), samples) in rows.zip(self.integers(table, "samples")) {
+            *bins.entry((*row, low.to_bits())).or_default() += samples;
+        }
+        bins
     }
 
     /// Returns the round-trip times of a ping, in seconds; `None` for lost ones.
