@@ -18,7 +18,7 @@ __all__ = ["advise"]
 
 @click.group()
 def advise() -> None:
-    """Recommend settings of a network, by many runs of the simulator."""
+    """Recommend settings by runs of the simulator."""
 
 
 _EXAMPLES = """\b
