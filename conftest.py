@@ -54,7 +54,6 @@ LONGEST: Final = (
     "test_services_minute",
     "test_fuzz_runs",
     "test_reservations_session",
-    "test_kernel_network",
 )
 """Files that begin first, and of which each is one process's: all tests of one share what takes
 long to make."""
@@ -73,6 +72,8 @@ SPREAD: Final = (
     "test_linux",
     "test_live",
     "test_path",
+    "test_emulation",
+    "test_kernel_network",
 )
 """Long files that begin next, and whose tests run in any process: they share nothing that takes
 long to make."""
