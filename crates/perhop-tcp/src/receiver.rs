@@ -244,6 +244,27 @@ impl Receiver {
         (now >= self.deadline).then(|| self.acknowledge(now))
     }
 
+    /// Adds the acknowledgement to a data segment that this end sends: in place of a delayed one,
+    /// unless that has SACK blocks.
+    pub fn piggyback(&mut self, now: Time, segment: &mut Segment) {
+        if self.next == 0 {
+            return;
+        }
+        if self.blocks.is_empty() && self.duplicate.is_none() {
+            let Received { acks, sacks, .. } = self.received;
+            let answer = self.acknowledge(now);
+            (self.received.acks, self.received.sacks) = (acks, sacks);
+            segment.timestamps = segment.timestamps.and(answer.timestamps);
+        }
+        segment.ack = Seq::from_offset(self.next);
+        segment.window = self.advertised;
+    }
+
+    /// Returns `true` if the whole stream has arrived, with its end.
+    pub fn has_ended(&self) -> bool {
+        self.fin.is_some_and(|fin| self.next > fin)
+    }
+
     /// Acknowledges segments that arrived together, unless that may wait.
     fn hand_over(&mut self, now: Time) -> Option<Segment> {
         let (linux, delay) = (self.linux.as_mut()?, self.delay.as_ref()?);

@@ -24,7 +24,7 @@ use perhop_core::{Duration, Time};
 use crate::ecn::Marks;
 use crate::receiver::elapsed_since;
 use crate::scoreboard::{Progress, Scoreboard};
-use crate::{Flags, Offset, RttEstimator, Segment, Window};
+use crate::{Flags, Offset, RttEstimator, Segment, Seq, Window};
 
 pub use config::{LossDetection, SenderConfig};
 
@@ -130,6 +130,27 @@ impl Sender {
     /// Writes `bytes` more as the application; [`u64::MAX`] writes without end.
     pub fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
+    }
+
+    /// Returns the bytes that the application has written and that were not sent.
+    pub fn unsent(&self) -> u64 {
+        self.written - self.scoreboard.end().clamp(1, self.written)
+    }
+
+    /// Returns the position after the last byte that was sent.
+    pub fn next_seq(&self) -> Seq {
+        Seq::from_offset(self.scoreboard.end())
+    }
+
+    /// Returns `true` if a segment acknowledges something that was not acknowledged before.
+    pub fn is_advanced_by(&self, segment: &Segment) -> bool {
+        let una = self.scoreboard.acknowledged();
+        segment.ack.to_offset(una).is_some_and(|ack| ack > una)
+    }
+
+    /// Returns `true` once the connection is open.
+    pub fn is_open(&self) -> bool {
+        self.scoreboard.acknowledged() > 0
     }
 
     /// Stops the application: no new data is sent, losses are repaired, and then the connection

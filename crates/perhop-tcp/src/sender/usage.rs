@@ -2,6 +2,8 @@
 //! Linux's rule (tcp_cwnd_validate in net/ipv4/tcp_output.c and tcp_is_cwnd_limited in
 //! include/net/tcp.h).
 
+use perhop_core::Duration;
+
 use super::Sender;
 use crate::{Offset, Window};
 
@@ -33,5 +35,26 @@ impl Sender {
         if limited || una >= until || !was && flight > greatest {
             self.usage = Usage { limited, flight, until: self.scoreboard.end() };
         }
+    }
+
+    /// Reduces the window before the first data after `idle` in which nothing was sent (RFC 5681,
+    /// section 4.1), as Linux does (tcp_cwnd_restart in net/ipv4/tcp_output.c): it is halved for
+    /// every retransmission timeout, but stays at least the initial one, and slow start leads back
+    /// to three quarters of it. Models of the path have a rule of their own.
+    pub fn restart_after_idle(&mut self, idle: Duration) {
+        let timeout = self.rtt.timeout();
+        if !self.scoreboard.is_empty() || self.config.congestion.is_modelled() || idle <= timeout {
+            return;
+        }
+        let initial = f64::from(self.config.initial_window) * self.mss();
+        let Window { cwnd, ssthresh } = &mut self.window;
+        *ssthresh = ssthresh.max(0.75 * *cwnd);
+        let least = initial.min(*cwnd);
+        let mut left = idle - timeout;
+        while left > Duration::ZERO && *cwnd > least {
+            *cwnd = (*cwnd / 2.0).max(least);
+            left = left - timeout;
+        }
+        self.usage = Usage::default();
     }
 }
