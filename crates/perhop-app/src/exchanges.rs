@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use perhop_core::{Duration, Time};
 
+use crate::client::Application;
 use crate::pool::Pool;
 use crate::random::{Gaps, Sizes};
 use crate::{Action, Event, Record, RecordKind, Request};
@@ -73,26 +74,6 @@ impl Exchanges {
         }
     }
 
-    pub fn deadline(&self) -> Time {
-        self.due
-    }
-
-    pub fn poll(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
-    pub fn on_timer(&mut self, now: Time) {
-        while self.due <= now {
-            let at = self.due;
-            self.due = match &mut self.arrivals {
-                Arrivals::Open(gaps) => at + gaps.next(),
-                Arrivals::Closed(_) => Time::MAX,
-            };
-            self.begin(at);
-        }
-        self.end_if_stopped();
-    }
-
     /// Begins an exchange that was due at `at`.
     fn begin(&mut self, at: Time) {
         let request = Request {
@@ -119,19 +100,6 @@ impl Exchanges {
             exchange.record.opened = first.into();
         }
         self.actions.push_back(Action::Request { connection, request });
-    }
-
-    pub fn on_event(&mut self, now: Time, event: Event) {
-        match event {
-            Event::Opened { connection } => {
-                if let Some(request) = self.pool.on_opened(connection) {
-                    self.send(connection, request, true);
-                }
-            }
-            Event::Received { exchange, bytes } => self.on_bytes(now, exchange, bytes),
-            Event::Lost { connection } => self.on_lost(now, connection),
-        }
-        self.end_if_stopped();
     }
 
     fn on_bytes(&mut self, now: Time, number: u32, bytes: u64) {
@@ -179,8 +147,43 @@ impl Exchanges {
             }
         }
     }
+}
 
-    pub fn unfinished(&self) -> impl Iterator<Item = Record> {
-        self.begun.values().map(|exchange| exchange.record)
+impl Application for Exchanges {
+    fn deadline(&self) -> Time {
+        self.due
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        while self.due <= now {
+            let at = self.due;
+            self.due = match &mut self.arrivals {
+                Arrivals::Open(gaps) => at + gaps.next(),
+                Arrivals::Closed(_) => Time::MAX,
+            };
+            self.begin(at);
+        }
+        self.end_if_stopped();
+    }
+
+    fn on_event(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Opened { connection } => {
+                if let Some(request) = self.pool.on_opened(connection) {
+                    self.send(connection, request, true);
+                }
+            }
+            Event::Received { exchange, bytes } => self.on_bytes(now, exchange, bytes),
+            Event::Lost { connection } => self.on_lost(now, connection),
+        }
+        self.end_if_stopped();
+    }
+
+    fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn unfinished(&self) -> Vec<Record> {
+        self.begun.values().map(|exchange| exchange.record).collect()
     }
 }

@@ -15,6 +15,8 @@ mod plan;
 mod pool;
 mod random;
 mod responder;
+mod video;
+mod web;
 pub mod wire;
 
 pub use action::{Action, Event, Record, RecordKind, Request};

@@ -43,6 +43,16 @@ impl<W> Pool<W> {
         None
     }
 
+    /// Adds work that waits until it is taken, without a connection of its own.
+    pub fn wait(&mut self, work: W) {
+        self.waiting.push_back(work);
+    }
+
+    /// Returns all work that waits.
+    pub fn take_waiting(&mut self) -> VecDeque<W> {
+        std::mem::take(&mut self.waiting)
+    }
+
     fn open(&mut self, number: &mut u32, actions: &mut VecDeque<Action>) {
         if self.opening < self.waiting.len() && self.open < self.limit {
             self.open += 1;

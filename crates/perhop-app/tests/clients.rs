@@ -2,7 +2,7 @@
 
 mod link;
 
-use link::{Link, MS, exchanges};
+use link::{Link, MS, exchanges, page, video};
 use perhop_app::*;
 use perhop_core::{Duration, Time};
 use proptest::prelude::*;
@@ -114,8 +114,148 @@ fn a_lost_connection_leaves_its_exchange_unfinished_and_others_go_on() {
     assert!(matches!(client.poll(), Some(Action::Open { connection: 1, .. })));
 }
 
+/// A page of 10 kB, and 12 objects of 10 kB that it reveals. At 8 Mb/s an object takes 10 ms.
+#[test]
+fn a_page_takes_what_its_connections_permit() {
+    let took = |multiplexed, rtt: u64| {
+        let plan = page(&[(None, 10_000)], 12, multiplexed);
+        let mut link = Link::new(8, rtt / 2);
+        let record = link.run(&plan, 1)[0];
+        assert_eq!((record.exchanges, record.bytes), (13, 130_000));
+        assert_eq!(record.opened as usize, link.opened);
+        (record.end.unwrap().since(record.start), link.opened)
+    };
+    // The link is the limit, whatever carries it: two round trips and 10 ms for the page, then one
+    // for what it reveals, and 120 ms. Frames have headers of 9 B, which take 9 us each.
+    let frames = Duration::from_micros(13 * 9);
+    assert_eq!(took(true, 2), (MS(2 * 2 + 10 + 2 + 120) + frames, 1));
+    // Six connections at a time; the first is open, others open meanwhile. Responses keep the link
+    // busy while requests for the others travel.
+    assert_eq!(took(false, 2), (MS(2 * 2 + 10 + 2 + 120), 6));
+    // With a round trip of 200 ms the second six objects need another one: the sixth of the first
+    // six arrives 60 ms after the first. Five of the first six need a connection before.
+    let (http1, _) = took(false, 200);
+    let (multiplexed, _) = took(true, 200);
+    assert_eq!(multiplexed, MS(400 + 10 + 200 + 120) + frames);
+    assert!(http1 >= MS(400 + 10 + 400 + 200), "{http1:?}");
+}
+
+/// A chain of three objects: each costs a round trip.
+#[test]
+fn an_object_waits_for_the_one_that_reveals_it() {
+    let plan = page(&[(None, 1000), (Some(0), 1000), (Some(1), 1000)], 0, true);
+    let record = Link::new(8, 50).run(&plan, 1)[0];
+    let frames = Duration::from_micros(3 * 9);
+    assert_eq!(record.end.unwrap().since(record.start), MS(100 + 3 * 100 + 3) + frames);
+}
+
+/// A link of 3 Mb/s and no delay, and bit rates of 1, 2 and 4 Mb/s: the second is the highest that
+/// can be sustained.
+#[test]
+fn video_by_throughput_chooses_the_highest_bit_rate_below_the_link() {
+    let records = Link::new(3, 0).run(&video(AlgorithmPlan::Throughput, 30), 120_000);
+    let of = |kind| records.iter().filter(move |record| record.kind == kind);
+    let rates: Vec<u64> = of(RecordKind::Segment).map(|record| record.bitrate.unwrap()).collect();
+    assert_eq!(rates[0], 1_000_000);
+    assert!(rates[1..].iter().all(|rate| *rate == 2_000_000), "{rates:?}");
+    // The first segment of 4 s at 1 Mb/s takes 4/3 s, and playback begins with it.
+    let startup = of(RecordKind::Startup).next().unwrap().end.unwrap();
+    assert!((startup.as_secs_f64() - 4.0 / 3.0).abs() < 1e-9);
+    assert_eq!(of(RecordKind::Stall).count(), 0);
+    // 30 s are buffered, and then one segment is fetched every 4 s.
+    let last = of(RecordKind::Segment).next_back().unwrap();
+    assert!(last.buffer.unwrap() <= Duration::from_secs(30));
+    // Of 118.7 s of playback and 30 s in the buffer.
+    assert_eq!(rates.len(), 37);
+}
+
+/// BBA-0 alternates around the rate of the link and never stalls.
+#[test]
+fn video_by_buffer_uses_the_link() {
+    let records = Link::new(3, 0).run(&video(AlgorithmPlan::Buffer, 240), 1_200_000);
+    let of = |kind| records.iter().filter(move |record| record.kind == kind);
+    assert_eq!(of(RecordKind::Stall).count(), 0);
+    let later = of(RecordKind::Segment).filter(|record| record.start > Time::ZERO + MS(400_000));
+    let rates: Vec<u64> = later.map(|record| record.bitrate.unwrap()).collect();
+    let mean = rates.iter().sum::<u64>() as f64 / rates.len() as f64;
+    assert!((mean / 3e6 - 1.0).abs() < 0.05, "{mean}");
+}
+
+/// At half the lowest bit rate, every segment of 4 s takes 8 s: half of the time is a stall.
+#[test]
+fn video_stalls_on_a_link_that_is_too_slow() {
+    for algorithm in [AlgorithmPlan::Throughput, AlgorithmPlan::Buffer] {
+        let ApplicationPlan::Video(mut plan) = video(algorithm, 30) else { unreachable!() };
+        plan.bitrates = vec![2_000_000, 4_000_000];
+        let records = Link::new(1, 0).run(&ApplicationPlan::Video(plan), 100_000);
+        let stalls: Vec<_> = records.iter().filter(|r| r.kind == RecordKind::Stall).collect();
+        // From 12 s on, and every 8 s; the viewer leaves in the last one.
+        assert_eq!(stalls.len(), 12);
+        assert!(stalls[..11].iter().all(|r| r.end.unwrap().since(r.start) == MS(4000)));
+        assert_eq!(stalls[11].end.unwrap(), Time::ZERO + MS(100_000));
+    }
+}
+
+/// A video of 10 s has three segments; it ends without a stall.
+#[test]
+fn a_video_ends() {
+    let ApplicationPlan::Video(mut plan) = video(AlgorithmPlan::Buffer, 30) else { unreachable!() };
+    plan.length = Some(MS(10_000));
+    let mut link = Link::new(3, 10);
+    let records = link.run(&ApplicationPlan::Video(plan), 100_000);
+    let kinds: Vec<_> = records.iter().map(|record| record.kind.name()).collect();
+    assert_eq!(kinds, ["segment", "startup", "segment", "segment"]);
+    assert_eq!(link.open(), 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Pages of any shape are complete, with all bytes of all objects, and their connections close.
+    #[test]
+    fn every_page_is_complete(
+        shape in prop::collection::vec((any::<u32>(), 1_u64..100_000), 1..30),
+        more in 0_usize..20,
+        multiplexed: bool,
+        seed: u64,
+    ) {
+        let after = |(number, (after, size)): (usize, (u32, u64))| {
+            ((number > 0).then(|| after % number as u32), size)
+        };
+        let objects: Vec<_> = shape.into_iter().enumerate().map(after).collect();
+        let plan = page(&objects, more, multiplexed);
+        let mut link = Link::new(50, 5).seeded(seed);
+        let records = link.run(&plan, 5000);
+        prop_assert!(records.len() > 1 && records.iter().all(|record| record.end.is_some()));
+        prop_assert_eq!(link.delivered, records.iter().map(|record| record.bytes).sum::<u64>());
+        prop_assert_eq!(link.open(), 0);
+    }
+
+    /// What is played was fetched: playing time, stalls and start-up time are the time of the run.
+    #[test]
+    fn playing_and_waiting_take_all_of_the_time(
+        rate in 1_u64..10,
+        delay in 0_u64..100,
+        buffer in 8_u64..60,
+        by_buffer: bool,
+        stop in 10_u64..200,
+    ) {
+        let algorithm = if by_buffer { AlgorithmPlan::Buffer } else { AlgorithmPlan::Throughput };
+        let records = Link::new(rate, delay).run(&video(algorithm, buffer), stop * 1000);
+        let waited: f64 = records
+            .iter()
+            .filter(|record| matches!(record.kind, RecordKind::Stall | RecordKind::Startup))
+            .map(|record| record.end.map_or(0.0, |end| end.since(record.start).as_secs_f64()))
+            .sum();
+        let before = |record: &&Record| record.end.is_some_and(|end| end <= Time::ZERO + MS(stop * 1000));
+        let fetched: Vec<_> =
+            records.iter().filter(|record| record.bitrate.is_some()).filter(before).collect();
+        let played = stop as f64 - waited;
+        let left = 4.0 * fetched.len() as f64 - played;
+        prop_assert!((-1e-6..=buffer as f64 + 1e-6).contains(&left), "{left} s are left");
+        let most = fetched.iter().map(|record| record.buffer.unwrap()).max();
+        prop_assert!(most.unwrap_or(Duration::ZERO) <= Duration::from_secs(buffer));
+    }
 
     /// Every request is answered with the bytes that it asks for, and connections close.
     #[test]

@@ -18,6 +18,39 @@ pub fn exchanges(arrivals: ArrivalsPlan, response: u64, reuse: bool) -> Exchange
     }
 }
 
+/// Returns pages of `objects` (the one that reveals each, and its size), and `more` objects of 10 kB
+/// that the first one reveals.
+pub fn page(objects: &[(Option<u32>, u64)], more: usize, multiplexed: bool) -> ApplicationPlan {
+    let object = |(after, response)| ObjectPlan {
+        after,
+        host: 0,
+        request: 100,
+        response,
+        server_time: Duration::ZERO,
+    };
+    let revealed = std::iter::repeat_n((Some(0), 10_000), more);
+    ApplicationPlan::Web(WebPlan {
+        objects: objects.iter().copied().chain(revealed).map(object).collect(),
+        multiplexed,
+        connections: 6,
+        pause: GapsPlan { mean: MS(1000), exponential: false },
+    })
+}
+
+/// Returns a video of 1, 2 and 4 Mb/s in segments of 4 s, of which the client buffers `buffer`
+/// seconds.
+pub fn video(algorithm: AlgorithmPlan, buffer: u64) -> ApplicationPlan {
+    ApplicationPlan::Video(VideoPlan {
+        bitrates: vec![1_000_000, 2_000_000, 4_000_000],
+        segment: MS(4000),
+        buffer: Duration::from_secs(buffer),
+        startup: MS(4000),
+        length: None,
+        algorithm,
+        request: 100,
+    })
+}
+
 enum Arrival {
     Opened(u32),
     Request(u32, Request),
