@@ -94,7 +94,7 @@ CRATES: dict[str, set[str]] = {
     "app": {"core"},
     "workload": {"core", "app", "tcp"},
     "plan": {"core", "queue", "net", "workload"},
-    "measure": {"core", "queue", "net", "workload"},
+    "measure": {"core", "app", "queue", "net", "workload"},
     "emu": {"core", "fuzz", "wire", "queue", "net", "plan", "measure"},
     "socket": {"fuzz"},
     "traffic": {"core", "fuzz", "wire", "socket", "net", "workload", "measure"},

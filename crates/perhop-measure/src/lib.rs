@@ -38,6 +38,6 @@ pub use pinger::{Answer, Pinger, ProbeRecord};
 pub use reading::{SRTT_EVERY, Samples, StreamCounters, StreamReading};
 pub use stalls::Stalls;
 pub use tables::{
-    Calls, Codepoints, Column, Displacements, FlowHistograms, Intervals, Known, Labels, Links,
-    Losses, Pings, Queues, Stretch, Table,
+    Calls, Codepoints, Column, Completions, Displacements, FlowHistograms, Intervals, Known,
+    Labels, Links, Losses, Pings, Queues, Stretch, Table,
 };

@@ -27,6 +27,17 @@ impl Samples {
         self.count += 1;
     }
 
+    /// Adds the samples of another stream.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count > 0 {
+            let mine = if self.count == 0 { other.minimum } else { self.minimum };
+            self.minimum = mine.min(other.minimum);
+            self.maximum = self.maximum.max(other.maximum);
+            self.sum += other.sum;
+            self.count += other.count;
+        }
+    }
+
     /// Returns `true` if the values are possible: readings come from other hosts, too.
     pub fn is_sound(&self) -> bool {
         self.sum.is_finite() && self.sum >= 0.0 && self.minimum <= self.maximum

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use perhop_app::Record;
 use perhop_core::{Dscp, Duration, NodeId, Time, TrafficClass};
 use perhop_net::{IcmpError, LinkCounters, PortId};
 use perhop_queue::{Backlog, Cause, ClassCounters};
@@ -237,6 +238,44 @@ table! {
         low_s: Floats,
         high_s: Floats,
         samples: Integers,
+    }
+}
+
+table! {
+    /// One row per transfer, call, page, segment, startup or stall of an application, in the order
+    /// of their ends, and at last those that were incomplete at the end of the run.
+    Completions {
+        flow: Flow,
+        stream: Integers,
+        kind: Words,
+        number: Integers,
+        start_s: Floats,
+        first_byte_s: Floats,
+        end_s: Floats,
+        bytes: Integers,
+        exchanges: Integers,
+        opened: Integers,
+        bitrate_bps: Integers,
+        buffer_s: Floats,
+    }
+}
+
+impl Completions {
+    /// Adds a record of a client, given by its flow and the number of its stream.
+    pub fn push(&mut self, (flow, stream): (usize, usize), record: &Record) {
+        let seconds = |at: Option<Time>| at.map_or(f64::NAN, Time::as_secs_f64);
+        self.flow.push(flow as i64);
+        self.stream.push(stream as i64);
+        self.kind.push(record.kind.name());
+        self.number.push(record.number.into());
+        self.start_s.push(record.start.as_secs_f64());
+        self.first_byte_s.push(seconds(record.first_byte));
+        self.end_s.push(seconds(record.end));
+        self.bytes.push(record.bytes as i64);
+        self.exchanges.push(record.exchanges.into());
+        self.opened.push(record.opened.into());
+        self.bitrate_bps.push(record.bitrate.map_or(-1, |rate| rate as i64));
+        self.buffer_s.push(record.buffer.map_or(f64::NAN, Duration::as_secs_f64));
     }
 }
 

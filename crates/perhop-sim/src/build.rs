@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use perhop_app::ApplicationPlan;
 use perhop_core::{AckHint, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
@@ -11,12 +12,12 @@ use perhop_tcp::{
 };
 use perhop_workload::{
     CallCounters, CongestionPlan, CubicPlan, DecreaseFromPlan, FIRST_SOURCE_PORT, FlowPlan,
-    PingPlan, TcpPlan, TransportPlan, UdpPlan, pattern, playout,
+    PingPlan, TcpPlan, TransportPlan, UdpPlan, WorkloadError, pattern, playout,
 };
 
 use crate::hosts::{
-    DATAGRAM_HEADER, Endpoint, Line, Role, Schedule, Socket, StreamPhase, TcpReceiver, TcpSender,
-    UdpReceiver, UdpSender,
+    ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, Role, Schedule, Socket,
+    StreamPhase, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
 };
 
 /// Returns the two endpoints of a stream, the sender first.
@@ -98,11 +99,34 @@ fn tcp(
     number: usize,
     seed: u64,
 ) -> Result<[Role; 2], BuildError> {
+    let (sender, receiver) = configs(flow, plan, number, seed)?;
+    let sender = TcpSender {
+        sender: Sender::new(sender),
+        schedule,
+        phase: StreamPhase::Waiting,
+        rtt: Samples::default(),
+        srtt: Samples::default(),
+        srtt_due: Time::ZERO,
+        lost: 0,
+        small_queues: plan.small_queues,
+        socket: Socket::default(),
+    };
+    let receiver = TcpReceiver { receiver: Receiver::new(receiver), delay: Samples::default() };
+    Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(Box::new(receiver))])
+}
+
+/// Returns the settings of a stream's sender and receiver.
+fn configs(
+    flow: &FlowPlan,
+    plan: &TcpPlan,
+    number: usize,
+    seed: u64,
+) -> Result<(SenderConfig, ReceiverConfig), BuildError> {
     if plan.mss == 0 {
         return Err(BuildError::Zero("a segment size"));
     }
     let probes = || Stream::new(seed, &format!("{} {number} probes", flow.name));
-    let sender = Sender::new(SenderConfig {
+    let sender = SenderConfig {
         mss: plan.mss,
         window: plan.send_window,
         initial_window: plan.initial_window,
@@ -131,8 +155,8 @@ fn tcp(
         timestamps: plan.timestamps,
         ecn: plan.ecn,
         pacing: plan.pacing,
-    });
-    let receiver = Receiver::new(ReceiverConfig {
+    };
+    let receiver = ReceiverConfig {
         window: plan.receive_window,
         autotuning: plan.autotuning.then_some(plan.mss),
         quick_acks: plan.quick_acks.then_some(plan.mss),
@@ -142,20 +166,54 @@ fn tcp(
         window_scaling: plan.window_scaling,
         timestamps: plan.timestamps,
         ecn: plan.ecn,
-    });
-    let sender = TcpSender {
-        sender,
-        schedule,
-        phase: StreamPhase::Waiting,
-        rtt: Samples::default(),
-        srtt: Samples::default(),
-        srtt_due: Time::ZERO,
-        lost: 0,
-        small_queues: plan.small_queues,
-        socket: Socket::default(),
     };
-    let receiver = TcpReceiver { receiver, delay: Samples::default() };
-    Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(Box::new(receiver))])
+    Ok((sender, receiver))
+}
+
+/// Returns the endpoint of a client of an application.
+pub(crate) fn client(
+    flow: &FlowPlan,
+    application: &ApplicationPlan,
+    owner: usize,
+    (from, to): (NodeId, NodeId),
+    number: usize,
+    seed: u64,
+) -> Result<Endpoint, BuildError> {
+    let TransportPlan::Tcp(plan) = &flow.transport else {
+        return Err(WorkloadError::NotTcp(flow.name.clone()).into());
+    };
+    let span = (flow.start, flow.stop.unwrap_or(Time::MAX));
+    let client = application.client(&flow.name, number, span, seed).map_err(WorkloadError::from)?;
+    let (sender, receiver) = configs(flow, plan, number, seed)?;
+    let [_, handshake] = handshakes(plan);
+    let header = Header {
+        size: 0,
+        source: to,
+        destination: from,
+        source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
+        destination_port: flow.port,
+        protocol: Protocol::Tcp,
+        traffic_class: TrafficClass::new(flow.dscp),
+        ttl: Header::TTL,
+    };
+    let config = ConnectionConfig {
+        sender,
+        receiver,
+        handshake,
+        small_queues: plan.small_queues,
+        header,
+        clients: flow.streams,
+        congestion: match plan.congestion_control {
+            CongestionPlan::Bbr => Some(|seed, name| Congestion::bbr(Stream::new(seed, name))),
+            CongestionPlan::Bbr1 => Some(|seed, name| Congestion::bbr1(Stream::new(seed, name))),
+            _ => None,
+        },
+        seed,
+        name: format!("{} {number}", flow.name),
+    };
+    let role = Role::Client(Box::new(ClientHost::new(client, config)));
+    let line = Line { header, peer: 0, handshake: None };
+    Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
 }
 
 fn cubic(plan: &TcpPlan) -> CubicConfig {

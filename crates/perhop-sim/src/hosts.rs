@@ -6,6 +6,7 @@
 //! timer is due before the deadline, it is set again then, so that a deadline that moves with every
 //! segment costs nothing.
 
+mod app;
 mod bodies;
 mod fragments;
 mod path_mtu;
@@ -18,11 +19,13 @@ use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
+use self::app::{Arrived, Connection};
 use self::bodies::{Bodies, Stored};
 use self::fragments::Reassembly;
 use self::path_mtu::PathMtus;
 use crate::capture::ModelledCaptures;
 
+pub(crate) use self::app::{ClientHost, ConnectionConfig};
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::socket::Socket;
 pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
@@ -93,11 +96,34 @@ pub(crate) enum Role {
     UdpSender(Box<UdpSender>),
     UdpReceiver(Box<UdpReceiver>),
     Pinger(Box<Pinger>),
+    /// A client of an application.
+    Client(Box<ClientHost>),
+    /// An end of one of its connections.
+    Connection(Box<Connection>),
+    /// A free slot for such an end.
+    Closed,
 }
 
 const _: () = assert!(size_of::<Endpoint>() <= 64);
 
 impl Endpoint {
+    /// A free slot.
+    fn closed() -> Self {
+        let nobody = NodeId(u16::MAX);
+        let header = Header {
+            size: 0,
+            source: nobody,
+            destination: nobody,
+            source_port: 0,
+            destination_port: 0,
+            protocol: Protocol::Tcp,
+            traffic_class: TrafficClass::default(),
+            ttl: 0,
+        };
+        let line = Line { header, peer: 0, handshake: None };
+        Self { line, owner: 0, timer: Time::MAX, role: Role::Closed }
+    }
+
     fn deadline(&self) -> Time {
         match &self.role {
             Role::TcpSender(sender) => sender.deadline(),
@@ -105,6 +131,9 @@ impl Endpoint {
             Role::UdpSender(sender) => sender.deadline(),
             Role::UdpReceiver(_) => Time::MAX,
             Role::Pinger(pinger) => pinger.deadline(),
+            Role::Client(host) => host.client.deadline(),
+            Role::Connection(end) => end.deadline(),
+            Role::Closed => Time::MAX,
         }
     }
 }
@@ -139,6 +168,8 @@ impl ClassCounts {
 #[derive(Debug)]
 pub(crate) struct ModelledHosts {
     pub endpoints: Vec<Endpoint>,
+    /// Slots of endpoints that a connection can use again.
+    free: Vec<u32>,
     /// Round-trip times of each flow since the last cut.
     pub rtts: Vec<Histogram>,
     /// Smoothed round-trip times of each flow since the last cut.
@@ -160,6 +191,10 @@ pub(crate) struct ModelledHosts {
 const IP_HEADER: u32 = 20;
 /// Bytes of a UDP header.
 const UDP_HEADER: u16 = 8;
+/// Greatest number of endpoints, each with one timer: the network numbers its events and timers in
+/// 24 bits.
+pub(crate) const MOST_ENDPOINTS: usize = 1 << 20;
+
 /// Header bytes of a UDP datagram or an ICMP echo over IPv4.
 pub(crate) const DATAGRAM_HEADER: u32 = 28;
 
@@ -178,6 +213,7 @@ impl ModelledHosts {
         let losses = LossMeter::default();
         let mut hosts = Self {
             endpoints,
+            free: Vec::new(),
             rtts,
             srtts,
             delays,
@@ -295,6 +331,12 @@ impl Hosts<BodyId> for ModelledHosts {
                     return;
                 }
             }
+            (Role::Connection(_), Stored::Tcp { .. } | Stored::Bare { .. } | Stored::Sacked(_)) => {
+                let segment = self.bodies.segment(stored);
+                let arrived = Arrived { segment, header: packet.header, sent, first };
+                return self.receive_on_connection(network, id, arrived);
+            }
+            (Role::Closed, _) => return,
             (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
                 self.arrived[owner][0].add(class);
                 let delay = now.since(sent);
@@ -358,7 +400,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 return;
             }
             (Role::Pinger(_), Stored::Probe { .. }) => return,
-            (Role::TcpSender(_) | Role::UdpSender(_), Stored::Error(_)) => {
+            (Role::TcpSender(_) | Role::UdpSender(_) | Role::Connection(_), Stored::Error(_)) => {
                 self.take_error(network, id, self.bodies.message(stored));
             }
             (_, Stored::Error(_)) => return,
@@ -396,7 +438,7 @@ impl Hosts<BodyId> for ModelledHosts {
             match &mut endpoint.role {
                 Role::TcpSender(tcp) => {
                     if tcp.phase == StreamPhase::Waiting {
-                        self.path_mtus.apply(&endpoint.line.header, tcp);
+                        self.path_mtus.apply(&endpoint.line.header, &mut tcp.sender);
                     }
                     tcp.on_timer(now);
                     self.send_segments(network, id);
@@ -407,7 +449,9 @@ impl Hosts<BodyId> for ModelledHosts {
                     }
                 }
                 Role::UdpSender(_) => self.send_datagrams(network, id),
-                Role::UdpReceiver(_) => {}
+                Role::UdpReceiver(_) | Role::Closed => {}
+                Role::Client(_) => return self.client_timer(network, id),
+                Role::Connection(_) => self.connection_timer(network, id),
                 Role::Pinger(pinger) => {
                     let (ttl, train) = pinger.next_train().unwrap_or_default();
                     let header = Header { ttl, ..endpoint.line.header };
@@ -438,6 +482,7 @@ impl Hosts<BodyId> for ModelledHosts {
         let Some(id) = self.release(body, size) else { return };
         match self.endpoints[id as usize].role {
             Role::UdpSender(_) => self.send_datagrams(network, id),
+            Role::Connection(_) => self.send_on_connection(network, id),
             _ => self.send_segments(network, id),
         }
         self.set_timer(network, id);
@@ -452,6 +497,11 @@ impl Hosts<BodyId> for ModelledHosts {
         let sender = &mut self.endpoints[peer as usize];
         match (&mut sender.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
+            (Role::Connection(end), Message::Tcp(segment))
+                if segment.payload > 0 && end.serves(&sender.line.header, &packet.header) =>
+            {
+                end.lost += 1;
+            }
             (Role::UdpSender(udp), Message::Datagram { .. }) => match udp.unconfirmed {
                 Some((body, payload)) if body == packet.body => return udp.on_refused(payload),
                 _ => udp.lost += 1,

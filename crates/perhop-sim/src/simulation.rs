@@ -5,21 +5,19 @@ use std::sync::Arc;
 
 use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
-    Calls, CapturePlan, Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels,
-    Marks, NetworkMeter, Pings, Samples, Sink, StreamCounters, StreamReading, Table,
+    Calls, CapturePlan, Codepoints, Completions, Displacements, FlowHistograms, Histogram,
+    Intervals, Labels, Marks, NetworkMeter, Pings, Samples, Sink, StreamCounters, StreamReading,
+    Table,
 };
 use perhop_net::{Network, NodeKind};
 use perhop_plan::{BuildError, Names, Timeline};
 use perhop_workload::FlowPlan;
 
-use crate::build::{pinger, stream};
+use crate::build::{client as client_of, pinger, stream};
 use crate::capture::ModelledCaptures;
-use crate::hosts::{BodyId, ModelledHosts, Role};
+use crate::hosts::{BodyId, MOST_ENDPOINTS, ModelledHosts, Role};
 use crate::plan::*;
 
-/// Greatest number of endpoints, each with one timer: the network numbers its events and timers in
-/// 24 bits.
-const MAX_ENDPOINTS: usize = 1 << 20;
 /// Endpoints of a stream.
 #[derive(Debug)]
 struct Stream {
@@ -62,8 +60,11 @@ impl Simulation {
     /// [`BuildError`] for an invalid value.
     pub fn new(plan: &Plan) -> Result<Self, BuildError> {
         let marks = Marks::new(&plan.network.marks, &plan.cuts).ok_or(BuildError::Marks)?;
-        let streams = plan.flows.iter().map(|flow| 2 * usize::from(flow.streams));
-        if streams.sum::<usize>() + plan.pings.len() > MAX_ENDPOINTS {
+        let streams = plan.flows.iter().map(|flow| match flow.application {
+            None => 2 * usize::from(flow.streams),
+            Some(_) => usize::from(flow.streams),
+        });
+        if streams.sum::<usize>() + plan.pings.len() > MOST_ENDPOINTS {
             return Err(BuildError::TooLarge("there are more than half a million streams"));
         }
         let kinds = plan.network.kinds();
@@ -84,6 +85,20 @@ impl Simulation {
             let (from, to) = (host(&flow.from)?, host(&flow.to)?);
             for number in 0..usize::from(flow.streams) {
                 let sender = endpoints.len();
+                if let Some(application) = &flow.application {
+                    let last = StreamCounters::default();
+                    let (flow_number, client) = (index as u32, sender as u32);
+                    streams.push(Stream {
+                        flow: flow_number,
+                        number: number as u32,
+                        sender: client,
+                        receiver: client,
+                        last,
+                    });
+                    let (ends, seed) = ((from, to), plan.network.seed);
+                    endpoints.push(client_of(flow, application, index, ends, number, seed)?);
+                    continue;
+                }
                 streams.push(Stream {
                     flow: index as u32,
                     number: number as u32,
@@ -206,6 +221,14 @@ impl Simulation {
         delivered
     }
 
+    /// Returns the number of connections of applications that have not ended.
+    pub fn open_connections(&self) -> usize {
+        let roles = self.hosts.endpoints.iter().map(|endpoint| &endpoint.role);
+        roles
+            .map(|role| if let Role::Client(host) = role { host.connections.len() } else { 0 })
+            .sum()
+    }
+
     /// Runs until `until` or the end, whichever is first, and reads counters at every mark.
     /// Captures are complete up to there.
     pub fn advance(&mut self, until: Time) {
@@ -227,7 +250,7 @@ impl Simulation {
     }
 
     /// Returns the tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`,
-    /// `codepoints`, `rtts`, `srtts`, `delays`, `displacements`, `calls`.
+    /// `codepoints`, `rtts`, `srtts`, `delays`, `displacements`, `calls`, `completions`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let labels = &self.labels;
         let mut pings = Pings::default();
@@ -258,7 +281,26 @@ impl Simulation {
             ("delays", delays),
             ("displacements", self.displacements().into_table(labels)),
             ("calls", self.calls.clone().into_table(labels)),
+            ("completions", self.completions().into_table(labels)),
         ]
+    }
+
+    /// Returns what applications have completed, and what they have begun.
+    fn completions(&self) -> Completions {
+        let clients = self.streams.iter().filter_map(|stream| {
+            match &self.hosts.endpoints[stream.sender as usize].role {
+                Role::Client(host) => Some(((stream.flow as usize, stream.number as usize), host)),
+                _ => None,
+            }
+        });
+        let mut table = Completions::default();
+        for (place, host) in clients.clone() {
+            host.records.iter().for_each(|record| table.push(place, record));
+        }
+        for (place, host) in clients {
+            host.client.unfinished().iter().for_each(|record| table.push(place, record));
+        }
+        table
     }
 
     /// Returns the reorder densities of flows with displaced packets.
@@ -292,6 +334,7 @@ impl Simulation {
             }
             match &mut self.hosts.endpoints[receiver].role {
                 Role::TcpReceiver(tcp) => tcp.delay = Samples::default(),
+                Role::Client(_) => self.hosts.clear_samples(receiver as u32),
                 Role::UdpReceiver(udp) => {
                     udp.meter.pass_mark();
                     if let Some((playout, last)) = &mut udp.call {
@@ -348,6 +391,7 @@ impl Simulation {
                     jitter: None,
                 }
             }
+            (Role::Client(host), Role::Client(_)) => self.hosts.read_client(host),
             (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => receiver.meter.reading(udp.lost),
             roles => unreachable!("a stream from and to {roles:?}"),
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use perhop_core::{Dscp, NodeId, Time, TrafficClass};
 use perhop_measure::{
-    Calls, Codepoints, Displacements, FlowHistograms, Histogram, Intervals, Labels, Marks, Pings,
-    ProbeRecord, StreamCounters, Table,
+    Calls, Codepoints, Completions, Displacements, FlowHistograms, Histogram, Intervals, Labels,
+    Marks, Pings, ProbeRecord, StreamCounters, Table,
 };
 use perhop_workload::{CallCounters, TransportPlan};
 
@@ -356,6 +356,7 @@ impl Collector {
             ("delays", all.delays.into_table(labels)),
             ("displacements", displacements.into_table(labels)),
             ("calls", all.calls.into_table(labels)),
+            ("completions", Completions::default().into_table(labels)),
         ]
     }
 

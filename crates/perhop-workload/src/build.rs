@@ -1,5 +1,6 @@
 //! Builds the pattern of a flow from its plan.
 
+use perhop_app::AppError;
 use perhop_core::{Bytes, Duration, Ecn, Rate, Stream, Time, TrafficClass};
 use perhop_tcp::EcnMode;
 use thiserror::Error;
@@ -23,6 +24,12 @@ pub enum WorkloadError {
     /// The source ports of a flow's streams end beyond 65535.
     #[error("flow {0}: the source ports of its streams must be at most 65535")]
     SourcePorts(String),
+    /// An application without TCP.
+    #[error("flow {0}: an application needs TCP")]
+    NotTcp(String),
+    /// An application is impossible.
+    #[error(transparent)]
+    Application(#[from] AppError),
     /// A ping's least time to live is above its greatest.
     #[error("a ping's times to live must not fall")]
     Ttl,

@@ -2,6 +2,7 @@
 //!
 //! Rates are bits per second, times picoseconds, sizes bytes.
 
+use perhop_app::ApplicationPlan;
 use perhop_core::{Dscp, Duration, Ecn, Header, Time};
 use perhop_tcp::{EcnMode, HyStartKind, RtoRule};
 use schemars::JsonSchema;
@@ -35,6 +36,10 @@ pub struct FlowPlan {
     pub volume: Option<u64>,
     /// Transport protocol.
     pub transport: TransportPlan,
+    /// Application of clients at the destination, which the source serves; without one, the source
+    /// sends.
+    #[serde(default)]
+    pub application: Option<ApplicationPlan>,
 }
 
 /// Transport protocol and its settings.

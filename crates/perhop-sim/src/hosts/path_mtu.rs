@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use perhop_core::{Duration, Header, NodeId, Time};
 use perhop_net::{IcmpError, TimerId};
+use perhop_tcp::Sender;
 
-use super::{IP_HEADER, Message, ModelledHosts, Net, Role, TcpSender};
+use super::{IP_HEADER, MOST_ENDPOINTS, Message, ModelledHosts, Net, Role};
 
 /// Time for which a path MTU is known (RFC 1191, section 6.3).
 const KNOWN: Duration = Duration::from_secs(600);
@@ -22,9 +23,9 @@ pub(super) struct PathMtus(BTreeMap<Path, (u32, Time)>);
 
 impl PathMtus {
     /// Limits a sender to the MTU of its path, if one is known.
-    pub fn apply(&self, header: &Header, tcp: &mut TcpSender) {
+    pub fn apply(&self, header: &Header, sender: &mut Sender) {
         if let Some(&(mtu, _)) = self.0.get(&path(header)) {
-            tcp.sender.limit_segments(Some(mtu - IP_HEADER));
+            sender.limit_segments(Some(mtu - IP_HEADER));
         }
     }
 }
@@ -53,14 +54,27 @@ impl ModelledHosts {
         if mtu <= known {
             let until = now + KNOWN;
             self.path_mtus.0.insert(path(&header), (mtu, until));
-            network.set_timer(until, TimerId(self.endpoints.len() as u32));
+            network.set_timer(until, TimerId(MOST_ENDPOINTS as u32));
         }
         if mtu < known {
             self.limit_senders(path(&header), Some(mtu));
         }
-        let Role::TcpSender(tcp) = &mut self.endpoints[id as usize].role else { return };
-        tcp.sender.on_too_big(now, perhop_tcp::Seq(sequence as u32), mtu.min(known) - IP_HEADER);
-        self.send_segments(network, id);
+        let (sequence, room) = (perhop_tcp::Seq(sequence as u32), mtu.min(known) - IP_HEADER);
+        match &mut self.endpoints[id as usize].role {
+            Role::TcpSender(tcp) => {
+                tcp.sender.on_too_big(now, sequence, room);
+                self.send_segments(network, id);
+            }
+            // Not about an earlier connection.
+            Role::Connection(end)
+                if (quoted.source_port, quoted.destination_port)
+                    == (header.source_port, header.destination_port) =>
+            {
+                end.sender.on_too_big(now, sequence, room);
+                self.send_on_connection(network, id);
+            }
+            _ => {}
+        }
     }
 
     /// Forgets the MTUs whose time has come: connections send segments of full length again.
@@ -85,6 +99,9 @@ impl ModelledHosts {
             match &mut endpoint.role {
                 Role::TcpSender(tcp) => {
                     tcp.sender.limit_segments(mtu.map(|mtu| mtu - IP_HEADER));
+                }
+                Role::Connection(end) => {
+                    end.sender.limit_segments(mtu.map(|mtu| mtu - IP_HEADER));
                 }
                 Role::UdpSender(udp) => udp.mtu = mtu.unwrap_or(u32::MAX).min(udp.link_mtu),
                 _ => {}

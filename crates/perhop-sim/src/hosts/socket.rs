@@ -90,6 +90,7 @@ impl ModelledHosts {
             Departures::Scheduled => {
                 let limit = match &endpoints[id as usize].role {
                     Role::TcpSender(tcp) => tcp.sender.queue_limit(),
+                    Role::Connection(end) => end.sender.queue_limit(),
                     // The least memory for that many bytes.
                     _ => SEND_BUFFER / 4,
                 };
@@ -127,6 +128,14 @@ impl ModelledHosts {
                 tcp.socket.queued -= u64::from(size);
                 (tcp.socket.blocked && !tcp.is_blocked()).then_some(id)
             }
+            Role::Connection(end) => {
+                end.socket.queued -= u64::from(size);
+                if end.is_over() {
+                    self.end_if_closed(id);
+                    return None;
+                }
+                (end.socket.blocked && !end.is_blocked()).then_some(id)
+            }
             Role::UdpSender(udp) => {
                 udp.socket.queued -= truesize(size);
                 let writeable = 2 * udp.socket.queued < SEND_BUFFER;
@@ -149,6 +158,7 @@ fn charge(endpoints: &mut [Endpoint], bodies: &mut Bodies, (body, size): (BodyId
     let sender = endpoints[bodies.endpoint(body) as usize].line.peer;
     match &mut endpoints[sender as usize].role {
         Role::TcpSender(tcp) if tcp.small_queues => tcp.socket.queued += u64::from(size),
+        Role::Connection(end) if end.small_queues => end.socket.queued += u64::from(size),
         Role::UdpSender(udp) if udp.when_full == WhenFull::Wait => {
             udp.socket.queued += truesize(size);
         }

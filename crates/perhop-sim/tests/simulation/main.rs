@@ -1,6 +1,7 @@
 //! The `sim` engine compared with theory, with plans as the scenario compiler writes them.
 
 mod allocations;
+mod applications;
 mod bbr;
 mod captures;
 mod changes;

@@ -1,0 +1,260 @@
+//! Applications over connections, which open and close during the run.
+//!
+//! A [`ClientHost`] is the endpoint of a client at a flow's destination. Each of its connections
+//! has an endpoint at either host ([`Connection`]), in a slot that a later connection uses again. A
+//! packet of an earlier connection is recognised by its ports, as hosts do.
+
+mod connection;
+mod traffic;
+
+use std::collections::BTreeMap;
+
+use perhop_app::{Action, Client, Event, Record, Responder};
+use perhop_core::{Header, Time};
+use perhop_measure::{Samples, StreamCounters, StreamReading};
+use perhop_tcp::{Congestion, Handshake, Receiver, ReceiverConfig, Sender, SenderConfig};
+
+use super::{Endpoint, Line, MOST_ENDPOINTS, ModelledHosts, Net, Role};
+
+pub(crate) use connection::{Connection, Side};
+pub(super) use traffic::Arrived;
+
+/// First port after those that clients use in turn: the ephemeral ports (RFC 6335, section 6).
+const PORTS: u32 = 1 << 16;
+
+/// Settings of the connections of a client.
+#[derive(Debug)]
+pub(crate) struct ConnectionConfig {
+    pub sender: SenderConfig,
+    pub receiver: ReceiverConfig,
+    pub handshake: Handshake,
+    pub small_queues: bool,
+    /// Header of packets to the server; the source port is that of the first connection.
+    pub header: Header,
+    /// Distance between the ports of two connections: the flow's number of clients.
+    pub clients: u16,
+    /// Congestion control of a connection, by its number, if it draws random numbers.
+    pub congestion: Option<fn(u64, &str) -> Congestion>,
+    pub seed: u64,
+    /// Name of its random streams.
+    pub name: String,
+}
+
+impl ConnectionConfig {
+    fn sender(&self, connection: u32, end: &str) -> Sender {
+        let mut config = self.sender.clone();
+        if let Some(congestion) = self.congestion {
+            let name = format!("{} {connection} {end} probes", self.name);
+            config.congestion = congestion(self.seed, &name);
+        }
+        Sender::new(config)
+    }
+
+    fn header(&self, connection: u32) -> Header {
+        let first = u32::from(self.header.source_port);
+        let step = u64::from(connection) * u64::from(self.clients);
+        let port = first + (step % u64::from(PORTS - first)) as u32;
+        Header { source_port: port as u16, ..self.header }
+    }
+}
+
+/// A client and what it has measured.
+#[derive(Debug)]
+pub(crate) struct ClientHost {
+    pub client: Client,
+    pub config: ConnectionConfig,
+    /// Endpoint of each open connection at the client.
+    pub connections: BTreeMap<u32, u32>,
+    pub records: Vec<Record>,
+    /// Counters and samples of the connections that have ended.
+    ended: StreamReading,
+}
+
+impl ClientHost {
+    pub fn new(client: Client, config: ConnectionConfig) -> Self {
+        Self {
+            client,
+            config,
+            connections: BTreeMap::new(),
+            records: Vec::new(),
+            ended: StreamReading {
+                counters: StreamCounters { sacks: Some(0), ..StreamCounters::default() },
+                ..StreamReading::default()
+            },
+        }
+    }
+}
+
+/// Adds a connection's counters and samples to those of its client.
+fn add(sum: &mut StreamReading, client: &Connection, server: &Connection) {
+    let received = client.receiver.received();
+    let counters = &mut sum.counters;
+    counters.delivered += received.delivered;
+    counters.packets += received.segments;
+    counters.reordered += received.reordered;
+    counters.marked += received.marked;
+    counters.acks += received.acks;
+    counters.sacks = counters.sacks.map(|sacks| sacks + received.sacks);
+    counters.lost += server.lost;
+    counters.echoed += server.sender.marks_echoed();
+    counters.retransmits += server.sender.retransmits();
+    sum.rtt.merge(&server.rtt);
+    sum.srtt.merge(&server.srtt);
+    sum.delay.merge(&client.delay);
+}
+
+impl ModelledHosts {
+    fn pair(&self, at_client: u32) -> (&Connection, &Connection) {
+        let endpoint = &self.endpoints[at_client as usize];
+        let peer = &self.endpoints[endpoint.line.peer as usize];
+        match (&endpoint.role, &peer.role) {
+            (Role::Connection(client), Role::Connection(server)) => (client, server),
+            roles => unreachable!("a connection between {roles:?}"),
+        }
+    }
+
+    /// Returns the sums over the connections of a client; its window is that of all open ones.
+    pub fn read_client(&self, host: &ClientHost) -> StreamReading {
+        let mut sum = host.ended;
+        let mut cwnd = None;
+        for &at_client in host.connections.values() {
+            let (client, server) = self.pair(at_client);
+            add(&mut sum, client, server);
+            cwnd = Some(cwnd.unwrap_or(0) + server.sender.cwnd());
+        }
+        StreamReading { cwnd, ..sum }
+    }
+
+    /// Removes the samples of a client that were recorded at a mark.
+    pub fn clear_samples(&mut self, id: u32) {
+        let Role::Client(host) = &mut self.endpoints[id as usize].role else { return };
+        [host.ended.rtt, host.ended.srtt, host.ended.delay] = [Samples::default(); 3];
+        let open: Vec<u32> = host.connections.values().copied().collect();
+        for at_client in open {
+            let peer = self.endpoints[at_client as usize].line.peer;
+            for each in [at_client, peer] {
+                if let Role::Connection(end) = &mut self.endpoints[each as usize].role {
+                    [end.rtt, end.srtt, end.delay] = [Samples::default(); 3];
+                }
+            }
+        }
+    }
+
+    /// Lets a client begin what is due.
+    pub(super) fn client_timer(&mut self, network: &mut Net, id: u32) {
+        if let Role::Client(host) = &mut self.endpoints[id as usize].role {
+            host.client.on_timer(network.now());
+        }
+        self.run_client(network, id);
+    }
+
+    /// Passes news to a client.
+    fn tell(&mut self, network: &mut Net, id: u32, event: Event) {
+        if let Role::Client(host) = &mut self.endpoints[id as usize].role {
+            host.client.on_event(network.now(), event);
+        }
+        self.run_client(network, id);
+    }
+
+    /// Carries out the actions of a client.
+    fn run_client(&mut self, network: &mut Net, id: u32) {
+        loop {
+            let Role::Client(host) = &mut self.endpoints[id as usize].role else { return };
+            let Some(action) = host.client.poll() else { break };
+            let at_client = |connection| host.connections.get(connection).copied();
+            match action {
+                Action::Open { connection, multiplexed } => {
+                    self.open(network, id, connection, multiplexed);
+                }
+                Action::Request { connection, request } => {
+                    if let Some(at_client) = at_client(&connection) {
+                        self.request(network, at_client, request);
+                    }
+                }
+                Action::Close { connection } => {
+                    if let Some(at_client) = at_client(&connection) {
+                        self.close(network, at_client);
+                    }
+                }
+                Action::Finished(record) => host.records.push(record),
+            }
+        }
+        self.set_timer(network, id);
+    }
+
+    /// Opens a connection.
+    fn open(&mut self, network: &mut Net, id: u32, number: u32, multiplexed: bool) {
+        if self.free.len() < 2 && self.endpoints.len() >= MOST_ENDPOINTS {
+            return; // as if its host never answered
+        }
+        let slots = [(); 2].map(|()| {
+            self.free.pop().unwrap_or_else(|| {
+                self.endpoints.push(Endpoint::closed());
+                self.endpoints.len() as u32 - 1
+            })
+        });
+        let owner = self.endpoints[id as usize].owner;
+        let Role::Client(host) = &mut self.endpoints[id as usize].role else { return };
+        let [at_client, at_server] = slots;
+        host.connections.insert(number, at_client);
+        let config = &host.config;
+        let there = config.header(number);
+        let back = Header {
+            source: there.destination,
+            destination: there.source,
+            source_port: there.destination_port,
+            destination_port: there.source_port,
+            ..there
+        };
+        let connection = |end: &str, side| {
+            let receiver = Receiver::new(config.receiver.clone());
+            let sender = config.sender(number, end);
+            Role::Connection(Box::new(Connection::new(
+                (sender, receiver),
+                (id, number),
+                config,
+                side,
+            )))
+        };
+        let server = Side::Server { responder: Responder::new(multiplexed), syn: None };
+        let roles = [connection("client", Side::Client), connection("server", server)];
+        let handshake = Some(config.handshake);
+        let ends = [(there, at_server), (back, at_client)];
+        for ((slot, role), (header, peer)) in slots.into_iter().zip(roles).zip(ends) {
+            let mut role = role;
+            if let Role::Connection(end) = &mut role {
+                self.path_mtus.apply(&header, &mut end.sender);
+            }
+            self.endpoints[slot as usize] =
+                Endpoint { line: Line { header, peer, handshake }, owner, timer: Time::MAX, role };
+        }
+        self.send_on_connection(network, at_client);
+        self.set_timer(network, at_client);
+    }
+
+    /// Ends a connection if both sides have closed it and all is acknowledged: its slots are free.
+    pub(super) fn end_if_closed(&mut self, end: u32) {
+        let peer = self.endpoints[end as usize].line.peer;
+        let at_client = match &self.endpoints[end as usize].role {
+            Role::Connection(connection) if connection.is_client() => end,
+            _ => peer,
+        };
+        let (client, server) = self.pair(at_client);
+        if !(client.is_over() && server.is_over()) {
+            return;
+        }
+        let (id, number) = (client.client, client.number);
+        let at_server = self.endpoints[at_client as usize].line.peer;
+        let [client, server] = [at_client, at_server].map(|slot| {
+            self.free.push(slot);
+            let endpoint = &mut self.endpoints[slot as usize];
+            endpoint.timer = Time::MAX;
+            std::mem::replace(&mut endpoint.role, Role::Closed)
+        });
+        let Role::Client(host) = &mut self.endpoints[id as usize].role else { return };
+        host.connections.remove(&number);
+        if let (Role::Connection(client), Role::Connection(server)) = (client, server) {
+            add(&mut host.ended, &client, &server);
+        }
+    }
+}

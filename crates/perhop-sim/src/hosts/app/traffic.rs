@@ -1,0 +1,211 @@
+//! Segments of connections with data in both directions.
+
+use perhop_app::{Event, Frame, Request};
+use perhop_core::{Header, Time};
+use perhop_tcp::{Flags, Segment, Seq};
+
+use super::{Connection, Side};
+use crate::hosts::{ModelledHosts, Net, Role};
+
+/// A segment that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub segment: Segment,
+    pub header: Header,
+    /// Time at which it was sent.
+    pub sent: Time,
+    /// False for a duplicate.
+    pub first: bool,
+}
+
+impl ModelledHosts {
+    fn connection(&mut self, id: u32) -> Option<&mut Connection> {
+        match &mut self.endpoints[id as usize].role {
+            Role::Connection(connection) => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// Sends all segments that an end's windows permit, and has a server write what there is room
+    /// for.
+    pub(in crate::hosts) fn send_on_connection(&mut self, network: &mut Net, id: u32) {
+        let now = network.now();
+        let line = self.endpoints[id as usize].line;
+        loop {
+            let Some(end) = self.connection(id) else { return };
+            if end.is_blocked() {
+                return;
+            }
+            if let Some(frame) = end.next_frame(now) {
+                end.follow_close();
+                if let Some(client) = self.connection(line.peer) {
+                    client.inbound.push(frame);
+                }
+                continue;
+            }
+            let Some(mut segment) = end.sender.poll(now) else { return };
+            if segment.flags.has(Flags::SYN) && !end.is_client() {
+                continue; // the acknowledgement of the client's SYN stands for it
+            }
+            end.last_sent = now;
+            if end.piggyback && !segment.flags.has(Flags::SYN) {
+                end.receiver.piggyback(now, &mut segment);
+            }
+            let small_queues = end.small_queues;
+            let (packet, sent) = line.send_segment(network, &mut self.bodies, segment);
+            if let Some(waits) = sent.waits
+                && small_queues
+            {
+                self.wait(network, id, packet, waits);
+            }
+        }
+    }
+
+    /// Sends an acknowledgement.
+    fn acknowledge(&mut self, network: &mut Net, id: u32, mut answer: Segment) {
+        let line = self.endpoints[id as usize].line;
+        if let Some(end) = self.connection(id)
+            && !answer.flags.has(Flags::SYN)
+        {
+            let next = end.sender.next_seq();
+            answer.seq = if next == Seq(0) { Seq(1) } else { next };
+        }
+        line.send_segment(network, &mut self.bodies, answer);
+    }
+
+    /// Sends a request.
+    pub(super) fn request(&mut self, network: &mut Net, id: u32, request: Request) {
+        let peer = self.endpoints[id as usize].line.peer;
+        if let Some(server) = self.connection(peer) {
+            let Request { exchange, request: payload, .. } = request;
+            server.inbound.push(Frame { exchange, header: 0, payload, last: true });
+            server.requests.push_back(request);
+        }
+        if let Some(client) = self.connection(id) {
+            client.write(network.now(), request.request);
+        }
+        self.send_on_connection(network, id);
+        self.set_timer(network, id);
+    }
+
+    /// Closes a connection.
+    pub(super) fn close(&mut self, network: &mut Net, id: u32) {
+        if let Some(client) = self.connection(id) {
+            client.sender.close();
+        }
+        self.send_on_connection(network, id);
+        self.set_timer(network, id);
+    }
+
+    #[inline(never)]
+    pub(in crate::hosts) fn receive_on_connection(
+        &mut self,
+        network: &mut Net,
+        id: u32,
+        arrived: Arrived,
+    ) {
+        let Arrived { mut segment, header, sent, first } = arrived;
+        let now = network.now();
+        let endpoint = &self.endpoints[id as usize];
+        let (line, owner) = (endpoint.line, endpoint.owner as usize);
+        if header.destination_port != line.header.source_port
+            || header.source_port != line.header.destination_port
+        {
+            return; // of an earlier connection
+        }
+        let Some(end) = self.connection(id) else { return };
+        let is_client = end.is_client();
+        self.arrived[owner][usize::from(!is_client)].add(header.traffic_class);
+        self.share_handshake(now, id, &segment);
+        let Some(end) = self.connection(id) else { return };
+        let was_open = end.sender.is_open();
+        let data = segment.payload > 0 || segment.flags.has(Flags::FIN);
+        let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if !(data || opens) || end.piggyback && end.sender.is_advanced_by(&segment) {
+            end.sender.on_segment(now, &segment);
+            let measured = end.measure(now);
+            if !is_client && let Some([rtt, smoothed]) = measured {
+                rtt.into_iter().for_each(|rtt| self.rtts[owner].add(rtt));
+                smoothed.into_iter().for_each(|smoothed| self.srtts[owner].add(smoothed));
+            }
+        }
+        if data || opens {
+            segment.ecn = header.ecn();
+            let Some(end) = self.connection(id) else { return };
+            if !first {
+                segment.flags = segment.flags.with(Flags::RETRANSMISSION);
+            }
+            let answer = end.receiver.on_segment(now, &segment);
+            if first && is_client && segment.payload > 0 {
+                end.delay.add(now.since(sent));
+                self.delays[owner].add(now.since(sent));
+            }
+            if let Some(answer) = answer {
+                self.acknowledge(network, id, answer);
+            }
+        }
+        self.deliver(network, id, was_open);
+        if let Some(end) = self.connection(id) {
+            end.follow_close();
+            self.send_on_connection(network, id);
+            self.set_timer(network, id);
+            self.end_if_closed(id);
+        }
+    }
+
+    /// Opens the server's direction. Its SYN leaves with the acknowledgement of the client's; when
+    /// the client is heard again, it has acknowledged both.
+    fn share_handshake(&mut self, now: Time, id: u32, segment: &Segment) {
+        let peer = self.endpoints[id as usize].line.peer;
+        let Some(server) = self.connection(id) else { return };
+        let Side::Server { syn, .. } = &mut server.side else { return };
+        if segment.flags.has(Flags::SYN) && !server.sender.is_open() {
+            let own = server.sender.poll(now);
+            *syn = syn.or(own);
+        } else if let Some(own) = syn.take() {
+            let answer = self.connection(peer).and_then(|peer| peer.receiver.on_segment(now, &own));
+            if let (Some(answer), Some(server)) = (answer, self.connection(id)) {
+                let timestamps = segment.timestamps;
+                server.sender.on_segment(now, &Segment { timestamps, ..answer });
+            }
+        }
+    }
+
+    /// Passes data that has arrived to the application.
+    fn deliver(&mut self, network: &mut Net, id: u32, was_open: bool) {
+        let now = network.now();
+        let Some(end) = self.connection(id) else { return };
+        let (client, connection) = (end.client, end.number);
+        let delivered = end.receiver.received().delivered;
+        let mut bytes = delivered - std::mem::replace(&mut end.taken, delivered);
+        let opened = !was_open && end.sender.is_open();
+        let Side::Server { responder, .. } = &mut end.side else {
+            if opened {
+                self.tell(network, client, Event::Opened { connection });
+            }
+            while let Some(end) = self.connection(id)
+                && let Some((frame, payload, _)) = end.inbound.take(&mut bytes)
+            {
+                let event = Event::Received { exchange: frame.exchange, bytes: payload };
+                self.tell(network, client, event);
+            }
+            return;
+        };
+        while let Some((_, _, complete)) = end.inbound.take(&mut bytes) {
+            if complete && let Some(request) = end.requests.pop_front() {
+                responder.on_request(now, &request);
+            }
+        }
+    }
+
+    pub(in crate::hosts) fn connection_timer(&mut self, network: &mut Net, id: u32) {
+        let now = network.now();
+        let Some(end) = self.connection(id) else { return };
+        end.sender.on_timer(now);
+        let answer = end.receiver.on_timer(now);
+        self.send_on_connection(network, id);
+        if let Some(answer) = answer {
+            self.acknowledge(network, id, answer);
+        }
+    }
+}
