@@ -77,6 +77,7 @@ def dataset(
     delays: list[dict[str, Any]] | None = None,
     displacements: list[dict[str, Any]] | None = None,
     calls: list[dict[str, Any]] | None = None,
+    completions: list[dict[str, Any]] | None = None,
     complete: bool = True,
     duration_s: float | None = None,
 ) -> Dataset:
@@ -93,6 +94,7 @@ def dataset(
         "delays": delays,
         "displacements": displacements,
         "calls": calls,
+        "completions": completions,
     }
     tables = {name: table(name, rows or []) for name, rows in given.items()}
     return Dataset(

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from perhop import gallery
-from perhop.analysis import summary
+from perhop.analysis import measure, summary
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, UsageError
 from perhop.hints import did_you_mean
-from perhop.scenario import Scenario, to_mapping
+from perhop.scenario import METRICS, Flow, Scenario, to_mapping
 from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
 from perhop.workers import Task, cores, work
 
@@ -97,7 +97,10 @@ class Sweep:
         scenario = gallery.load(self.source, overrides=self.overrides)
         spreads = {of: [f"{of}_{part}" for part in _SPREAD] for of in ("rtt", "srtt", "owd")}
         known = {"total": list(_OF_TOTAL)}
-        known |= {name: [*_OF_FLOWS, *chain(*spreads.values())] for name in scenario.flows}
+        known |= {
+            name: [*_OF_FLOWS, *chain(*spreads.values()), *_of_application(flow)]
+            for name, flow in scenario.flows.items()
+        }
         known |= {name: ["loss", *spreads["rtt"]] for name in scenario.pings}
         for word, words, what in (
             (target, list(known), "not a flow or a ping of this scenario"),
@@ -294,9 +297,17 @@ def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
         yield from _spread(name, "rtt", flow["rtt_s"])
         yield from _spread(name, "srtt", flow["srtt_s"])
         yield from _spread(name, "owd", flow["owd_s"])
+        for metric in _of_application(dataset.scenario.flows[name]):
+            yield {"target": name, "metric": metric, "value": measure(dataset, metric, name)}
     for name, ping in found["pings"].items():
         yield {"target": name, "metric": "loss", "value": ping["loss"]}
         yield from _spread(name, "rtt", ping["rtt_s"])
+
+
+def _of_application(flow: Flow) -> list[str]:
+    """Return the metrics of the application of a flow, if it has one."""
+    of_flow = {*flow.applications}
+    return [metric.name for metric in METRICS.values() if of_flow & {*metric.applications}]
 
 
 def _spread(name: str, of: str, found: dict[str, Any] | None) -> Iterator[dict[str, Any]]:

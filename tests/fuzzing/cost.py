@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.resolve import mean_gap
 from perhop.units import SECOND, WHOLE
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
         mean = min(window, tcp.initial_window * 2 ** min(turns, 60)) if turns < 60 else window
         by_volume = 3 * flow.streams * flow.volume / mss if flow.volume else float("inf")
         most = min(access * active / 8 / mss, flow.streams * mean * turns, by_volume)
+        exchanges = flow.exchanges
+        if exchanges is not None:
+            gap = (mean_gap(scenario, flow) or 0) / SECOND + (
+                rtt if exchanges.think is not None else 0
+            )
+            most += 12 * flow.streams * (active / gap + 1) if gap else float("inf")
         return 3 * (most + 10 * flow.streams)
     udp = flow.datagrams
     assert udp is not None

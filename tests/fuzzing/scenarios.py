@@ -23,6 +23,14 @@ from fuzzing.values import NAMES, from_schema
 from perhop.errors import ScenarioError
 from perhop.scenario import METRICS, Scenario
 from perhop.scenario.model.agents import Agent
+from perhop.scenario.model.applications import (
+    APPLICATIONS,
+    VIDEOS,
+    Rpc,
+    Transfers,
+    Video,
+    Web,
+)
 from perhop.scenario.model.cake import FRAMINGS, Cake
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
@@ -32,7 +40,7 @@ from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Pu
 from perhop.scenario.model.game import Game
 from perhop.scenario.model.hfsc import CURVES, Curve
 from perhop.scenario.model.matching import Match
-from perhop.scenario.model.metrics import CAUSE, CLASS, KINDS, SCORES, Metric
+from perhop.scenario.model.metrics import CAUSE, CLASS, DATAGRAMS, KINDS, SCORES, Metric
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
@@ -323,7 +331,7 @@ class Author(Writer):
         return found
 
     def flow(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.model(Flow, but=KINDS, most=4)
+        found: dict[str, Any] = self.model(Flow, but=[*KINDS, *APPLICATIONS], most=4)
         kind = self.whole(0, 11)
         if kind <= 5:
             found["tcp"] = self.model(Tcp, most=10)
@@ -337,6 +345,9 @@ class Author(Writer):
             found.pop("volume", None)
         elif kind == 11:
             found["game"] = self.pick(get_args(Game))
+        if found.keys().isdisjoint(DATAGRAMS) and self.chance(25):
+            found = {key: found[key] for key in found if key not in ("volume", "source_port")}
+            found |= self.application()
         return found
 
     def voice(self) -> dict[str, Any]:
@@ -348,6 +359,17 @@ class Author(Writer):
         if codec.rates and self.chance(50):
             found["rate"] = format_rate(self.whole(*codec.rates))
         return found
+
+    def application(self) -> dict[str, Any]:
+        key = self.pick([*APPLICATIONS])
+        if key == "video":
+            return {key: self.pick([*VIDEOS]) if self.chance(50) else self.model(Video, most=4)}
+        if key == "web":
+            return {key: "desktop" if self.chance(30) else self.model(Web, but=["objects"])}
+        model = Transfers if key == "transfers" else Rpc
+        pace = self.pick([{"every": "50 ms"}, {"load": "30%"}, {"think": "10 ms"}])
+        size = {"size": "20 kB"} if key == "transfers" else {}
+        return {key: {**self.model(model, but=["every", "load", "think"]), **pace, **size}}
 
     def datagrams(self) -> dict[str, Any]:
         if self.chance(40):

@@ -8,6 +8,7 @@ from typing import Final
 from perhop.analysis.arrivals import jitter, order
 from perhop.analysis.calls import quality
 from perhop.analysis.codepoints import dscp_kept
+from perhop.analysis.completions import completions, page_loads, slowdowns, video
 from perhop.analysis.distributions import (
     completion,
     count,
@@ -161,6 +162,9 @@ def measure(
             return settling(dataset, target, window)
         case "completion":
             return completion(dataset, target)
+        case "startup" | "stalls" | "stall_time" | "bitrate" | "switches":
+            value = getattr(video(dataset, target, window), metric)
+            return None if value is None else float(value)
         case "fairness":
             return fairness(stream_rates(dataset, target, window))
         case "utilisation":
@@ -180,7 +184,15 @@ def measure(
     raise UsageError(f"{quote(metric)} {what}; {hint}")
 
 
-_DELAYS: Final = {"rtt": rtt, "srtt": flow_srtt, "owd": owd, "queueing": queueing}
+_DELAYS: Final = {
+    "rtt": rtt,
+    "srtt": flow_srtt,
+    "owd": owd,
+    "queueing": queueing,
+    "completion": completions,
+    "slowdown": slowdowns,
+    "page_load": page_loads,
+}
 """The distributions of which metrics have statistics."""
 
 _Counts = dict[str, float | None]

@@ -8,6 +8,14 @@ from perhop.analysis.arrivals import jitter, order, reorder_density
 from perhop.analysis.cache import cached
 from perhop.analysis.calls import calls, of_calls
 from perhop.analysis.codepoints import codepoints, ecn_fields
+from perhop.analysis.completions import (
+    completions,
+    page_loads,
+    size_bins,
+    slowdowns,
+    unfinished,
+    video,
+)
 from perhop.analysis.distributions import (
     Distribution,
     completion,
@@ -83,6 +91,7 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "owd_bound_s": owd_bound(dataset, flow),
         "jitter_s": jitter(dataset, flow),
         **({} if dataset.scenario.flows[flow].voice is None else {"calls": _calls(dataset, flow)}),
+        **_application(dataset, flow),
         "codepoints": codepoints(dataset, flow).drop("name").to_dicts(),
         "ecn": ecn_fields(dataset, flow).drop("name").to_dicts(),
     }
@@ -96,6 +105,42 @@ def _calls(dataset: Dataset, flow: str) -> dict[str, Any]:
     return {
         **{name: None if value is None else asdict(value) for name, value in values.items()},
         "each": [asdict(call) for call in found],
+    }
+
+
+def _application(dataset: Dataset, flow: str) -> dict[str, Any]:
+    """Return what the clients of a flow's application have completed; nothing without one."""
+    wanted = dataset.scenario.flows[flow]
+    if wanted.video is not None:
+        found = video(dataset, flow)
+        return {
+            "startup_s": found.startup,
+            "stalls": found.stalls,
+            "stall_time_s": found.stall_time,
+            "bitrate_bps": found.bitrate,
+            "switches": found.switches,
+            "segments": found.segments,
+        }
+    if wanted.web is not None:
+        return {
+            "page_loads_s": _distribution(page_loads(dataset, flow)),
+            "unfinished": unfinished(dataset, flow),
+        }
+    if wanted.exchanges is None:
+        return {}
+    return {
+        "completions_s": _distribution(completions(dataset, flow)),
+        "slowdowns": _distribution(slowdowns(dataset, flow)),
+        "unfinished": unfinished(dataset, flow),
+        "sizes": [
+            {
+                "above": part.above,
+                "up_to": part.up_to,
+                "completions_s": _distribution(part.completions),
+                "slowdowns": _distribution(part.slowdowns),
+            }
+            for part in size_bins(dataset, flow)
+        ],
     }
 
 

@@ -200,6 +200,7 @@ def print_tables(dataset: Dataset, folder: Path) -> None:
         report.call_table(dataset),
         report.phase_table(dataset) if dataset.scenario.flows else None,
         report.change_table(dataset),
+        *report.application_tables(dataset),
         report.loss_table(dataset),
         report.delay_table(dataset) if dataset.scenario.flows else None,
         report.ping_table(dataset),

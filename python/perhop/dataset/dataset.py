@@ -16,7 +16,7 @@ import polars as pl
 
 from perhop.dataset.folder import explained, present, refuse_foreign, sibling, swap
 from perhop.dataset.manifest import MANIFEST, Manifest, Warned, read_stored
-from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, NULLABLE, TABLES
+from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, KINDS, NULLABLE, TABLES
 from perhop.errors import OutputError, ScenarioError
 from perhop.interruption import uninterruptible
 from perhop.scenario import Scenario, to_mapping
@@ -79,6 +79,8 @@ class Dataset:
             of playout was in it: `packets` that were due, those that were `played`, those that
             arrived too `late`, the `bursts` of packets one after the other that were not played,
             and `delay_s`, the sum of the delays from sending to playout of those played.
+        completions: Each transfer, call, segment, startup and stall of applications. Those without
+            `end_s` had not ended when the run did.
 
     Raises:
         ValueError: If a table does not have exactly its columns, holds a null, a NaN or a negative
@@ -98,6 +100,7 @@ class Dataset:
     delays: pl.DataFrame
     displacements: pl.DataFrame
     calls: pl.DataFrame
+    completions: pl.DataFrame
     cache: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
     """Results of `perhop.analysis` so far."""
 
@@ -109,6 +112,7 @@ class Dataset:
             "node": self.scenario.nodes,
             "answer": ANSWERS,
             "cause": CAUSES,
+            "kind": KINDS,
         }
         for name in TABLES:
             _check(name, getattr(self, name), names)

@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["ANSWERS", "CAUSES", "FORMAT", "NULLABLE", "ROUTER", "TABLES"]
+__all__ = ["ANSWERS", "CAUSES", "FORMAT", "KINDS", "NULLABLE", "ROUTER", "TABLES"]
 
 FORMAT: Final = 8
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
@@ -164,6 +164,22 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "delay_s": pl.Float64,
         }
     ),
+    "completions": pl.Schema(
+        {
+            "flow": pl.String,
+            "stream": pl.Int32,
+            "kind": pl.String,
+            "number": pl.Int64,
+            "start_s": pl.Float64,
+            "first_byte_s": pl.Float64,
+            "end_s": pl.Float64,
+            "bytes": pl.Int64,
+            "exchanges": pl.Int32,
+            "opened": pl.Int32,
+            "bitrate_bps": pl.Int64,
+            "buffer_s": pl.Float64,
+        }
+    ),
 }
 """The columns of each table, in order."""
 
@@ -196,6 +212,7 @@ NULLABLE: Final = {
         "sacks",
     },
     "losses": {"link"},
+    "completions": {"first_byte_s", "end_s", "bitrate_bps", "buffer_s"},
     "pings": {
         "rtt_s",
         "node",
@@ -219,6 +236,9 @@ CAUSES: Final = (
     "too long",
 )
 """Causes of loss: before a link, on a link, or without a node that takes the packet."""
+
+KINDS: Final = ("transfer", "call", "page", "segment", "startup", "stall")
+"""Kinds of what applications complete."""
 
 ANSWERS: Final = (
     "echo reply",

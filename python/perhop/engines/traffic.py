@@ -201,6 +201,10 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
     found: list[Gap] = []
     for name, flow in scenario.flows.items():
         holds = mtu or _mtu(scenario, flow.source)
+        found += [
+            Gap(f"flows.{name}.{key}", "applications have modelled hosts only; use engine sim")
+            for key in flow.applications
+        ]
         if flow.tcp is not None:
             found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds)
         else:

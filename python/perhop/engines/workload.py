@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from perhop.scenario.model.applications import MOST_CONNECTIONS, TABLES, Transfers
 from perhop.scenario.model.game import GAMES
-from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, agreed_mtu
+from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, agreed_mtu, mean_gap
 
 if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import Bursts, Flow, Node, Ping, Scenario, Tcp, Udp
+    from perhop.scenario.model.applications import Rpc, Web
     from perhop.scenario.model.voice import Voice
 
 _HYSTART: Final[dict[bool | str, Literal["none", "hystart++", "linux"]]] = {
@@ -95,6 +97,7 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
         "stop": flow.stop,
         "volume": flow.volume,
         "transport": transport,
+        "application": _application(scenario, flow),
     }
 
 
@@ -132,6 +135,96 @@ def _playout(voice: Voice) -> plans.PlayoutPlan:
         "frame": voice.effective_ptime,
         "buffer": "adaptive" if fixed is None else {"fixed": fixed},
     }
+
+
+def _application(scenario: Scenario, flow: Flow) -> plans.ApplicationPlan | None:
+    if flow.video is not None:
+        video = flow.video
+        return {
+            "video": {
+                "bitrates": list(video.bitrates),
+                "segment": video.segment,
+                "buffer": video.buffer,
+                "startup": video.effective_startup,
+                "length": video.length,
+                "algorithm": video.algorithm,
+                "request": _REQUEST,
+            }
+        }
+    if flow.web is not None:
+        return {"web": _web(flow.web)}
+    if flow.transfers is not None:
+        return {"transfers": _exchanges(scenario, flow, flow.transfers)}
+    if flow.rpc is not None:
+        return {"rpc": _exchanges(scenario, flow, flow.rpc)}
+    return None
+
+
+def _web(web: Web) -> plans.WebPlan:
+    objects: list[plans.ObjectPlan] = []
+    first: dict[str, int] = {}
+    for name, group in web.objects.items():
+        first[name] = len(objects)
+        for number in range(group.count):
+            after = None
+            if group.after is not None:
+                after = first[group.after] + number % web.objects[group.after].count
+            objects.append(
+                {
+                    "after": after,
+                    "host": 0,
+                    "request": web.request,
+                    "response": group.size,
+                    "server_time": group.server_time,
+                }
+            )
+    return {
+        "objects": objects,
+        "multiplexed": web.connections == "multiplexed",
+        "connections": _PER_HOST,
+        "pause": {"mean": web.think, "exponential": web.pattern == "poisson"},
+    }
+
+
+_PER_HOST: Final = 6
+"""The most connections of a browser to a host with HTTP/1.1: those of Chrome and Firefox."""
+
+_REQUEST: Final = 200
+"""The size of a request for a segment of video, in bytes."""
+
+
+def _exchanges(scenario: Scenario, flow: Flow, exchanges: Transfers | Rpc) -> plans.ExchangesPlan:
+    gaps: plans.GapsPlan = {
+        "mean": mean_gap(scenario, flow) or 0,
+        "exponential": exchanges.effective_pattern == "poisson",
+    }
+    return {
+        "arrivals": {"open": gaps} if exchanges.think is None else {"closed": gaps},
+        "request": {"constant": exchanges.request},
+        "response": (
+            _sizes(exchanges)
+            if isinstance(exchanges, Transfers)
+            else {"constant": exchanges.response}
+        ),
+        "server_time": exchanges.server_time,
+        "reuse": exchanges.connections == "reused",
+        "connections": MOST_CONNECTIONS,
+    }
+
+
+def _sizes(transfers: Transfers) -> plans.SizesPlan:
+    size = transfers.size or 0
+    match transfers.sizes:
+        case "equal":
+            return {"constant": size}
+        case "exponential":
+            return {"exponential": size}
+        case "pareto":
+            return {"pareto": (size, transfers.effective_shape)}
+        case "lognormal":
+            return {"lognormal": (transfers.median_size, transfers.effective_sigma)}
+        case table:
+            return {"table": [(0, 0), *TABLES[table]]}
 
 
 def _bursts(bursts: Bursts) -> plans.BurstsPlan:

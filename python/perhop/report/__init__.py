@@ -6,6 +6,7 @@ here does.
 
 from typing import TYPE_CHECKING, Any
 
+from perhop.report.applications import application_tables
 from perhop.report.calls import call_table
 from perhop.report.comparison import agreement_table, comparison_tables
 from perhop.report.sentences import lead, warning_lines
@@ -36,6 +37,7 @@ __all__ = [
     "Column",
     "Table",
     "agreement_table",
+    "application_tables",
     "call_table",
     "change_table",
     "class_tables",

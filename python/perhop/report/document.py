@@ -9,6 +9,7 @@ from typing import Final
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
 from perhop.report import charts, tables, text
+from perhop.report.applications import application_tables
 from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
@@ -45,6 +46,7 @@ def page(dataset: Dataset) -> str:
         *(element("p", paragraph) for paragraph in why),
         grid(tables.expectation_table(dataset)),
         grid(tables.flow_table(dataset) if flows else None),
+        *map(grid, application_tables(dataset)),
         grid(tables.codepoint_table(dataset)),
         grid(tables.ecn_table(dataset)),
         grid(tables.loss_table(dataset)),

@@ -16,6 +16,10 @@ _UNITS: Final = {
     "retransmits": "packets",
     "reordered": "packets",
     "failed_expectations": "packets",
+    "bitrate": "bps",
+    "stalls": "packets",
+    "switches": "packets",
+    **{f"slowdown_{part}": "ratio" for part in ("min", "mean", "median", "p95", "p99", "max")},
 }
 """The unit of each metric, as `text.quantity` names it; round-trip times are in seconds."""
 
@@ -100,6 +104,7 @@ def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
         "s": text.time_unit(greatest),
         "share": (0.01, "%"),
         "packets": (1.0, ""),
+        "ratio": (1.0, ""),
     }[unit]
     axis = f"{metric} of {target}" + (f" ({name})" if name else "")
     values = [

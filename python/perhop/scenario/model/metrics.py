@@ -50,6 +50,7 @@ class Metric:
         targets: Objects that it is measured of; "total" is the sum over all flows.
         description: Its meaning, for the schema.
         kinds: The kinds of flows that have it.
+        applications: The applications of which a flow needs one to have it; none for any flow.
         several: The number of targets, at least and at most.
         takes: Further keys that it may have.
         needs: Those of them that it must have.
@@ -62,6 +63,7 @@ class Metric:
     targets: tuple[TargetKind, ...]
     description: str
     kinds: tuple[FlowKind, ...] = KINDS
+    applications: tuple[str, ...] = ()
     several: tuple[int, int] = (1, 1)
     takes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -105,16 +107,23 @@ _STATISTICS = {
 
 
 def _statistics(
-    name: str, label: str, target: TargetKind, description: str, *, but: str = "", **more: Any
+    name: str,
+    label: str,
+    target: TargetKind,
+    description: str,
+    *,
+    but: str = "",
+    quantity: Quantity = "duration",
+    **more: Any,
 ) -> list[Metric]:
-    """The statistics of a delay, as a metric each."""
+    """The statistics of a distribution, as a metric each."""
     return [
         Metric(
             f"{name}_{key}",
             f"{words} {label}"
             if key in ("min", "mean", "median", "max")
             else f"{words} of the {label}",
-            "duration",
+            quantity,
             (target,),
             f"The {words} of {description}.",
             **more,
@@ -229,6 +238,69 @@ METRICS: dict[str, Metric] = {
             ("flow",),
             "The time from the start of this flow until the `volume` of all its streams had "
             "arrived.",
+        ),
+        *_statistics(
+            "completion",
+            "completion time",
+            "flow",
+            "the time from a request of this flow's `transfers` or `rpc` to the end of its "
+            "response",
+            applications=("transfers", "rpc"),
+        ),
+        *_statistics(
+            "slowdown",
+            "slowdown",
+            "flow",
+            "this time, divided by that on the empty path",
+            quantity="ratio",
+            applications=("transfers", "rpc"),
+        ),
+        *_statistics(
+            "page_load",
+            "page load time",
+            "flow",
+            "the load time of this flow's pages",
+            applications=("web",),
+        ),
+        Metric(
+            "startup",
+            "start-up time",
+            "duration",
+            ("flow",),
+            "The mean time from the start of this flow's videos to that of their playback.",
+            applications=("video",),
+        ),
+        Metric(
+            "stalls",
+            "number of stalls",
+            "count",
+            ("flow",),
+            "The number of stalls of this flow's videos.",
+            applications=("video",),
+        ),
+        Metric(
+            "stall_time",
+            "time in stalls",
+            "duration",
+            ("flow",),
+            "The time that this flow's videos spent in stalls, in sum.",
+            applications=("video",),
+        ),
+        Metric(
+            "bitrate",
+            "mean bit rate",
+            "rate",
+            ("flow",),
+            "The mean bit rate of the segments of this flow's videos.",
+            applications=("video",),
+        ),
+        Metric(
+            "switches",
+            "switches of the bit rate",
+            "count",
+            ("flow",),
+            "The number of changes of the bit rate between segments of this flow's videos.",
+            applications=("video",),
         ),
         Metric(
             "dscp_kept",

@@ -227,6 +227,9 @@ def _thousandths(low: float, high: float) -> Text:
     )
 
 
+Sigma = Annotated[int, _thousandths(0.001, 5)]
+"""The standard deviation of a logarithm in thousandths."""
+
 ParetoShape = Annotated[int, _thousandths(1.05, 10)]
 """The shape of a Pareto distribution in thousandths."""
 

@@ -7,10 +7,11 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from perhop.scenario.model.applications import APPLICATIONS, Rpc, Transfers, Video, Web
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.dscp import Dscp
 from perhop.scenario.model.game import GAMES, Game
-from perhop.scenario.model.metrics import KINDS, FlowKind
+from perhop.scenario.model.metrics import DATAGRAMS, KINDS, FlowKind
 from perhop.scenario.model.names import Name
 from perhop.scenario.model.network import PortRange
 from perhop.scenario.model.quantities import (
@@ -131,6 +132,17 @@ class Flow(Model):
     game: Game | None = None
     """The datagrams of a game: those of its server to a player (``fps-server``), or those of the
     player (``fps-client``)."""
+    transfers: Transfers | None = None
+    """Clients at the destination that request data from the source, over TCP."""
+
+    rpc: Rpc | None = None
+    """Clients at the destination that call procedures at the source, over TCP."""
+
+    web: Web | None = None
+    """Clients at the destination that load pages from the source, over TCP."""
+
+    video: Video | None = None
+    """Clients at the destination that play a video from the source, over TCP."""
 
     dscp: Dscp = 0
     """The DSCP of its packets, and of their acknowledgements."""
@@ -145,14 +157,26 @@ class Flow(Model):
     """The bytes that each stream sends, instead of `stop`."""
 
     port: Port | None = None
-    """The destination port; by default 5001 for the first flow, 5002 for the second and so on."""
+    """The destination port, or the port of an application's server; by default 5001 for the first
+    flow, 5002 for the second and so on."""
 
     source_port: Port | None = None
     """The source port; of several `streams` that of the first, and each further one has the next
     port. By default hosts choose ports from 49152 on."""
 
     streams: Streams = 1
-    """The number of parallel connections, or of sequences of datagrams."""
+    """The number of parallel connections, of sequences of datagrams, or of clients of an
+    application."""
+
+    @property
+    def applications(self) -> list[str]:
+        """The keys of applications that are set; at most one, in a valid scenario."""
+        return [key for key in APPLICATIONS if getattr(self, key) is not None]
+
+    @property
+    def exchanges(self) -> Transfers | Rpc | None:
+        """The transfers or calls of the flow, if it has any."""
+        return self.transfers or self.rpc
 
     @property
     def kind(self) -> FlowKind:
@@ -193,12 +217,11 @@ class Flow(Model):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Not two kinds, nor both of `stop` and `volume`."""
+        """Not two kinds, nor both of `stop` and `volume`; one application, over TCP."""
         whole = handler.resolve_ref_schema(handler(schema))
-        whole["allOf"] = [
-            *({"not": {"required": list(pair)}} for pair in combinations(KINDS, 2)),
-            {"not": {"required": ["stop", "volume"]}},
-        ]
+        apart = [("stop", "volume"), *combinations(KINDS, 2), *combinations(APPLICATIONS, 2)]
+        apart += [(key, other) for key in APPLICATIONS for other in (*DATAGRAMS, "volume")]
+        whole["allOf"] = [{"not": {"required": [*pair]}} for pair in apart]
         return whole
 
 

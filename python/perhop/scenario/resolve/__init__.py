@@ -13,6 +13,7 @@
 ================  ============================================================================
 """
 
+from perhop.scenario.resolve.applications import EmptyPath, empty_path, mean_gap
 from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
 from perhop.scenario.resolve.paths import NextHops, agreed_mtu, next_hops, only_path, path_mtu
@@ -25,13 +26,16 @@ __all__ = [
     "DATAGRAM_HEADERS",
     "TCP_HEADERS",
     "TIMESTAMPS",
+    "EmptyPath",
     "NetworkState",
     "NextHops",
     "Packets",
     "Placed",
     "Step",
     "agreed_mtu",
+    "empty_path",
     "iperf3_servers",
+    "mean_gap",
     "next_hops",
     "only_path",
     "packet_size",

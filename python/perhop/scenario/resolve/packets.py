@@ -265,6 +265,8 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
         there, back = (flow.source, flow.destination), (flow.destination, flow.source)
         port = scenario.port_of(name)
         own, peer = (flow.source_ports or EPHEMERAL_PORTS,), ((port, port),)
+        if flow.applications:
+            own, peer = peer, own  # the port is that of the server, the flow's source
         protocol = "udp" if flow.tcp is None else "tcp"
         found[packets(flow.dscp, protocol, there, (own, peer))] = None
         if protocol == "tcp":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.scenario.rules.agents import agents, ends_with_agents, iperf3_tests
+from perhop.scenario.rules.applications import applications, rates_of_requests
 from perhop.scenario.rules.cbq import altq_cbq
 from perhop.scenario.rules.datagrams import calls, datagrams
 from perhop.scenario.rules.disciplines import disciplines
@@ -79,6 +80,8 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (source_ports, {"flows"}),
     (datagrams, {"flows"}),
     (calls, {"flows"}),
+    (applications, {"flows"}),
+    (rates_of_requests, {*NETWORK, *TIMES, "policies"}),
     (probes, TRAFFIC),
     (agents, {"nodes", "agents"}),
     (ends_with_agents, {"nodes", "agents", *TRAFFIC}),

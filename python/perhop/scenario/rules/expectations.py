@@ -109,6 +109,9 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
         if flow.kind not in metric.kinds:
             wanted = " or ".join(f"{_article(kind)} flow" for kind in metric.kinds)
             yield Finding(loc, f"{quote(target)} is {_article(flow.kind)} flow; expected {wanted}")
+        elif metric.applications and not {*metric.applications} & {*flow.applications}:
+            keys = " or ".join(f"`{key}`" for key in metric.applications)
+            yield Finding(loc, f"{quote(target)} has no {keys}; expected a flow that has one")
         elif metric.name == "completion" and flow.volume is None:
             yield Finding(loc, f"{quote(target)} has no `volume`; expected a flow that has one")
         elif metric.name in SCORES and flow.voice is not None and flow.voice.impairment is None:
