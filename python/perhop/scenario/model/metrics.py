@@ -251,7 +251,8 @@ METRICS: dict[str, Metric] = {
             "slowdown",
             "slowdown",
             "flow",
-            "this time, divided by that on the empty path",
+            "the completion time of this flow's `transfers` or `rpc`, divided by that on the empty "
+            "path",
             quantity="ratio",
             applications=("transfers", "rpc"),
         ),

@@ -196,6 +196,9 @@ ANY_RATIO = Text(
 Streams = Annotated[int, _whole(1, 1000)]
 """Number of connections of a flow."""
 
+ObjectCount = Annotated[int, _whole(1, 1000)]
+"""Number of equal objects of a page."""
+
 FlowQueues = Annotated[int, _whole(1, 65535)]
 """Number of queues that flows are spread over."""
 
