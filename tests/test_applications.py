@@ -96,15 +96,17 @@ def test_published_sizes_have_the_means_of_their_papers() -> None:
         assert gap == pytest.approx(8 * transfers.mean_size / (0.5 * RATE) * SECOND)
 
 
-def test_processor_sharing_slows_all_sizes_alike() -> None:
-    """M/G/1-PS: the mean slowdown at half load is 2 for every size (Kleinrock, 1976).
+def test_completion_times_are_between_those_of_two_queues() -> None:
+    """M/D/1 at half load: 1.5 transmission times served in order, 2 with processor sharing.
 
-    TCP over an equally slow link with a short round trip shares nearly so.
+    (Pollaczek and Khinchine; Kleinrock, Queueing Systems II, section 4.4.) TCP over an equally slow
+    link without delay serves neither in order nor alike, and headers take a few percent.
     """
-    text = scenario("transfers: {size: 100 kB, sizes: exponential, load: 50%}", "300 s")
-    short = {"links": [link.model_copy(update={"delay": 0}) for link in text.links]}
-    dataset = perhop.run(text.model_copy(update=short), seed=3)
-    assert measured(dataset, "slowdown_mean") == pytest.approx(2, rel=0.2)
+    text = scenario("transfers: {size: 100 kB, load: 50%}", "400 s")
+    near = [link.model_copy(update={"delay": 0}) for link in text.links]
+    dataset = perhop.run(text.model_copy(update={"links": tuple(near)}), seed=3)
+    assert analysis.exchanges(dataset, "app").height > 2000
+    assert 1.4 < measured(dataset, "slowdown_mean") < 2.3
 
 
 def test_video_chooses_the_highest_bit_rate_that_the_link_carries() -> None:
@@ -224,10 +226,10 @@ def test_a_seed_gives_the_same_tables() -> None:
 
 @pytest.mark.parametrize("engine", ["emu", "kernel", "live"])
 def test_real_hosts_have_no_applications_yet(engine: str) -> None:
-    with pytest.raises((UnsupportedError, perhop.errors.PerhopError)) as refused:
+    with pytest.raises(UnsupportedError) as refused:
         perhop.run(scenario("video: hls"), engine=engine)
     text = str(refused.value)
-    assert "flows.app.video" in text or engine == "live"
+    assert "flows.app.video" in text or "agents" in text
 
 
 def test_a_path_that_forks_has_no_ideal() -> None:
@@ -247,7 +249,7 @@ duration: 3 s
     assert empty_path(forked, forked.flows["app"]) is None
     dataset = perhop.run(forked)
     assert analysis.measure(dataset, "slowdown_mean", "app") is None
-    assert analysis.measure(dataset, "completion_mean", "app") == pytest.approx(0.008, rel=0.5)
+    assert analysis.measure(dataset, "completion_mean", "app") == pytest.approx(0.01, rel=0.3)
     with pytest.raises(perhop.ScenarioError, match="the paths of the flow fork"):
         parse(text.replace("every: 1 s", "load: 1%"))
 
