@@ -94,7 +94,8 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
         "source_port": flow.source_port,
         "streams": flow.streams,
         "start": flow.start,
-        "stop": flow.stop,
+        # Applications begin nothing at the end of the scenario.
+        "stop": scenario.active_ps(flow)[1] if flow.applications else flow.stop,
         "volume": flow.volume,
         "transport": transport,
         "application": _application(scenario, flow),
