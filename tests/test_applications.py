@@ -254,6 +254,32 @@ duration: 3 s
         parse(text.replace("every: 1 s", "load: 1%"))
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("egress: {}", "egress: {r1: nothing}"), "nothing"),
+        (("ends: [r1, b]", "ends: [r1, c]"), "`c`"),
+        (("[a, r1]", "[r1, b]"), "cannot be reached"),
+    ],
+)
+def test_a_load_over_a_broken_network_says_what_is_broken(
+    change: tuple[str, str], said: str
+) -> None:
+    text = """
+perhop: 1
+name: broken
+nodes: {a: host, r1: router, b: host}
+links:
+  - {ends: [a, r1], rate: 10 Mbps, delay: 1 ms}
+  - {ends: [r1, b], rate: 10 Mbps, delay: 1 ms, egress: {}}
+flows: {app: {from: a, to: b, rpc: {load: 10%}}}
+duration: 3 s
+"""
+    parse(text)
+    with pytest.raises(perhop.ScenarioError, match=said):
+        parse(text.replace(*change))
+
+
 @SLOW
 def test_many_connections_go_over_one_bottleneck() -> None:
     """Data mining at half load: small transfers beside 1 GB ones, all of them accounted for."""

@@ -35,6 +35,9 @@ flows:
   bulk: {from: a, to: b, stop: 10 s}
   file: {from: a, to: b, volume: 100 kB}
   spoken: {from: a, to: b, voice: g711}
+  calls: {from: a, to: b, rpc: {every: 1 s}}
+  pages: {from: a, to: b, web: {objects: {html: {size: 1 kB}}, think: 1 s}}
+  movie: {from: a, to: b, video: {bitrates: [10 kbps], segment: 1 s}}
 pings:
   echo: {from: a, to: b, every: 50 ms}
   urgent: {from: a, to: b, dscp: ef, every: 50 ms}
@@ -65,6 +68,9 @@ def test_every_metric_has_a_value(plain: Dataset, metric: Metric) -> None:
         target = "file"
     if metric.kinds == ("voice",):
         target = "spoken"
+    if metric.applications:
+        applications = {"transfers": "calls", "web": "pages", "video": "movie"}
+        target = applications[metric.applications[0]]
     value = analysis.measure(plain, metric.name, target, class_="data" if metric.needs else None)
     assert value is not None
     assert value >= 0

@@ -26,6 +26,7 @@ from perhop.scenario.model.agents import Agent
 from perhop.scenario.model.applications import (
     APPLICATIONS,
     VIDEOS,
+    Objects,
     Rpc,
     Transfers,
     Video,
@@ -365,7 +366,11 @@ class Author(Writer):
         if key == "video":
             return {key: self.pick([*VIDEOS]) if self.chance(50) else self.model(Video, most=4)}
         if key == "web":
-            return {key: "desktop" if self.chance(30) else self.model(Web, but=["objects"])}
+            web: dict[str, Any] = self.model(Web, but=["objects"])
+            if self.chance(50):
+                first, second = ({**self.model(Objects, but=["after"])} for _ in range(2))
+                web = {**web, "objects": {"html": first, "parts": {**second, "after": "html"}}}
+            return {key: "desktop" if self.chance(20) else web}
         model = Transfers if key == "transfers" else Rpc
         pace = self.pick([{"every": "50 ms"}, {"load": "30%"}, {"think": "10 ms"}])
         size = {"size": "20 kB"} if key == "transfers" else {}

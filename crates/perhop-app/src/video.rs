@@ -41,6 +41,8 @@ pub(crate) struct Video {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
+    /// The video has not begun.
+    Unopened,
     Opening(u32),
     Open(u32),
     Closed,
@@ -63,7 +65,7 @@ impl Video {
             plan: plan.clone(),
             start,
             stop,
-            connection: Connection::Closed,
+            connection: Connection::Unopened,
             segments,
             next: 0,
             level: 0,
@@ -78,7 +80,7 @@ impl Video {
     }
 
     fn begun(&self) -> bool {
-        self.next > 0 || self.connection != Connection::Closed
+        self.connection != Connection::Unopened
     }
 
     /// Returns when the buffer is empty, if the video is being played.
@@ -278,13 +280,18 @@ impl Application for Video {
             }
             Event::Received { exchange, bytes } => self.on_bytes(now, exchange, bytes),
             Event::Lost { connection } => {
-                // Its segment is requested again over the next connection.
+                // Its segment is requested again over the next connection, unless the viewer has
+                // left.
                 if let Some((record, _)) = self.fetching.take() {
                     self.next = record.number;
                 }
-                self.connection = Connection::Opening(connection + 1);
-                let connection = connection + 1;
-                self.actions.push_back(Action::Open { connection, multiplexed: false });
+                if let Playback::Over = self.playback {
+                    self.connection = Connection::Closed;
+                } else {
+                    let connection = connection + 1;
+                    self.connection = Connection::Opening(connection);
+                    self.actions.push_back(Action::Open { connection, multiplexed: false });
+                }
             }
         }
         self.play(now);

@@ -208,6 +208,40 @@ fn a_video_ends() {
     assert_eq!(link.open(), 0);
 }
 
+/// A viewer leaves before the connection has opened: it closes, and nothing is due any more.
+#[test]
+fn a_viewer_may_leave_before_anything_has_arrived() {
+    for stop in [1, 39, 41, 81, 500] {
+        let mut link = Link::new(3, 20);
+        let records = link.run(&video(AlgorithmPlan::Throughput, 30), stop);
+        assert_eq!(link.open(), 0, "left after {stop} ms");
+        let startup = records.iter().find(|record| record.kind == RecordKind::Startup).unwrap();
+        assert_eq!(startup.end, None);
+    }
+}
+
+/// Without its connection, a video opens another one for the same segment, until the viewer leaves.
+#[test]
+fn a_video_outlives_its_connection() {
+    let plan = video(AlgorithmPlan::Throughput, 30);
+    let mut client = plan.client("f", 0, (Time::ZERO, Time::ZERO + MS(9000)), 1).unwrap();
+    client.on_timer(Time::ZERO);
+    for connection in 0..3 {
+        let open = Action::Open { connection, multiplexed: false };
+        assert_eq!(client.poll(), Some(open));
+        let now = Time::ZERO + MS(10 + u64::from(connection));
+        client.on_event(now, Event::Opened { connection });
+        let Some(Action::Request { request, .. }) = client.poll() else { panic!("a request") };
+        assert_eq!(request.exchange, 0);
+        client.on_event(now, Event::Lost { connection });
+    }
+    client.on_timer(Time::ZERO + MS(9000));
+    let left = std::iter::from_fn(|| client.poll()).collect::<Vec<_>>();
+    assert!(matches!(left[..], [Action::Open { connection: 3, .. }, Action::Finished(_)]));
+    client.on_event(Time::ZERO + MS(9001), Event::Lost { connection: 3 });
+    assert_eq!((client.poll(), client.deadline()), (None, Time::MAX));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -195,6 +195,7 @@ pub(crate) fn client(
         protocol: Protocol::Tcp,
         traffic_class: TrafficClass::new(flow.dscp),
         ttl: Header::TTL,
+        ack: AckHint::NONE,
     };
     let config = ConnectionConfig {
         sender,

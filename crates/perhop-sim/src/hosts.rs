@@ -14,7 +14,9 @@ mod socket;
 mod tcp;
 mod udp;
 
-use perhop_core::{Duration, Ecn, Header, NodeId, Packet, Protocol, Time, TrafficClass, prefetch};
+use perhop_core::{
+    AckHint, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, TrafficClass, prefetch,
+};
 use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
@@ -119,6 +121,7 @@ impl Endpoint {
             protocol: Protocol::Tcp,
             traffic_class: TrafficClass::default(),
             ttl: 0,
+            ack: AckHint::NONE,
         };
         let line = Line { header, peer: 0, handshake: None };
         Self { line, owner: 0, timer: Time::MAX, role: Role::Closed }

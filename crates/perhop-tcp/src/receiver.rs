@@ -245,9 +245,15 @@ impl Receiver {
     }
 
     /// Adds the acknowledgement to a data segment that this end sends: in place of a delayed one,
-    /// unless that has SACK blocks.
+    /// unless that has SACK blocks. With ECN, it repeats the last one: the header has room for the
+    /// echo of one direction only.
     pub fn piggyback(&mut self, now: Time, segment: &mut Segment) {
         if self.next == 0 {
+            return;
+        }
+        if self.config.ecn != EcnMode::Off {
+            segment.ack = Seq::from_offset(self.last_ack);
+            segment.window = self.advertised;
             return;
         }
         if self.blocks.is_empty() && self.duplicate.is_none() {

@@ -113,7 +113,7 @@ fn data_carries_delayed_acknowledgements() {
     assert!(packets("classic").iter().all(|each| (1.9..2.1).contains(each)));
 }
 
-/// Frames of a multiplexed connection and their headers arrive as a whole.
+/// The bytes of a flow are those that its clients have asked for.
 #[test]
 fn every_byte_is_counted_once() {
     let settings = json!({
@@ -210,5 +210,47 @@ proptest! {
         prop_assert_eq!(results.flow(0, "bytes"), asked as u64);
         prop_assert_eq!(simulation.open_connections(), 0, "connections stay open");
         prop_assert_eq!(results.bits(), run(&plan).bits());
+    }
+
+    /// Pages and videos over a link that loses come to an end, whenever their clients stop.
+    #[test]
+    fn pages_and_videos_end(
+        seed: u64,
+        loss_ppb in prop::sample::select(&[0_u32, 20_000_000][..]),
+        limit in 5_u64..100,
+        stop in 1_u64..6000,
+        (web, choice) in any::<(bool, bool)>(),
+        objects in prop::collection::vec((any::<u32>(), 1_u64..60_000), 1..12),
+        (buffer, bitrate) in (2_u64..20, 10_000_u64..9_000_000),
+    ) {
+        let mut plan = lossy("rpc", seed, loss_ppb, limit, json!({}), json!({}));
+        let object = |(number, (after, size)): (usize, &(u32, u64))| json!({
+            "after": (number > 0).then(|| *after as usize % number.max(1)), "host": number % 2,
+            "request": 100, "response": size, "server_time": MILLISECOND,
+        });
+        let objects: Vec<_> = objects.iter().enumerate().map(object).collect();
+        let pages = json!({
+            "objects": objects, "multiplexed": choice, "connections": 6,
+            "pause": {"mean": 100 * MILLISECOND, "exponential": true},
+        });
+        let video = json!({
+            "bitrates": [bitrate, 2 * bitrate, 5 * bitrate], "segment": SECOND, "length": null,
+            "buffer": buffer * SECOND, "startup": 2 * SECOND, "request": 100,
+            "algorithm": if choice { "throughput" } else { "buffer" },
+        });
+        let flow = &mut plan["flows"][0];
+        flow["application"] = if web { json!({"web": pages}) } else { json!({"video": video}) };
+        flow["stop"] = json!(stop * MILLISECOND);
+        let mut simulation = build(&plan).unwrap();
+        simulation.advance(Time::MAX);
+        prop_assert_eq!(simulation.open_connections(), 0, "connections stay open");
+        let results = Results::of(&simulation);
+        let kinds = results.names("completions", "kind");
+        for (kind, span) in kinds.into_iter().zip(spans(&results)) {
+            let complete = span.1.is_some();
+            prop_assert!(complete || kind == "startup", "a {kind} is not complete");
+        }
+        let asked: i64 = results.integers("completions", "bytes").iter().sum();
+        prop_assert!(results.flow(0, "bytes") >= asked as u64);
     }
 }

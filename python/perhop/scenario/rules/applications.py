@@ -9,6 +9,7 @@ from perhop.hints import did_you_mean
 from perhop.scenario.model.applications import MOST_OBJECTS, TABLES
 from perhop.scenario.resolve.applications import mean_gap
 from perhop.scenario.rules.findings import Finding
+from perhop.scenario.rules.network import egress_policies, link_ends
 from perhop.units import format_duration, format_rate, quote
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def applications(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def rates_of_requests(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find loads of paths that fork, and too many requests."""
+    if any(True for _ in (*link_ends(scenario), *egress_policies(scenario))):
+        return  # the network has no paths and rates
     for name, flow in scenario.flows.items():
         exchanges = flow.exchanges
         if exchanges is None or len(exchanges.pace) != 1:

@@ -35,8 +35,7 @@ pub(crate) struct Connection {
     pub requests: VecDeque<Request>,
     /// Bytes that were taken from the receiver.
     pub taken: u64,
-    /// True if data segments carry acknowledgements. With ECN both directions would need the same
-    /// bits of the header.
+    /// True if data segments carry acknowledgements that the peer has not had.
     pub piggyback: bool,
     /// Time of the last transmission.
     pub last_sent: Time,

@@ -48,7 +48,7 @@ impl ModelledHosts {
                 continue; // the acknowledgement of the client's SYN stands for it
             }
             end.last_sent = now;
-            if end.piggyback && !segment.flags.has(Flags::SYN) {
+            if !segment.flags.has(Flags::SYN) {
                 end.receiver.piggyback(now, &mut segment);
             }
             let small_queues = end.small_queues;
