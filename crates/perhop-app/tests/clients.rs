@@ -281,7 +281,8 @@ proptest! {
             .filter(|record| matches!(record.kind, RecordKind::Stall | RecordKind::Startup))
             .map(|record| record.end.map_or(0.0, |end| end.since(record.start).as_secs_f64()))
             .sum();
-        let before = |record: &&Record| record.end.is_some_and(|end| end <= Time::ZERO + MS(stop * 1000));
+        let stopped = Time::ZERO + MS(stop * 1000);
+        let before = |record: &&Record| record.end.is_some_and(|end| end <= stopped);
         let fetched: Vec<_> =
             records.iter().filter(|record| record.bitrate.is_some()).filter(before).collect();
         let played = stop as f64 - waited;

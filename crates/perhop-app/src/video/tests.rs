@@ -2,8 +2,8 @@ use super::*;
 
 const LADDER: [u64; 4] = [500, 1000, 2000, 4000];
 
-/// The rate map of a buffer of 240 s is flat up to 90 s and from 216 s on, and reaches a bit rate of
-/// 2000 at 90 + 126 · 1500 / 3500 = 144 s.
+/// The rate map of a buffer of 240 s is flat up to 90 s and from 216 s on, and reaches a bit rate
+/// of 2000 at 90 + 126 · 1500 / 3500 = 144 s.
 #[test]
 fn bba_0_keeps_its_bit_rate_until_the_map_passes_the_next() {
     let choice = |level, secs| {

@@ -18,8 +18,8 @@ pub fn exchanges(arrivals: ArrivalsPlan, response: u64, reuse: bool) -> Exchange
     }
 }
 
-/// Returns pages of `objects` (the one that reveals each, and its size), and `more` objects of 10 kB
-/// that the first one reveals.
+/// Returns pages of `objects` (the one that reveals each, and its size), and `more` objects of 10
+/// kB that the first one reveals.
 pub fn page(objects: &[(Option<u32>, u64)], more: usize, multiplexed: bool) -> ApplicationPlan {
     let object = |(after, response)| ObjectPlan {
         after,
