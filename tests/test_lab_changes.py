@@ -23,7 +23,7 @@ name: changing
 nodes: {a: host, r: router, s: router, b: host}
 links:
   - {ends: [a, r], rate: 100 Mbps, delay: 1 ms}
-  - {ends: [r, s], rate: 20 Mbps, delay: 4 ms, egress: {r: edge, s: outer}}
+  - {ends: [r, s], rate: 20 Mbps, delay: {r: 4 ms}, egress: {r: edge, s: outer}}
   - {ends: [s, b], rate: 20 Mbps, egress: {s: edge}}
 policies:
   edge:
@@ -46,11 +46,17 @@ policies:
 """
 LINKS = ["a>r", "r>s", "s>r", "s>b", "b>s", "r>b"]
 
+
+def by_end(values: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    """A value of both directions, or values of some ends of the link between r and s."""
+    return values | st.dictionaries(st.sampled_from(["r", "s"]), values, min_size=1)
+
+
 changes = st.one_of(
     st.fixed_dictionaries(
         {"on": st.sampled_from(LINKS)},
         optional={
-            "rate": st.integers(5, 40).map(lambda rate: f"{rate} Mbps"),
+            "rate": by_end(st.integers(5, 40).map(lambda rate: f"{rate} Mbps")),
             "delay": st.integers(0, 9).map(lambda delay: f"{delay} ms"),
             "loss": st.integers(0, 9).map(lambda loss: f"{loss}%"),
             "state": st.sampled_from(["up", "down"]),

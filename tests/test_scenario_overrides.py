@@ -60,8 +60,11 @@ def test_keys_that_the_model_knows_may_be_new() -> None:
         ("flows.web.streams.x=3", "flows.web.streams: `2` has no parts"),
         ("nodes.a.address=10.1.1.1", "nodes.a: `host` has no parts; expected a shorter path"),
         ("links.3.rate=1 Mbps", "links: `3` is not an element; expected 0 to 2"),
-        ("links.-1.rate=1 Mbps", "links: `-1` is not an element"),
-        ("links.x=1", "links: `x` is not an element"),
+        ("links.-1.rate=1 Mbps", "links: `-1` is not a link"),
+        ("links.x=1", "links: `x` is not a link; there are a>r1, r1>a, r1>r2, r2>r1"),
+        ("links.r1>r3.rate=1 Mbps", "links: `r1>r3` is not a link; there are"),
+        ("links.r1>r2#2.rate=1 Mbps", "did you mean `r1>r2`?"),
+        ("links.r1>r2.rat=1 Mbps", "links.1.rat: unknown key"),
         ("flows.bulk.streams=ten", "flows.bulk.streams: `ten` is text; expected a whole number"),
         ("links.1.rate=5", "links.1.rate: a rate needs a unit"),
         ("links.1.rate={a: [b}", "is not YAML"),
@@ -101,3 +104,39 @@ def test_problems_of_the_file_come_first() -> None:
         "valid.yaml:28:32",
         "--set pings.echo.to=a",
     ]
+
+
+PARALLEL = """
+perhop: 1
+name: parallel
+nodes: {a: host, b: host}
+links:
+  - {ends: [a, b], rate: 1 Mbps}
+  - {ends: [b, a], rate: 2 Mbps, name: south}
+  - {ends: [a, b], rate: {a: 3 Mbps, b: 4 Mbps}}
+"""
+
+
+@pytest.mark.parametrize("name", ["a>b", "b>a", "b>a#south", "a>b#south", "#south", "a>b#3", "2"])
+def test_links_have_the_names_of_results(name: str) -> None:
+    """Either direction names a link, as `Scenario.directions` does."""
+    scenario = parse(PARALLEL, overrides=[f"links.{name}.mtu=1400 B"])
+    [changed] = [number for number, link in enumerate(scenario.links) if link.mtu is not None]
+    if name in scenario.directions:
+        assert scenario.links[changed] is scenario.directions[name][0]
+    else:
+        assert changed == {"#south": 1, "2": 2}[name]
+
+
+def test_a_direction_of_an_asymmetric_link_has_a_value_of_its_own() -> None:
+    def rates(*overrides: str) -> list[int]:
+        link = parse(PARALLEL, overrides=overrides).links[2]
+        return [medium.rate // 10**6 for medium in link.media]
+
+    assert rates("links.b>a#3.rate=9 Mbps") == [3, 9]
+    assert rates("links.a>b#3.rate=9 Mbps") == [9, 4]
+    assert rates("links.2.rate=9 Mbps") == [9, 9]
+    assert rates("links.a>b#3.rate={a: 8 Mbps, b: 9 Mbps}") == [8, 9]
+    # One value is that of both directions, whichever of them names the link.
+    first = parse(PARALLEL, overrides=["links.b>a.rate=9 Mbps"]).links[0]
+    assert [medium.rate for medium in first.media] == [9_000_000, 9_000_000]

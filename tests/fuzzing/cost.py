@@ -24,14 +24,15 @@ def cost(scenario: Scenario, stretch: float = 1.0) -> float:
     end = scenario.end_ps / SECOND * stretch
     hops = min(len(scenario.nodes), 6)
     copies = 1.0
-    for link in sorted(scenario.links, key=lambda link: -link.duplicate)[:hops]:
-        copies *= 1 + link.duplicate / WHOLE
+    duplicated = (max(medium.duplicate for medium in link.media) for link in scenario.links)
+    for duplicate in sorted(duplicated, reverse=True)[:hops]:
+        copies *= 1 + duplicate / WHOLE
     packets = sum(packets_of(scenario, flow, stretch) for flow in scenario.flows.values())
     for ping in scenario.pings.values():
         start, stop = scenario.active_ps(ping)
         packets += 2 * ((stop - start) / ping.every + 1) * ping.requests
     classes = sum(len(policy.classes) for _, policy in scenario.all_policies())
-    streams = sum(flow.streams for flow in scenario.flows.values())
+    streams = sum(flow.all_streams for flow in scenario.flows.values())
     rows = len(scenario.marks_ps) * (streams + len(scenario.links) * (4 + classes))
     return packets * hops * copies + rows + end * _ticks(scenario)
 
@@ -40,30 +41,30 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
     """The packets of a flow, acknowledgements included."""
     start, stop = scenario.active_ps(flow)
     active = (stop - start) / SECOND * stretch
-    changes = [change.rate for change in scenario.changes if change.rate is not None]
+    changes = [rate for change in scenario.changes for rate in values_of(change.rate)]
     links = [link for link in scenario.links if flow.source in link.ends]
-    access = float(sum(max([link.rate, *changes]) for link in links))
+    access = float(sum(max([link.medium(flow.source).rate, *changes]) for link in links))
     if flow.tcp is not None:
         tcp = flow.tcp
         mss = min([tcp.mss, *(link.mtu - 60 for link in scenario.links if link.mtu)])
         delays = {
-            name: min([link.delay, *changed(scenario, name, "delay")])
-            for name, (link, _) in scenario.directions.items()
+            name: min([link.medium(node).delay, *changed(scenario, name, "delay")])
+            for name, (link, node) in scenario.directions.items()
         }
         rtt = 2 * shortest(scenario, delays, flow.source, flow.destination) / SECOND
         turns = active / rtt + 1 if rtt else float("inf")
         window = min(tcp.effective_send_window, tcp.effective_receive_window) / mss + 2
         # It doubles once a round trip at most.
         mean = min(window, tcp.initial_window * 2 ** min(turns, 60)) if turns < 60 else window
-        by_volume = 3 * flow.streams * flow.volume / mss if flow.volume else float("inf")
-        most = min(access * active / 8 / mss, flow.streams * mean * turns, by_volume)
+        by_volume = 3 * flow.all_streams * flow.volume / mss if flow.volume else float("inf")
+        most = min(access * active / 8 / mss, flow.all_streams * mean * turns, by_volume)
         exchanges = flow.exchanges
         if exchanges is not None:
             gap = (mean_gap(scenario, flow) or 0) / SECOND + (
                 rtt if exchanges.think is not None else 0
             )
-            most += 12 * flow.streams * (active / gap + 1) if gap else float("inf")
-        return 3 * (most + 10 * flow.streams)
+            most += 12 * flow.all_streams * (active / gap + 1) if gap else float("inf")
+        return 3 * (most + 10 * flow.all_streams)
     udp = flow.datagrams
     assert udp is not None
     if udp.replay is not None:
@@ -76,7 +77,7 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
         sent = min(sent, flow.volume)
     if isinstance(udp.when_full, int):
         sent += active * SECOND / udp.when_full
-    return flow.streams * sent
+    return flow.all_streams * sent
 
 
 def _ticks(scenario: Scenario) -> float:
@@ -86,7 +87,7 @@ def _ticks(scenario: Scenario) -> float:
     for _, policy in scenario.all_policies():
         if policy.scheduler == "altq-cbq":
             ticks += ends * SECOND / (policy.cbq.tick if policy.cbq is not None else SECOND / 100)
-    queues = [link.queue for link in scenario.links]
+    queues = [link.queue_of(end) for link in scenario.links for end in link.ends]
     queues += [
         part.effective_queue
         for _, policy in scenario.all_policies()
@@ -107,10 +108,16 @@ def changed(scenario: Scenario, direction: str, key: str) -> list[int]:
     return [
         value
         for change in scenario.changes
-        if change.on is not None
-        and scenario.directions[change.on][0] is link
-        and (value := getattr(change, key)) is not None
+        if change.on is not None and scenario.directions[change.on][0] is link
+        for value in values_of(getattr(change, key))
     ]
+
+
+def values_of(value: int | dict[str, int] | None) -> list[int]:
+    """Return the values of a link's key in a change, in any direction."""
+    if value is None:
+        return []
+    return [*value.values()] if isinstance(value, dict) else [value]
 
 
 def shortest(scenario: Scenario, delays: dict[str, int], source: str, destination: str) -> int:

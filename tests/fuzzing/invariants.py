@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perhop.dataset import Dataset
-    from perhop.scenario import Link, Scenario
+    from perhop.scenario import Scenario
+    from perhop.scenario.model.topology import Medium
 
 _HEADERS: Final = 60 + 12 + 38
 """Greatest number of bytes beside a packet's payload: headers, and layer 2 without ATM's."""
@@ -46,7 +47,7 @@ def _rows(dataset: Dataset) -> None:
     scenario = dataset.scenario
     marks = [mark / 1e12 for mark in scenario.marks_ps]
     stretches = len(marks) - 1
-    streams = sum(flow.streams for flow in scenario.flows.values())
+    streams = sum(flow.all_streams for flow in scenario.flows.values())
     assert dataset.intervals.height == stretches * streams
     assert dataset.links.height == stretches * len(scenario.directions)
     for table in (dataset.intervals, dataset.links):
@@ -109,11 +110,12 @@ def _links(dataset: Dataset) -> None:
     assert (both["lost_packets"] <= both["sent_packets"]).all()
     assert (both["duplicated_packets"] <= both["sent_packets"]).all()
     for row in dataset.links.iter_rows(named=True):
-        link, _ = scenario.directions[row["link"]]
+        link, node = scenario.directions[row["link"]]
+        medium = link.medium(node)
         length = row["end_s"] - row["start_s"]
-        rate = max([link.rate, *changed(scenario, row["link"], "rate")])
-        least = min([link.rate, *changed(scenario, row["link"], "rate")])
-        longest = 8 * (longest_packet(scenario) + _overhead(link)) * 1.2
+        rate = max([medium.rate, *changed(scenario, row["link"], "rate")])
+        least = min([medium.rate, *changed(scenario, row["link"], "rate")])
+        longest = 8 * (longest_packet(scenario) + _overhead(medium)) * 1.2
         assert row["utilisation"] <= 1 + longest / least / length + 1e-9, row
         assert 8 * row["sent_bytes"] <= rate * length * (1 + 1e-9) + longest, row
 
@@ -150,8 +152,8 @@ def longest_packet(scenario: Scenario) -> int:
     return max(sizes) + _HEADERS
 
 
-def _overhead(link: Link) -> int:
-    return link.overhead.size + 53
+def _overhead(medium: Medium) -> int:
+    return medium.overhead.size + 53
 
 
 def _routers(dataset: Dataset) -> None:
@@ -186,10 +188,11 @@ def _sums(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 def in_flight(scenario: Scenario, name: str) -> float:
     """Return the number of packets that may be on a link at once, copies included."""
-    link, _ = scenario.directions[name]
-    delay = max([link.delay, *changed(scenario, name, "delay")]) + link.jitter
-    delay += link.reorder.by if link.reorder is not None else 0
-    rate = max([link.rate, *changed(scenario, name, "rate")])
+    link, node = scenario.directions[name]
+    medium = link.medium(node)
+    delay = max([medium.delay, *changed(scenario, name, "delay")]) + medium.jitter
+    delay += medium.reorder.by if medium.reorder is not None else 0
+    rate = max([medium.rate, *changed(scenario, name, "rate")])
     return 2 * (delay / SECOND * rate / (8 * 20) + 2)
 
 
@@ -230,8 +233,8 @@ def _delays(dataset: Dataset) -> None:
     """Nothing arrives sooner than light would."""
     scenario = dataset.scenario
     least = {
-        name: min([link.delay, *changed(scenario, name, "delay")])
-        for name, (link, _) in scenario.directions.items()
+        name: min([link.medium(node).delay, *changed(scenario, name, "delay")])
+        for name, (link, node) in scenario.directions.items()
     }
     tables = dataset.intervals.group_by("flow").agg(
         pl.min("owd_min_s", "rtt_min_s"), pl.max("owd_max_s", "rtt_max_s")

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from fuzzing.values import TEXTS, scalars
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.ends import ByEnd
 from perhop.scenario.model.marking import _Forms
 from perhop.scenario.model.text import Text
 
@@ -45,11 +46,13 @@ class Writer:
         draw: Draws from a strategy.
         hooks: How keys are drawn whose value depends on other parts, such as names, by model and
             field. Whatever is not there is drawn from its annotation.
+        ends: The ends of the link that is drawn.
         finish: What makes the keys of a part agree that seldom would, by model.
     """
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
+        self.ends: list[str] = []
         self.hooks: dict[tuple[type[Model], str], Callable[[], Any]] = {}
         self.finish: dict[type[Model], Callable[[dict[str, Any]], object]] = {}
 
@@ -104,6 +107,8 @@ class Writer:
                 return self.draw(_scalars(each))
             if isinstance(each, _Forms):
                 return self.marking(kind)
+            if isinstance(each, ByEnd):
+                return self.by_end(get_args(kind)[0])
         origin, args = get_origin(kind), get_args(kind)
         if origin is Annotated:
             return self.value(args[0], (*args[1:], *metadata))
@@ -123,6 +128,12 @@ class Writer:
         if kind is str:
             return self.draw(TEXTS)
         raise NotImplementedError(f"no way to draw {kind}")
+
+    def by_end(self, kind: Any) -> Any:
+        """One value of a link, or one for each of its ends."""
+        if not self.ends or not self.chance(25):
+            return self.value(kind)
+        return {end: self.value(kind) for end in self.ends}
 
     def marking(self, kind: Any) -> Any:
         """A marking, in one of its forms."""

@@ -108,7 +108,6 @@ class Author(Writer):
         super().__init__(draw)
         self.nodes: dict[str, str] = {}
         self.policies: list[str] = []
-        self.ends: list[str] = []
         self.share = 100.0
         """Return the guarantee of a class, in per cent, so that their sum is not too much."""
         self.depth = 0

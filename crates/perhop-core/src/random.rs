@@ -65,6 +65,20 @@ impl Stream {
         exp((sigma * self.normal()).clamp(-700.0, 700.0))
     }
 
+    /// Returns the residual life of a renewal process whose lengths are those of
+    /// [`pareto`](Self::pareto): its density at x is the probability that a length exceeds x. Its
+    /// mean is infinite up to a shape of 2.
+    pub fn pareto_residual(&mut self, shape: f64) -> f64 {
+        debug_assert!(shape > 1.0);
+        let least = (shape - 1.0) / shape;
+        let below = self.unit();
+        if below < least {
+            return below;
+        }
+        // Beyond the least length, the residual exceeds x with (least / x)^(shape − 1) / shape.
+        least * exp(-ln(shape * (1.0 - below)) / (shape - 1.0))
+    }
+
     /// Returns `true` with a probability of `ppb` parts per billion.
     pub fn chance_ppb(&mut self, ppb: u32) -> bool {
         self.up_to(999_999_999) < u64::from(ppb)

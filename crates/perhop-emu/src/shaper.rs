@@ -173,7 +173,7 @@ fn wanted(host: NodeId, network: &Network<Buffer>) -> Option<Setting> {
     if network.trace(port).is_some() {
         return None; // a bucket has one rate
     }
-    let wire = network.wire(port.0 / 2);
+    let wire = network.wire(port);
     let limit = network.queue(port).plain_limit()?;
     let setting = Setting { rate: wire.rate, overhead: wire.overhead, limit };
     (wire.rate.bits_per_second() < FASTEST).then_some(setting)

@@ -80,12 +80,13 @@ impl Wires {
     ///
     /// # Errors
     /// [`WireError`] if a device cannot be made, or the thread cannot be started.
-    pub fn new(wires: &[([WireEnd; 2], Wire)], seed: u64) -> Result<Self, WireError> {
+    pub fn new(wires: &[([WireEnd; 2], [Wire; 2])], seed: u64) -> Result<Self, WireError> {
         let mut directions = Vec::new();
-        for ([one, two], settings) in wires {
+        for ([one, two], [there, back]) in wires {
             let near = Arc::new(Tun::bare(&one.namespace, &one.name)?);
             let far = Arc::new(Tun::bare(&two.namespace, &two.name)?);
-            for (from, to, name) in [(&near, &far, &one.name), (&far, &near, &two.name)] {
+            let both = [(&near, &far, &one.name, there), (&far, &near, &two.name, back)];
+            for (from, to, name, settings) in both {
                 let stream = Stream::new(seed, &format!("wire {name}"));
                 let ends = (Arc::clone(from), Arc::clone(to));
                 directions.push(Mutex::new(Direction::new(ends, *settings, stream)));
@@ -108,14 +109,13 @@ impl Wires {
         self.real_time
     }
 
-    /// Changes the settings of the wire `number`, from now on.
+    /// Changes the settings of a direction, numbered as in [`counters`](Self::counters), from now
+    /// on.
     ///
     /// # Panics
-    /// If there is no such wire.
+    /// If there is no such direction.
     pub fn set(&self, number: usize, settings: Wire) {
-        for direction in &self.shared[2 * number..2 * number + 2] {
-            lock(direction).settings = settings;
-        }
+        lock(&self.shared[number]).settings = settings;
     }
 
     /// Returns the counters of each direction: of the first wire from its first end, back, then of

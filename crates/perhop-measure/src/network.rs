@@ -67,7 +67,7 @@ impl NetworkMeter {
             let index = port.0 as usize;
             let counters = network.link_counters(port);
             let capacity = match network.trace(port) {
-                None => network.wire(port.0 / 2).rate.bits_per_second() as f64 / 8.0 * span,
+                None => network.wire(port).rate.bits_per_second() as f64 / 8.0 * span,
                 // A packet counts when its transmission begins, perhaps before its opportunity.
                 Some(trace) => {
                     let bytes = (counters.bytes - self.last_links[index].bytes).get() as f64;

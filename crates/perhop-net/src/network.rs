@@ -24,15 +24,15 @@ pub enum NodeKind {
     Router,
 }
 
-/// A link between two nodes, the same in both directions except for its queues.
+/// A link between two nodes.
 #[derive(Debug)]
 pub struct LinkSpec<B> {
     /// Name, which seeds the link's random streams together with the run's seed.
     pub name: String,
     /// Nodes that it joins.
     pub ends: [NodeId; 2],
-    /// Transmission medium.
-    pub wire: Wire,
+    /// Transmission medium in each direction: from the first end, and back.
+    pub wires: [Wire; 2],
     /// Class before the transmitter at each end.
     pub queues: [Class<B>; 2],
 }
@@ -86,8 +86,8 @@ impl<B: Clone> Network<B> {
         }
         let routes = Routes::new(nodes, &links, seed);
         let mut ports = Vec::with_capacity(2 * links.len());
-        for LinkSpec { name, ends: [a, b], wire, queues: [at_a, at_b] } in links {
-            for (side, to, queue) in [(0, b, at_a), (1, a, at_b)] {
+        for LinkSpec { name, ends: [a, b], wires: [there, back], queues: [at_a, at_b] } in links {
+            for (side, to, wire, queue) in [(0, b, there, at_a), (1, a, back, at_b)] {
                 let random = Stream::new(seed, &format!("{name}/{side}"));
                 ports.push(Port::new(wire, to, queue, random));
             }
@@ -204,18 +204,16 @@ impl<B: Clone> Network<B> {
         self.routes.set_up(link as usize, up);
     }
 
-    /// Returns the transmission medium of a link.
-    pub fn wire(&self, link: u32) -> &Wire {
-        self.ports[2 * link as usize].wire()
+    /// Returns the transmission medium into which a port sends.
+    pub fn wire(&self, id: PortId) -> &Wire {
+        self.ports[id.index()].wire()
     }
 
-    /// Changes the transmission medium of a link, in both directions, from the next packet on.
+    /// Changes the transmission medium into which a port sends, from the next packet on.
     /// Transmitted packets are not affected, nor are routes.
-    pub fn set_wire(&mut self, link: u32, wire: Wire) {
-        for id in [PortId(2 * link), PortId(2 * link + 1)] {
-            let arrival = self.ports[id.index()].set_wire(self.now, wire);
-            self.resume(id, arrival);
-        }
+    pub fn set_wire(&mut self, id: PortId, wire: Wire) {
+        let arrival = self.ports[id.index()].set_wire(self.now, wire);
+        self.resume(id, arrival);
     }
 
     /// Replaces the class before a port's transmitter. Waiting packets move to the new class as if

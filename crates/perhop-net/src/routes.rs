@@ -50,7 +50,7 @@ const GROUP: u32 = 1 << 31;
 
 impl Routes {
     pub fn new<B>(nodes: &[NodeKind], links: &[LinkSpec<B>], seed: u64) -> Self {
-        let links = links.iter().map(|link| (link.ends, link.wire.delay));
+        let links = links.iter().map(|link| (link.ends, link.wires.map(|wire| wire.delay)));
         Self::over(Topology::new(nodes, links), seed)
     }
 
@@ -176,7 +176,7 @@ mod tests {
     /// With 500 routers and 1000 changes, paths between all nodes would take minutes.
     #[test]
     fn ways_are_found_where_packets_go_and_nowhere_else() {
-        let links = (0..49).map(|n| ([NodeId(n), NodeId(n + 1)], Duration::ZERO));
+        let links = (0..49).map(|n| ([NodeId(n), NodeId(n + 1)], [Duration::ZERO; 2]));
         let mut routes = Routes::over(Topology::new(&[NodeKind::Router; 50], links), 1);
         assert!(routes.resolved.is_empty());
         for up in [false, true, false, true] {

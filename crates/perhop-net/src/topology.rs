@@ -14,12 +14,15 @@ pub struct Topology {
     links: Vec<Edge>,
     /// Each node's ports that are up.
     ports: Vec<Vec<Exit>>,
+    /// For each node, the nodes with a port to it, and the delay of the shortest link from there.
+    before: Vec<Vec<(NodeId, Duration)>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     ends: [NodeId; 2],
-    delay: Duration,
+    /// Delay from the first end, and back.
+    delays: [Duration; 2],
     up: bool,
 }
 
@@ -36,19 +39,21 @@ struct Exit {
 type Distance = (u32, Duration);
 
 impl Topology {
-    /// Creates a network of nodes and links, all of which are up.
+    /// Creates a network of nodes and links, all of which are up. A link has a delay from its first
+    /// end, and one back.
     ///
     /// # Panics
     /// If a link ends at a node that does not exist.
     pub fn new(
         nodes: &[NodeKind],
-        links: impl IntoIterator<Item = ([NodeId; 2], Duration)>,
+        links: impl IntoIterator<Item = ([NodeId; 2], [Duration; 2])>,
     ) -> Self {
-        let edge = |(ends, delay)| Edge { ends, delay, up: true };
+        let edge = |(ends, delays)| Edge { ends, delays, up: true };
         let mut topology = Self {
             kinds: nodes.to_vec(),
             links: links.into_iter().map(edge).collect(),
             ports: vec![Vec::new(); nodes.len()],
+            before: vec![Vec::new(); nodes.len()],
         };
         topology.connect();
         topology
@@ -75,8 +80,9 @@ impl Topology {
         self.ports.iter_mut().for_each(Vec::clear);
         for (link, edge) in self.links.iter().enumerate().filter(|(_, edge)| edge.up) {
             let [a, b] = edge.ends;
-            for (from, to, port) in [(a, b, 2 * link), (b, a, 2 * link + 1)] {
-                let exit = Exit { to, delay: edge.delay, port: PortId(port as u32) };
+            for (side, from, to) in [(0, a, b), (1, b, a)] {
+                let port = PortId((2 * link + side) as u32);
+                let exit = Exit { to, delay: edge.delays[side], port };
                 self.ports[from.index()].push(exit);
             }
         }
@@ -86,6 +92,12 @@ impl Topology {
                 if exits[index].to == exits[index - 1].to {
                     exits[index].delay = exits[index - 1].delay;
                 }
+            }
+        }
+        self.before.iter_mut().for_each(Vec::clear);
+        for (node, exits) in self.ports.iter().enumerate() {
+            for exit in exits {
+                self.before[exit.to.index()].push((NodeId(node as u16), exit.delay));
             }
         }
     }
@@ -129,9 +141,8 @@ impl Topology {
     fn distances(&self, destination: NodeId) -> Vec<Option<Distance>> {
         distances(self.nodes(), destination.index(), (0, Duration::ZERO), |node, rest| {
             let ends_here = self.kinds[node] == NodeKind::Host && node != destination.index();
-            let exits = if ends_here { &[] } else { &self.ports[node][..] };
-            // Links have equal delays in both directions.
-            exits.iter().map(move |exit| (exit.to.index(), further(rest, exit.delay)))
+            let before = if ends_here { &[] } else { &self.before[node][..] };
+            before.iter().map(move |&(from, delay)| (from.index(), further(rest, delay)))
         })
     }
 }

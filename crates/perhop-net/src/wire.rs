@@ -4,7 +4,7 @@ use perhop_core::{Bytes, Duration, Overhead, Rate, Stream, Time};
 
 use crate::gilbert::Gilbert;
 
-/// The transmission medium between two nodes, the same in both directions.
+/// The transmission medium from a node to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     /// Bit rate, layer-2 overhead included.

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::classes::{Site, checked_rules, resolve};
 use crate::names::Names;
-use crate::network::{EndPlan, LinkPlan, NetworkPlan, RemarkPlan};
+use crate::network::{EndPlan, LinkPlan, MediumPlan, NetworkPlan, RemarkPlan};
 
 /// Error: a plan cannot be run. A validated scenario does not cause it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -97,12 +97,14 @@ impl LinkPlan {
         Ok(LinkSpec {
             name: near.name.clone(),
             ends: [names.node(&near.node)?, names.node(&far.node)?],
-            wire: self.wire(),
+            wires: [near.medium.wire(), far.medium.wire()],
             queues: [queue(near)?, queue(far)?],
         })
     }
+}
 
-    /// Returns the transmission medium.
+impl MediumPlan {
+    /// Returns the medium in the types of the network.
     pub fn wire(&self) -> Wire {
         Wire {
             rate: self.rate,

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use perhop_core::{Bytes, Duration, Rate, Time};
-use perhop_net::{Gilbert, Network, PortId};
+use perhop_core::{Bytes, Duration, NodeId, Rate, Time};
+use perhop_net::{Balance, Gilbert, Network, PortId};
 use perhop_queue::{Class, Limit, Reserved};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,14 +23,16 @@ pub struct ChangePlan {
     pub effect: EffectPlan,
 }
 
-/// Effect of a change on the directed link `on`, or on its link in both directions.
+/// Effect of a change on the directed link `on`, or on the state of its link.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EffectPlan {
-    /// Changes a link's rate, delay and loss.
+    /// Changes the rate, delay and loss of a directed link.
     Wire(WirePlan),
     /// Sets a link up or down.
     State(StatePlan),
+    /// Changes how a node shares load among next hops.
+    Balance(BalanceChangePlan),
     /// Replaces the discipline before a transmitter.
     Discipline(DisciplineChangePlan),
     /// Changes a policer's committed rate and burst.
@@ -39,11 +41,11 @@ pub enum EffectPlan {
     Reserved(ReservationsPlan),
 }
 
-/// New transmission medium of a link.
+/// New transmission medium of a directed link.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WirePlan {
-    /// Either direction of the link.
+    /// The directed link.
     pub on: String,
     /// Rate with layer-2 overhead.
     pub rate: Rate,
@@ -66,6 +68,16 @@ pub struct StatePlan {
     pub on: String,
     /// True if the link is up.
     pub up: bool,
+}
+
+/// New load sharing of a node.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct BalanceChangePlan {
+    /// The node.
+    pub node: String,
+    /// Load sharing among links and paths of equal cost.
+    pub balance: Balance,
 }
 
 /// New discipline before a transmitter.
@@ -122,10 +134,10 @@ pub struct ReservedPlan {
 /// Effect of a change, ready to be applied.
 #[derive(Debug)]
 pub enum Effect<B> {
-    /// Changes the transmission medium of a link.
+    /// Changes the transmission medium into which a port sends.
     Wire {
-        /// The link.
-        link: u32,
+        /// The port.
+        port: PortId,
         /// Its rate.
         rate: Rate,
         /// Its delay.
@@ -141,6 +153,13 @@ pub enum Effect<B> {
         link: u32,
         /// True for up.
         up: bool,
+    },
+    /// Changes how a node shares load.
+    Balance {
+        /// The node.
+        node: NodeId,
+        /// Its load sharing.
+        balance: Balance,
     },
     /// Replaces the discipline of a port.
     Discipline {
@@ -181,13 +200,16 @@ impl<B: Clone> Effect<B> {
         let link = |on: &str| names.port(on).map(|port| port.0 / 2);
         Ok(match plan {
             EffectPlan::Wire(WirePlan { on, rate, delay, loss, gilbert }) => Self::Wire {
-                link: link(on)?,
+                port: names.port(on)?,
                 rate: *rate,
                 delay: *delay,
                 loss: *loss,
                 gilbert: *gilbert,
             },
             EffectPlan::State(StatePlan { on, up }) => Self::Up { link: link(on)?, up: *up },
+            EffectPlan::Balance(BalanceChangePlan { node, balance }) => {
+                Self::Balance { node: names.node(node)?, balance: *balance }
+            }
             EffectPlan::Discipline(DisciplineChangePlan { on, discipline, shape }) => {
                 // With its own random streams, so that the random numbers of the old discipline are
                 // not repeated.
@@ -223,11 +245,12 @@ impl<B: Clone> Effect<B> {
     /// Applies the effect, after all other events of the instant that the network has reached.
     pub fn apply(self, network: &mut Network<B>) {
         match self {
-            Self::Wire { link, rate, delay, loss, gilbert } => {
-                let wire = *network.wire(link);
-                network.set_wire(link, perhop_net::Wire { rate, delay, loss, gilbert, ..wire });
+            Self::Wire { port, rate, delay, loss, gilbert } => {
+                let wire = *network.wire(port);
+                network.set_wire(port, perhop_net::Wire { rate, delay, loss, gilbert, ..wire });
             }
             Self::Up { link, up } => network.set_up(link, up),
+            Self::Balance { node, balance } => network.set_balance(node, balance),
             Self::Discipline { port, class } => network.set_queue(port, class),
             Self::Police { port, class, rate, burst } => {
                 let now = network.now();

@@ -23,4 +23,6 @@ pub use classes::{
 };
 pub use hfsc::{HfscClassKindPlan, HfscClassPlan, HfscLeafPlan, HfscPlan};
 pub use names::Names;
-pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RatesPlan, RemarkPlan, TracePlan};
+pub use network::{
+    EndPlan, LinkPlan, MediumPlan, NetworkPlan, NodePlan, RatesPlan, RemarkPlan, TracePlan,
+};

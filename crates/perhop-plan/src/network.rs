@@ -60,6 +60,15 @@ fn nowhere() -> Ipv4Addr {
 pub struct LinkPlan {
     /// Ends. The name of the first one seeds the link's random streams.
     pub ends: [EndPlan; 2],
+    /// MTU in bytes, if there is one.
+    #[serde(default)]
+    pub mtu: Option<u32>,
+}
+
+/// The transmission medium from a node to another.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediumPlan {
     /// Rate with layer-2 overhead.
     pub rate: Rate,
     /// Propagation delay.
@@ -82,9 +91,6 @@ pub struct LinkPlan {
     pub gilbert: Option<Gilbert>,
     /// Layer-2 overhead.
     pub overhead: Overhead,
-    /// MTU in bytes, if there is one.
-    #[serde(default)]
-    pub mtu: Option<u32>,
 }
 
 /// The rate, and perhaps delay, jitter and loss, of a direction of a link over time.
@@ -151,6 +157,8 @@ pub struct EndPlan {
     pub node: String,
     /// Name of the directed link into which the node sends, such as `r1>r2`.
     pub name: String,
+    /// Transmission medium into which the node sends.
+    pub medium: MediumPlan,
     /// Discipline before the transmitter.
     pub discipline: DisciplinePlan,
     /// Shaper of the transmitter, in IP bytes, if there is one.

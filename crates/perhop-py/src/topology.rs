@@ -14,12 +14,12 @@ pub struct Topology {
 
 #[pymethods]
 impl Topology {
-    /// Creates a network from nodes, with True for each router, and links: two nodes and a delay in
-    /// picoseconds.
+    /// Creates a network from nodes, with True for each router, and links: two nodes, and
+    /// the delay from the first and back, in picoseconds.
     #[new]
-    fn new(routers: Vec<bool>, links: Vec<(u16, u16, u64)>) -> PyResult<Self> {
+    fn new(routers: Vec<bool>, links: Vec<(u16, u16, u64, u64)>) -> PyResult<Self> {
         let nodes = routers.len();
-        if let Some((a, b, _)) = links.iter().find(|(a, b, _)| usize::from(*a.max(b)) >= nodes) {
+        if let Some((a, b, ..)) = links.iter().find(|(a, b, ..)| usize::from(*a.max(b)) >= nodes) {
             return Err(PyValueError::new_err(format!(
                 "a link joins {a} and {b}, of {nodes} nodes"
             )));
@@ -27,9 +27,9 @@ impl Topology {
         let kind = |router| if router { NodeKind::Router } else { NodeKind::Host };
         let kinds: Vec<NodeKind> = routers.into_iter().map(kind).collect();
         let number = links.len();
-        let links = links
-            .into_iter()
-            .map(|(a, b, delay)| ([NodeId(a), NodeId(b)], Duration::from_picos(delay)));
+        let links = links.into_iter().map(|(a, b, there, back)| {
+            ([NodeId(a), NodeId(b)], [there, back].map(Duration::from_picos))
+        });
         Ok(Self { topology: perhop_net::Topology::new(&kinds, links), links: number })
     }
 

@@ -19,9 +19,9 @@ use crate::plans::read;
 pub(crate) struct Wires {
     carried: Carried,
     settings: Mutex<Vec<Wire>>,
-    /// Directed links of each wire.
-    names: Vec<[String; 2]>,
-    /// Index of the wire of each directed link.
+    /// Directed links, two for each wire.
+    names: Vec<String>,
+    /// Index of each directed link.
     places: BTreeMap<String, usize>,
 }
 
@@ -51,14 +51,15 @@ impl Wires {
                 PyResult::Ok(WireEnd { namespace, name: name.clone() })
             };
             for end in &link.ends {
-                places.insert(end.name.clone(), wires.len());
+                places.insert(end.name.clone(), names.len());
+                names.push(end.name.clone());
             }
-            names.push([0, 1].map(|end: usize| link.ends[end].name.clone()));
-            wires.push(([end(0, one)?, end(1, two)?], link.wire()));
+            let media = link.ends.each_ref().map(|end| end.medium.wire());
+            wires.push(([end(0, one)?, end(1, two)?], media));
         }
         let carried = py.detach(|| Carried::new(&wires, plan.seed));
         let carried = carried.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let settings = Mutex::new(wires.iter().map(|(_, wire)| *wire).collect());
+        let settings = Mutex::new(wires.iter().flat_map(|(_, both)| *both).collect());
         Ok(Self { carried, settings, names, places })
     }
 
@@ -68,8 +69,8 @@ impl Wires {
         self.carried.real_time()
     }
 
-    /// Changes rate, delay and loss of the wire of a directed link, in both directions, from now
-    /// on. Correlated loss is `(p, r, good, bad)`, in parts per billion.
+    /// Changes rate, delay and loss of a directed link, from now on. Correlated loss is
+    /// `(p, r, good, bad)`, in parts per billion.
     fn change(
         &self,
         on: &str,
@@ -78,23 +79,23 @@ impl Wires {
         loss: u32,
         gilbert: Option<[u32; 4]>,
     ) -> PyResult<()> {
-        let wire = *self.places.get(on).ok_or_else(|| PyKeyError::new_err(on.to_owned()))?;
+        let place = *self.places.get(on).ok_or_else(|| PyKeyError::new_err(on.to_owned()))?;
         let mut settings =
             self.settings.lock().map_err(|e| PyValueError::new_err(e.to_string()))?;
-        let own = &mut settings[wire];
+        let own = &mut settings[place];
         own.rate = Rate::try_from(rate)
             .map_err(|error| PyValueError::new_err(format!("a wire's rate {error}")))?;
         own.delay = Duration::from_picos(delay);
         own.loss = loss;
         own.gilbert = gilbert.map(|[p, r, good, bad]| Gilbert { p, r, good, bad });
-        self.carried.set(wire, *own);
+        self.carried.set(place, *own);
         Ok(())
     }
 
     /// Returns the counters of wires, by directed link.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let by_link = PyDict::new(py);
-        for (name, one) in self.names.iter().flatten().zip(self.carried.counters()) {
+        for (name, one) in self.names.iter().zip(self.carried.counters()) {
             let counted = PyDict::new(py);
             for (name, count) in [
                 ("sent_packets", one.carried.packets),

@@ -30,7 +30,7 @@ pub(crate) fn stream(
     seed: u64,
 ) -> Result<[Endpoint; 2], BuildError> {
     let schedule = Schedule {
-        start: flow.start,
+        start: flow.start_of(number),
         stop: flow.stop.unwrap_or(Time::MAX),
         volume: flow.volume.unwrap_or(u64::MAX),
     };

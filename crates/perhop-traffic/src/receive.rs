@@ -187,7 +187,7 @@ impl Receiver<'_> {
                 {
                     clamp_window(socket, flow.window);
                 }
-                let since_start = self.shared.clock.now().saturating_sub(flow.start);
+                let since_start = self.shared.clock.now().saturating_sub(flow.starts[id.stream]);
                 stream.deliver(bytes as u64, flow.volume, since_start);
                 Ok(())
             }

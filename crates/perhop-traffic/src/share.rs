@@ -72,7 +72,9 @@ pub(crate) fn share(
             from: from.into(),
             dscp: plan.dscp,
             classes: plan.usual_classes(),
-            start: nanos(plan.start.as_picos()),
+            starts: (0..plan.streams.into())
+                .map(|stream| nanos(plan.start_of(stream).as_picos()))
+                .collect(),
             stop: plan.stop.map(|stop| nanos(stop.as_picos())),
             volume: plan.volume,
             segment,

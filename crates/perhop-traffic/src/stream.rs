@@ -30,8 +30,8 @@ pub(crate) struct FlowState {
     pub dscp: Dscp,
     /// DSCP and ECN field with which most packets are sent to the destination, and to the source.
     pub classes: [TrafficClass; 2],
-    /// Start by the clock of the scenario, in nanoseconds.
-    pub start: Nanos,
+    /// Start of each stream by the clock of the scenario, in nanoseconds.
+    pub starts: Vec<Nanos>,
     pub stop: Option<Nanos>,
     pub volume: Option<u64>,
     /// For TCP: payload of a full segment in bytes.

@@ -76,7 +76,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             phase: ConnectionPhase::Waiting,
             left: flow.volume.unwrap_or(u64::MAX),
         });
-        events.push(Reverse((flow.start, TimerEvent::Start, number)));
+        events.push(Reverse((flow.starts[id.stream], TimerEvent::Start, number)));
         if let Some(stop) = flow.stop {
             events.push(Reverse((stop, TimerEvent::Stop, number)));
         }

@@ -55,7 +55,7 @@ impl Datagrams {
     pub fn new(id: StreamId, flow: &FlowState, mut pattern: Pattern) -> Self {
         Self {
             id,
-            due: time(flow.start) + pattern.first(),
+            due: time(flow.starts[id.stream]) + pattern.first(),
             stop: flow.stop.map_or(Time::MAX, time),
             left: flow.volume.unwrap_or(u64::MAX),
             pattern,

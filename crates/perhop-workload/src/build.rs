@@ -6,7 +6,7 @@ use perhop_tcp::EcnMode;
 use thiserror::Error;
 
 use crate::pattern::{
-    Bursts, Drawn, Extreme, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
+    Bursts, Drawn, Extreme, Gaps, Lengths, MAX_PAYLOAD, Mix, Pace, Pattern, Replay, Sizes,
 };
 use crate::plan::*;
 use crate::playout::Playout;
@@ -49,6 +49,11 @@ impl FlowPlan {
             },
             None => Ok(None),
         }
+    }
+
+    /// Returns the start of a stream.
+    pub fn start_of(&self, stream: usize) -> Time {
+        self.starts.get(stream).copied().unwrap_or(self.start)
     }
 
     /// Returns the DSCP and ECN field that most packets of the flow have: those to its destination,
@@ -193,11 +198,12 @@ fn drawn(plan: &UdpPlan, flow: &str, number: usize, seed: u64) -> Result<Drawn, 
             Gaps::Exponential { mean, random: random("gaps") }
         }
     };
-    let sizes = match plan.sizes {
-        DistributionPlan::Constant => Sizes::Constant(payload),
-        DistributionPlan::Exponential => {
+    let sizes = match &plan.sizes {
+        SizesPlan::Constant => Sizes::Constant(payload),
+        SizesPlan::Exponential => {
             Sizes::Exponential { mean: plan.size.into(), header, random: random("sizes") }
         }
+        SizesPlan::Mix(mix) => Sizes::Mix(self::mix(mix, plan.layer, random("sizes"))?),
     };
     let bursts = match plan.bursts {
         None => None,
@@ -205,6 +211,12 @@ fn drawn(plan: &UdpPlan, flow: &str, number: usize, seed: u64) -> Result<Drawn, 
     };
     let start = start(plan, flow, number, seed);
     Ok(Drawn { gaps, sizes, bursts, start })
+}
+
+fn mix(plan: &[(u16, u32)], layer: LayerPlan, random: Stream) -> Result<Mix, WorkloadError> {
+    let of = |&(size, weight)| Ok((payload(size, layer)?, weight));
+    let sizes: Vec<_> = plan.iter().map(of).collect::<Result<_, WorkloadError>>()?;
+    Mix::new(sizes, random).ok_or(WorkloadError::Zero("the sum of the weights of sizes"))
 }
 
 /// Least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest
@@ -227,5 +239,8 @@ fn bursts(plan: BurstsPlan, gap: Duration, random: Stream) -> Result<Bursts, Wor
         }
         LengthsPlan::Pareto(shape) => Lengths::Pareto(f64::from(shape) / 1000.0),
     };
-    Ok(Bursts::new(on, off, lengths, random))
+    Ok(match plan.stationary {
+        true => Bursts::stationary(on, off, lengths, random),
+        false => Bursts::new(on, off, lengths, random),
+    })
 }

@@ -100,10 +100,14 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Returns the start if datagrams are sent at regular times, and a gap otherwise.
+    /// Returns the start if datagrams are sent at regular times, and a gap otherwise. A pause at the
+    /// start comes before.
     fn first(&mut self) -> Duration {
         match self.gaps {
-            Gaps::Even(_) => self.start,
+            Gaps::Even(_) => {
+                let pause = self.bursts.as_mut().map_or(Duration::ZERO, Bursts::first_pause);
+                pause + self.start
+            }
             Gaps::Exponential { .. } => self.gap(),
         }
     }
@@ -125,6 +129,7 @@ impl Drawn {
     fn payload(&mut self) -> u16 {
         match &mut self.sizes {
             Sizes::Constant(payload) => *payload,
+            Sizes::Mix(mix) => mix.draw(),
             Sizes::Exponential { mean, header, random } => {
                 let size = (*mean * random.exponential() + 0.5) as u64;
                 let most = u64::from(MAX_PAYLOAD);
@@ -166,6 +171,8 @@ pub struct Bursts {
     random: Stream,
     /// Rest of the present burst.
     left: Duration,
+    /// Pause before the first burst.
+    pause: Duration,
 }
 
 /// Distribution of the lengths of bursts and pauses.
@@ -184,9 +191,35 @@ impl Bursts {
     /// Creates bursts and pauses that begin with a burst.
     pub fn new(on: Duration, off: Duration, lengths: Lengths, random: Stream) -> Self {
         let [on, off] = [on, off].map(|mean| mean.as_picos() as f64);
-        let mut bursts = Self { on, off, lengths, random, left: Duration::ZERO };
+        let mut bursts = Self { on, off, lengths, random, left: Duration::ZERO, pause: Duration::ZERO };
         bursts.left = bursts.draw(on);
         bursts
+    }
+
+    /// Creates bursts and pauses of a stationary process: it begins in a burst with the probability
+    /// of the bursts' share of the time, and the rest of that burst or pause has the distribution
+    /// of the residual life of a renewal process, whose density at x is P(length > x) / mean.
+    pub fn stationary(on: Duration, off: Duration, lengths: Lengths, random: Stream) -> Self {
+        let mut bursts = Self::new(on, off, lengths, random);
+        if bursts.random.unit() * (bursts.on + bursts.off) < bursts.on {
+            bursts.left = bursts.residual(bursts.on);
+        } else {
+            bursts.pause = bursts.residual(bursts.off);
+        }
+        bursts
+    }
+
+    fn residual(&mut self, mean: f64) -> Duration {
+        match self.lengths {
+            Lengths::Constant => scaled(mean, self.random.unit()),
+            Lengths::Exponential => scaled(mean, self.random.exponential()),
+            Lengths::Pareto(shape) => scaled(mean, self.random.pareto_residual(shape)),
+        }
+    }
+
+    /// Takes the pause before the first burst.
+    fn first_pause(&mut self) -> Duration {
+        std::mem::take(&mut self.pause)
     }
 
     fn draw(&mut self, mean: f64) -> Duration {
@@ -200,7 +233,7 @@ impl Bursts {
     /// Returns the time until `gap` of burst time has passed. A datagram that is due at the end of
     /// a burst begins the next one.
     fn stretch(&mut self, gap: Duration) -> Duration {
-        let (mut to_go, mut whole) = (gap, gap);
+        let (mut to_go, mut whole) = (gap, gap + self.first_pause());
         while to_go >= self.left {
             to_go = to_go - self.left;
             whole += self.draw(self.off);
@@ -219,6 +252,35 @@ pub enum Sizes {
     /// Sizes with a mean of `mean` bytes, which include `header` bytes of headers: exponentially
     /// distributed, rounded to whole bytes, and limited to the largest datagram.
     Exponential { mean: f64, header: u16, random: Stream },
+    /// One of a few payloads.
+    Mix(Mix),
+}
+
+/// A few payloads, each with a probability in proportion to its weight.
+#[derive(Debug)]
+pub struct Mix {
+    /// Payloads in bytes, with the sum of the weights up to them.
+    sizes: Vec<(u16, u64)>,
+    random: Stream,
+}
+
+impl Mix {
+    /// Creates a mix of payloads in bytes with weights; `None` if the sum of weights is zero.
+    pub fn new(sizes: Vec<(u16, u32)>, random: Stream) -> Option<Self> {
+        let mut sum = 0;
+        let until = |(payload, weight)| {
+            sum += u64::from(weight);
+            (payload, sum)
+        };
+        let sizes: Vec<_> = sizes.into_iter().map(until).collect();
+        (sum > 0).then_some(Self { sizes, random })
+    }
+
+    fn draw(&mut self) -> u16 {
+        let sum = self.sizes.last().map_or(1, |last| last.1);
+        let drawn = self.random.up_to(sum - 1);
+        self.sizes[self.sizes.partition_point(|&(_, until)| until <= drawn)].0
+    }
 }
 
 /// A regular time between datagrams. The fraction of a picosecond is carried over, so that rounding

@@ -28,8 +28,11 @@ pub struct FlowPlan {
     pub source_port: Option<u16>,
     /// Number of streams.
     pub streams: u16,
-    /// Start.
+    /// Start, of the first stream.
     pub start: Time,
+    /// Start of each stream, if they do not all start at `start`.
+    #[serde(default)]
+    pub starts: Vec<Time>,
     /// Time at which its application stops.
     pub stop: Option<Time>,
     /// Greatest volume of each stream, in bytes.
@@ -199,7 +202,7 @@ pub struct UdpPlan {
     pub gaps: DistributionPlan,
     /// Distribution of their sizes.
     #[serde(default)]
-    pub sizes: DistributionPlan,
+    pub sizes: SizesPlan,
     /// Bursts and pauses, if any.
     pub bursts: Option<BurstsPlan>,
     /// A list of datagrams, in place of rates, sizes and bursts.
@@ -267,6 +270,10 @@ pub struct BurstsPlan {
     pub off: u64,
     /// Distribution of both lengths.
     pub lengths: LengthsPlan,
+    /// True if the process is stationary: it begins as if it had always run. Otherwise it begins
+    /// with a burst.
+    #[serde(default)]
+    pub stationary: bool,
 }
 
 /// Distribution of lengths of time.
@@ -316,6 +323,20 @@ pub enum DistributionPlan {
     Constant,
     /// Exponential.
     Exponential,
+}
+
+/// Distribution of the sizes of datagrams.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SizesPlan {
+    /// Constant: always the mean.
+    #[default]
+    Constant,
+    /// Exponential.
+    Exponential,
+    /// Each of these sizes in bytes with a probability in proportion to its weight. Their mean is
+    /// the `size` of the flow.
+    Mix(Vec<(u16, u32)>),
 }
 
 /// A ping.

@@ -234,7 +234,7 @@ def completion(dataset: Dataset, flow: str) -> float | None:
     None if it has no volume, or if not all of it arrived.
     """
     done = of_flow(dataset, "intervals", flow)["completion_s"].drop_nulls()
-    if len(done) < dataset.scenario.flows[flow].streams:
+    if len(done) < dataset.scenario.flows[flow].all_streams:
         return None
     return float(done.max())  # type: ignore[arg-type]
 

@@ -55,8 +55,9 @@ def capture_plan(scenario: Scenario, seed: int, capture: Capture) -> plans.Captu
 
     def interface(name: str) -> plans.InterfacePlan:
         link, sender = directions[name]
-        end = f"{sender}'s end of its link to {link.other(sender)}, {format_rate(link.rate)}"
-        return {"name": name, "description": end, "speed": link.rate}
+        rate = link.medium(sender).rate
+        end = f"{sender}'s end of its link to {link.other(sender)}, {format_rate(rate)}"
+        return {"name": name, "description": end, "speed": rate}
 
     return {
         "snaplen": capture.snaplen,

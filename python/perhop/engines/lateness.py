@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario import Scenario
     from perhop.scenario.model.queues import Queue
+    from perhop.scenario.model.topology import Medium
 
 __all__ = ["is_light", "late", "stall_threshold"]
 
@@ -48,10 +49,12 @@ def stall_threshold(scenario: Scenario) -> int:
         if not path:
             continue
         if tcp is not None:
-            slowest = min(path, key=lambda name: scenario.directions[name][0].rate)
+            slowest = min(path, key=lambda name: _medium(scenario, name).rate)
             spans.append(_drain(scenario, slowest))
         else:
-            spans.append(2 * sum(scenario.directions[name][0].delay for name in path))
+            delay = sum(_medium(scenario, name).delay for name in path)
+            back = only_path(scenario, found, destination, source) or path
+            spans.append(delay + sum(_medium(scenario, name).delay for name in back))
     return max(min(spans, default=0), _LEAST)
 
 
@@ -67,8 +70,8 @@ def is_light(scenario: Scenario) -> bool:
         path = only_path(scenario, found, flow.source, flow.destination)
         if path is None:
             return False
-        slowest.add(min(path, key=lambda name: scenario.directions[name][0].rate))
-    return sum(scenario.directions[name][0].rate for name in slowest) <= _LIGHT
+        slowest.add(min(path, key=lambda name: _medium(scenario, name).rate))
+    return sum(_medium(scenario, name).rate for name in slowest) <= _LIGHT
 
 
 def late(
@@ -111,13 +114,18 @@ def late(
             )
 
 
+def _medium(scenario: Scenario, direction: str) -> Medium:
+    link, sender = scenario.directions[direction]
+    return link.medium(sender)
+
+
 def _drain(scenario: Scenario, direction: str) -> int:
     """Return the time to drain the smallest queue of a directed link, in picoseconds."""
     link, sender = scenario.directions[direction]
-    rate = min(link.rate, link.capacity(sender))
+    rate = min(link.medium(sender).rate, link.capacity(sender))
     policy = link.egress.get(sender)
     if policy is None:
-        return _span(link.queue, rate, in_class=False)
+        return _span(link.queue_of(sender), rate, in_class=False)
     parts = scenario.policies[policy].classes.values()
     return min((_span(class_.effective_queue, rate, in_class=True) for class_ in parts), default=0)
 

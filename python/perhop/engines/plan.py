@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
     from perhop.scenario.model.hfsc import Curve
     from perhop.scenario.model.matching import Matching
+    from perhop.scenario.model.queues import Queue
+    from perhop.scenario.model.topology import Medium
     from perhop.scenario.model.trace import Trace
     from perhop.scenario.resolve import Step
 
@@ -40,7 +42,7 @@ def plan(scenario: Scenario, seed: int) -> plans.Plan:
     return {
         "network": network_plan(scenario, seed),
         "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
-        "flows": [flow_plan(scenario, name, flow) for name, flow in scenario.flows.items()],
+        "flows": [flow_plan(scenario, name, flow, seed) for name, flow in scenario.flows.items()],
         "pings": [ping_plan(scenario, name, ping) for name, ping in scenario.pings.items()],
     }
 
@@ -79,11 +81,15 @@ def _node(name: str, node: Node, address: str) -> plans.NodePlan:
 
 def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkPlan:
     def end(node: str, name: str) -> plans.EndPlan:
+        medium = link.medium(node)
         return {
             "node": node,
             "name": name,
-            "discipline": _discipline(scenario, link, link.egress.get(node), link.capacity(node)),
-            "shape": _shape(link.shape.get(node), link.rate),
+            "medium": _medium(medium),
+            "discipline": _discipline(
+                scenario, link.queue_of(node), link.egress.get(node), link.capacity(node)
+            ),
+            "shape": _shape(link.shape.get(node), medium.rate),
             "trace": _trace(link.trace.get(node)),
             "remark": [
                 {"match": _rules(scenario, rule.match), "dscp": rule.dscp}
@@ -92,18 +98,21 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
         }
 
     near, far = map(end, link.ends, names)
-    independent, gilbert = loss_plan(link.loss)
+    return {"ends": (near, far), "mtu": link.mtu}
+
+
+def _medium(medium: Medium) -> plans.MediumPlan:
+    independent, gilbert = loss_plan(medium.loss)
+    reorder = medium.reorder
     return {
-        "ends": (near, far),
-        "rate": link.rate,
-        "delay": link.delay,
-        "jitter": link.jitter,
+        "rate": medium.rate,
+        "delay": medium.delay,
+        "jitter": medium.jitter,
         "loss": independent,
         "gilbert": gilbert,
-        "duplicate": link.duplicate,
-        "reorder": {"share": link.reorder.share, "by": link.reorder.by} if link.reorder else None,
-        "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
-        "mtu": link.mtu,
+        "duplicate": medium.duplicate,
+        "reorder": {"share": reorder.share, "by": reorder.by} if reorder else None,
+        "overhead": "atm" if medium.overhead.cells else {"fixed": medium.overhead.size},
     }
 
 
@@ -140,23 +149,24 @@ def loss_plan(loss: int | BurstLoss) -> tuple[int, plans.GilbertPlan | None]:
 
 
 def _discipline(
-    scenario: Scenario, link: Link, policy: str | None, capacity: int
+    scenario: Scenario, queue: Queue, policy: str | None, capacity: int
 ) -> plans.DisciplinePlan:
     """Return the discipline of a directed link: a policy that divides `capacity`, or its queue."""
     if policy is None:
-        return {"queue": queue_plan(link.queue, capacity, in_class=False)}
+        return {"queue": queue_plan(queue, capacity, in_class=False)}
     return _classes(scenario, scenario.policies[policy], capacity)
 
 
 def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
     """Yield the effects of a change of the scenario on the network."""
     change, link, on = step.change, step.link, str(step.change.on)
-    if step.rewires:
-        loss, gilbert = loss_plan(link.loss)
+    for name, node in step.rewired:
+        new = link.medium(node)
+        loss, gilbert = loss_plan(new.loss)
         rewired: plans.WirePlan = {
-            "on": on,
-            "rate": link.rate,
-            "delay": link.delay,
+            "on": name,
+            "rate": new.rate,
+            "delay": new.delay,
             "loss": loss,
             "gilbert": gilbert,
         }
@@ -164,8 +174,9 @@ def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
     if change.state is not None:
         yield {"state": {"on": on, "up": change.state == "up"}}
     if change.policy is not None:
-        discipline = _discipline(scenario, link, step.policy, step.capacity)
-        shape = _shape(link.shape.get(step.node), link.rate)
+        queue = link.queue_of(step.node)
+        discipline = _discipline(scenario, queue, step.policy, step.capacity)
+        shape = _shape(link.shape.get(step.node), link.medium(step.node).rate)
         yield {"discipline": {"on": on, "discipline": discipline, "shape": shape}}
     if change.police is not None and step.policy is not None:
         placed = walk(scenario, scenario.policies[step.policy], step.capacity)

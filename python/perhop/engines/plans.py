@@ -394,6 +394,7 @@ TracePlan = OpportunitiesTrace | RatesTrace
 class EndPlan(TypedDict):
     node: str
     name: str
+    medium: MediumPlan
     discipline: DisciplinePlan
     shape: Shape | None
     trace: TracePlan | None
@@ -412,8 +413,7 @@ class GilbertPlan(TypedDict):
     bad: int
 
 
-class LinkPlan(TypedDict):
-    ends: tuple[EndPlan, EndPlan]
+class MediumPlan(TypedDict):
     rate: int
     delay: int
     jitter: int
@@ -422,6 +422,10 @@ class LinkPlan(TypedDict):
     reorder: ReorderPlan | None
     gilbert: GilbertPlan | None
     overhead: Overhead
+
+
+class LinkPlan(TypedDict):
+    ends: tuple[EndPlan, EndPlan]
     mtu: int | None
 
 
@@ -431,6 +435,11 @@ class WirePlan(TypedDict):
     delay: int
     loss: int
     gilbert: GilbertPlan | None
+
+
+class BalanceChangePlan(TypedDict):
+    node: str
+    balance: Literal["per-flow", "per-destination", "per-packet"]
 
 
 class StatePlan(TypedDict):
@@ -481,7 +490,11 @@ class _Reserved(TypedDict):
     reserved: ReservationsPlan
 
 
-EffectPlan = _Wire | _State | _Discipline | _Police | _Reserved
+class _Balance(TypedDict):
+    balance: BalanceChangePlan
+
+
+EffectPlan = _Wire | _State | _Balance | _Discipline | _Police | _Reserved
 
 
 class ChangePlan(TypedDict):
@@ -541,6 +554,7 @@ class BurstsPlan(TypedDict):
     on: int
     off: int
     lengths: LengthsPlan
+    stationary: bool
 
 
 class ReplayPlan(TypedDict):
@@ -573,6 +587,13 @@ class PlayoutPlan(TypedDict):
     buffer: BufferPlan
 
 
+class _Mix(TypedDict):
+    mix: list[tuple[int, int]]
+
+
+SizesPlan = Literal["constant", "exponential"] | _Mix
+
+
 class UdpPlan(TypedDict):
     rate: int
     size: int
@@ -580,7 +601,7 @@ class UdpPlan(TypedDict):
     when_full: WhenFull
     layer: Literal["application", "ip"]
     gaps: DistributionPlan
-    sizes: DistributionPlan
+    sizes: SizesPlan
     bursts: BurstsPlan | None
     replay: ReplayPlan | None
     extreme: ExtremePlan | None
@@ -698,6 +719,7 @@ FlowPlan = TypedDict(
         "source_port": int | None,
         "streams": int,
         "start": int,
+        "starts": list[int],
         "stop": int | None,
         "volume": int | None,
         "transport": TransportPlan,

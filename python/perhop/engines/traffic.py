@@ -182,7 +182,7 @@ def job(
             }
             for name in scenario.nodes
         ],
-        "flows": [flow_plan(scenario, name, flow) for name, flow in scenario.flows.items()],
+        "flows": [flow_plan(scenario, name, flow, seed) for name, flow in scenario.flows.items()],
         "pings": [ping_plan(scenario, name, ping) for name, ping in scenario.pings.items()],
         "stall_threshold": stall_threshold(scenario),
         "real_time": is_light(scenario),

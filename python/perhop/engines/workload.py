@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from perhop.scenario.model.applications import MOST_CONNECTIONS, TABLES, Transfers
 from perhop.scenario.model.game import GAMES
+from perhop.scenario.model.starts import Starts
 from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, agreed_mtu, mean_gap
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def _mss(scenario: Scenario, flow: Flow, tcp: Tcp) -> int:
     return min(tcp.mss, max(mtu - headers, 1))
 
 
-def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
-    """Return a flow as the core takes it."""
+def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.FlowPlan:
+    """Return a flow as the core takes it; the seed decides random starts."""
     transport: plans.TransportPlan
     if flow.tcp is not None:
         tcp = flow.tcp
@@ -92,8 +93,9 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
         "dscp": flow.dscp,
         "port": scenario.port_of(name),
         "source_port": flow.source_port,
-        "streams": flow.streams,
-        "start": flow.start,
+        "streams": flow.all_streams,
+        "start": flow.starts[0],
+        "starts": flow.stream_starts(name, seed) if isinstance(flow.start, Starts) else [],
         # Applications begin nothing at the end of the scenario.
         "stop": scenario.active_ps(flow)[1] if flow.applications else flow.stop,
         "volume": flow.volume,
@@ -234,7 +236,12 @@ def _bursts(bursts: Bursts) -> plans.BurstsPlan:
         "exponential": "exponential",
         "pareto": {"pareto": bursts.effective_shape},
     }
-    return {"on": bursts.on, "off": bursts.off, "lengths": lengths[bursts.lengths]}
+    return {
+        "on": bursts.on,
+        "off": bursts.off,
+        "lengths": lengths[bursts.lengths],
+        "stationary": False,
+    }
 
 
 def ping_plan(scenario: Scenario, name: str, ping: Ping) -> plans.PingPlan:

@@ -242,7 +242,7 @@ def _steps(
             found.append(step)
             gaps += more
         if change.change.rate is not None:
-            for name in both:
+            for name, _ in change.rewired:
                 now[name], step = _new_rate(
                     scenario, change, now[name], *state.attached[name], headers[name]
                 )
@@ -278,7 +278,7 @@ def _new_rate(
     )
     lines = tuple(tree.commands(htb, interface.device, change=True))
     made = replace(interface, htb=htb, tc=lines)
-    about = f"{interface.direction}: rate {format_rate(change.link.rate)}"
+    about = f"{interface.direction}: rate {format_rate(change.link.medium(interface.node).rate)}"
     return made, Step(change.change.at, interface.node, about, tc=lines, interface=made)
 
 

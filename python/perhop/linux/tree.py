@@ -128,8 +128,9 @@ def tree(
         capacity: Rate that the policy divides, if it is not the link's.
     """
     shape = link.shape.get(node)
-    rate, burst = link.rate, htb.slack(link.rate)
-    if shape is not None and link.capacity(node) < link.rate:
+    medium = link.medium(node)
+    rate, burst = medium.rate, htb.slack(medium.rate)
+    if shape is not None and link.capacity(node) < medium.rate:
         rate = link.capacity(node)
         burst = _bucket(shape.burst, rate)
     divided = link.capacity(node) if capacity is None else capacity
@@ -144,11 +145,11 @@ def tree(
         policy is not None and scenario.policies[policy].scheduler == "priority"
     )
     curves = policy is not None and scenario.policies[policy].scheduler == HFSC
-    if curves and (link.overhead.size or link.overhead.cells):
+    if curves and (medium.overhead.size or medium.overhead.cells):
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
     # A link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
-    whole = htb.Class(rate, burst, link.rate, htb.slack(link.rate))
+    whole = htb.Class(rate, burst, medium.rate, htb.slack(medium.rate))
     limit = hfsc.linear(rate)
     root = HtbClass(1, 0, "", hfsc.Class(None, limit, limit) if curves else whole, None)
     leaves = [placed for placed in classes if not placed.divided]
@@ -187,15 +188,15 @@ def tree(
             )
         )
     if policy is None:
-        leaf = qdisc(link.queue, divided, f"{place}.queue", in_class=False)
+        leaf = qdisc(link.queue_of(node), divided, f"{place}.queue", in_class=False)
         gaps += leaf.gaps
         nodes.append(HtbClass(_FIRST, 1, "all", whole, leaf))
     return Htb(
         nodes=tuple(nodes),
         kind="hfsc" if curves else "htb",
         default=nodes[-1].minor,
-        overhead=link.overhead.size,
-        cells=link.overhead.cells,
+        overhead=medium.overhead.size,
+        cells=medium.overhead.cells,
         header=header,
         gaps=tuple(gaps),
     )

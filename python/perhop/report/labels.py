@@ -132,7 +132,8 @@ def changes(dataset: Dataset) -> list[Change]:
     happening: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     end = dataset.scenario.end_ps
     for name, flow in dataset.scenario.flows.items():
-        happening[flow.start]["starts"].append(name)
+        for start in flow.starts:
+            happening[start]["starts"].append(name)
         if flow.stop is not None and flow.stop <= end:
             happening[flow.stop]["stops"].append(name)
     for change in dataset.scenario.changes:

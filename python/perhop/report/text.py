@@ -1,6 +1,7 @@
 """Numbers for people: three significant digits and a unit."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from perhop.analysis import Comparison
 from perhop.scenario import Change, PoliceChange
@@ -145,19 +146,29 @@ def change(change: Change) -> str:
     words = [" ".join(words)] if words else []
     if change.policy is not None:
         words.append("no policy" if change.policy == NO_POLICY else f"policy {change.policy}")
-    if change.rate is not None:
-        words.append(rate(change.rate))
-    if change.delay is not None:
-        words.append(f"delay {duration(change.delay / 1e12)}")
-    if change.loss is not None:
-        words.append(f"loss {share(mean_loss(change.loss) / 1e9)}")
-        words[-1] += " in bursts" if isinstance(change.loss, BurstLoss) else ""
+    words += _by_end(change.rate, "", rate)
+    words += _by_end(change.delay, "delay ", lambda delay: duration(delay / 1e12))
+    words += _by_end(change.loss, "loss ", _loss)
     if change.state is not None:
         words.append(change.state)
     if change.clear is not None:
         words.append("counters cleared")
     where = f"{change.on}: " if change.on else ""
     return where + ", ".join(words)
+
+
+def _loss(loss: int | BurstLoss) -> str:
+    bursts = " in bursts" if isinstance(loss, BurstLoss) else ""
+    return share(mean_loss(loss) / 1e9) + bursts
+
+
+def _by_end(value: Any, label: str, shown: Callable[[Any], str]) -> list[str]:
+    """Return the words of a new value of a link, or of its values by sending end."""
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [f"{label}{shown(own)} from {end}" for end, own in value.items()]
+    return [label + shown(value)]
 
 
 def _settings(police: PoliceChange) -> str:

@@ -71,16 +71,16 @@ class Network:
         self.links: list[DirectedLink] = []
         directions = list(scenario.directions.items())
         for number, (name, (link, end)) in enumerate(directions):
-            own = link.reservable
+            own, rate = link.reservable, link.medium(end).rate
             self.links.append(
                 DirectedLink(
                     name=name,
                     source=end,
                     target=link.other(end),
                     rate=link.capacity(end),
-                    delay=link.delay // NANOSECOND,
-                    reservable=min(own.total.of(link.rate), link.capacity(end)) if own else 0,
-                    classes=tuple(_share(own, each, link.rate) for each in self.classes),
+                    delay=link.medium(end).delay // NANOSECOND,
+                    reservable=min(own.total.of(rate), link.capacity(end)) if own else 0,
+                    classes=tuple(_share(own, each, rate) for each in self.classes),
                     # Both directions of a link stand next to each other.
                     back=number ^ 1,
                 )

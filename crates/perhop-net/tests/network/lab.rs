@@ -158,7 +158,7 @@ pub fn link_with(
 ) -> LinkSpec<Line> {
     let [a, b] = ends;
     let queues = [queue(), queue()];
-    LinkSpec { name: format!("{a}-{b}"), ends: ends.map(NodeId), wire, queues }
+    LinkSpec { name: format!("{a}-{b}"), ends: ends.map(NodeId), wires: [wire; 2], queues }
 }
 
 pub fn fifo(limit: Limit) -> Class<Line> {

@@ -96,16 +96,20 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
         network.queue(forth(1)).reserved().iter().for_each(|class| class.visit(&mut visit));
         counted.push(classes[0]);
         counted.extend(classes.drain(classes.len() - reserved..));
-        let wire = *network.wire(1);
+        let wire = *network.wire(forth(1));
+        let both = [forth(1), perhop_net::PortId(forth(1).0 ^ 1)];
+        let mut set = |wire| both.map(|port| network.set_wire(port, wire));
         match change {
             Change::Rate(rate) => {
-                network.set_wire(1, Wire { rate: Rate::new(rate).unwrap(), ..wire })
+                set(Wire { rate: Rate::new(rate).unwrap(), ..wire });
             }
             Change::Delay(delay) => {
                 let delay = Duration::from_picos(delay);
-                network.set_wire(1, Wire { delay, ..wire });
+                set(Wire { delay, ..wire });
             }
-            Change::Loss(loss) => network.set_wire(1, Wire { loss, ..wire }),
+            Change::Loss(loss) => {
+                set(Wire { loss, ..wire });
+            }
             Change::Up(up) => network.set_up(1, up),
             Change::Limit(limit) => network.set_queue(forth(1), queue(limit)),
             Change::Reserve(protocol) => {

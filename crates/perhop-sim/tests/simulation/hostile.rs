@@ -25,7 +25,7 @@ fn what_a_plan_has_wrong_is_said() {
     let in_class = |place| format!("{CLASSES}/0/{place}");
     let rules = |number| json!(vec![json!({"permit": true, "conditions": {}}); number]);
     let cases = [
-        ("/network/links/0/rate".into(), json!(0), "network.links[0].rate: must not be zero"),
+        ("/network/links/0/ends/0/medium/rate".into(), json!(0), "medium.rate: must not be zero"),
         (in_class("weight"), json!(0), "classes[0].weight: must not be zero"),
         (in_class("police/rate"), json!(0), "classes[0].police.rate: must not be zero"),
         (CLASSES.into(), json!([]), "a policy needs a class"),
@@ -58,7 +58,7 @@ fn what_a_plan_has_wrong_is_said() {
         (in_class("police/exceed/remark"), json!(64), "64 is not in 0..=63"),
         ("/flows/0/dscp".into(), json!(64), "64 is not in 0..=63"),
         ("/pings/0/dscp".into(), json!(64), "64 is not in 0..=63"),
-        ("/network/links/0/loss".into(), json!(1_000_000_001), "links[0].loss: a share of more"),
+        ("/network/links/0/ends/1/medium/loss".into(), json!(1_000_000_001), "medium.loss: a share of more"),
         (in_class("discipline"), json!({"queue": {"taildrop": {}}}), "unknown variant `taildrop`"),
     ];
     for (place, change, expected) in cases {

@@ -33,9 +33,16 @@ pub fn expand(plan: &Value) -> Value {
         *link = expand_link(link, &mut names);
     }
     if let Some(changes) = network.get_mut("changes") {
-        for change in list(changes) {
-            change["effect"] = expand_effect(&change["effect"], &names);
-        }
+        let expanded: Vec<Value> = list(changes)
+            .iter()
+            .flat_map(|change| {
+                let at = change["at"].clone();
+                let ports = ports_of(&change["effect"]).into_iter();
+                let effect = |port| expand_effect(&change["effect"], port, &names);
+                ports.map(move |port| json!({"at": at, "effect": effect(port)})).collect::<Vec<_>>()
+            })
+            .collect();
+        *changes = json!(expanded);
     }
     for kind in ["flows", "pings"] {
         for (number, each) in list(&mut plan[kind]).iter_mut().enumerate() {
@@ -50,7 +57,6 @@ pub fn expand(plan: &Value) -> Value {
 }
 
 fn expand_link(link: &Value, names: &mut Vec<String>) -> Value {
-    let mut link = link.clone();
     let mut own = link["name"].as_str().expect("a name").to_owned();
     while names.contains(&own) {
         own.push('\'');
@@ -66,22 +72,33 @@ fn expand_link(link: &Value, names: &mut Vec<String>) -> Value {
                 .collect();
             json!({
                 "node": name(&link["ends"][end]), "name": name_of_end, "remark": remark,
+                "medium": medium(link, end),
                 "discipline": expand_discipline(&link["queues"][end], ""),
                 "shape": link["shapes"][end],
             })
         })
         .collect();
-    link["ends"] = json!(ends);
-    for gone in ["name", "queues", "shapes", "remarks"] {
-        link.as_object_mut().expect("a link").remove(gone);
+    json!({"ends": ends, "mtu": link["mtu"]})
+}
+
+/// Settings of a link that tests state for both directions; `back` changes some for the second.
+const MEDIUM: [&str; 7] =
+    ["rate", "delay", "jitter", "loss_ppb", "duplicate_ppb", "detour", "overhead"];
+
+fn medium(link: &Value, end: usize) -> Value {
+    let mut medium = json!({});
+    let own = |key| link["back"].get(key).filter(|_| end == 1).or_else(|| link.get(key));
+    for key in MEDIUM {
+        if let Some(value) = own(key) {
+            medium[key] = value.clone();
+        }
     }
-    rename(&mut link, "loss_ppb", "loss");
-    rename(&mut link, "duplicate_ppb", "duplicate");
-    let detour = link.as_object_mut().expect("a link").remove("detour");
-    if let Some(detour) = detour {
-        link["reorder"] = json!({"share": detour[0], "by": detour[1]});
+    rename(&mut medium, "loss_ppb", "loss");
+    rename(&mut medium, "duplicate_ppb", "duplicate");
+    if let Some(detour) = medium.as_object_mut().expect("a medium").remove("detour") {
+        medium["reorder"] = json!({"share": detour[0], "by": detour[1]});
     }
-    link
+    medium
 }
 
 /// Returns a discipline; `above` is the prefix of the names of its classes.
@@ -149,10 +166,18 @@ fn expand_match(short: &Value) -> Value {
     Value::Object(expanded)
 }
 
-fn expand_effect(short: &Value, names: &[String]) -> Value {
+/// Returns the ports of an effect: a changed wire of a `link` is that of both directions.
+fn ports_of(short: &Value) -> Vec<Option<u64>> {
+    let (kind, effect) = short.as_object().and_then(|effect| effect.iter().next()).expect("one");
+    match (effect["port"].as_u64(), effect["link"].as_u64()) {
+        (None, Some(link)) if kind == "wire" => vec![Some(2 * link), Some(2 * link + 1)],
+        (port, link) => vec![port.or(link.map(|link| 2 * link))],
+    }
+}
+
+fn expand_effect(short: &Value, port: Option<u64>, names: &[String]) -> Value {
     let (kind, effect) = short.as_object().and_then(|effect| effect.iter().next()).expect("one");
     let mut effect = effect.clone();
-    let port = effect["port"].as_u64().or_else(|| effect["link"].as_u64().map(|link| 2 * link));
     let unknown = || format!("port {}", port.unwrap_or_default());
     let on = port.and_then(|port| names.get(port as usize).cloned()).unwrap_or_else(unknown);
     effect["on"] = json!(on);

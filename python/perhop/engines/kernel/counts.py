@@ -100,7 +100,8 @@ class Recorder:
         leaves = self.network.interfaces[name].htb.leaves
         parts = [_since(classes[path], before.get(path, {})) for path in leaves]
         packets = sum(part["sent_packets"] for part in parts)
-        overhead = self.scenario.directions[name][0].overhead.size
+        link, node = self.scenario.directions[name]
+        overhead = link.medium(node).overhead.size
         size = sum(part["sent_bytes"] for part in parts) + packets * overhead
         return {**dict.fromkeys(_CARRIED, 0), "sent_packets": packets, "sent_bytes": size}
 

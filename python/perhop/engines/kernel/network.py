@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from perhop.linux.mapping import Interface, Step
     from perhop.scenario import Scenario
+    from perhop.scenario.model.topology import Medium
     from perhop.scenario.resolve import Step as Change
 
 __all__ = ["Network"]
@@ -161,10 +162,11 @@ class Network:
     def rewire(self, change: Change) -> None:
         """Set the rate, delay and loss of a changed link, if a wire carries it."""
         if change.number in self._wired:
-            link = change.link
-            loss, gilbert = loss_plan(link.loss)
-            chain = gilbert and (gilbert["p"], gilbert["r"], gilbert["good"], gilbert["bad"])
-            self._carried.change(str(change.change.on), link.rate, link.delay, loss, chain)
+            for name, node in change.rewired:
+                new = change.link.medium(node)
+                loss, gilbert = loss_plan(new.loss)
+                chain = gilbert and (gilbert["p"], gilbert["r"], gilbert["good"], gilbert["bad"])
+                self._carried.change(name, new.rate, new.delay, loss, chain)
 
     def wires(self) -> dict[str, dict[str, int]]:
         """Return the counters of each wire, by direction; bytes include layer-2 overhead."""
@@ -233,15 +235,14 @@ def _wired(scenario: Scenario) -> list[int]:
     return [
         number
         for number, link in enumerate(scenario.links)
-        # Only wires count ATM cells.
-        if link.delay
-        or link.jitter
-        or link.loss
-        or link.duplicate
-        or link.reorder
-        or link.overhead.cells
-        or number in changed
+        if number in changed or any(map(_needs_wire, link.media))
     ]
+
+
+def _needs_wire(medium: Medium) -> bool:
+    impaired = medium.jitter or medium.loss or medium.duplicate or medium.reorder
+    # Only wires count ATM cells.
+    return bool(medium.delay or impaired or medium.overhead.cells)
 
 
 def _mac(place: int) -> str:

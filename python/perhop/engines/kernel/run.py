@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
+    from perhop.scenario.resolve import Step
 
 __all__ = ["KernelRun", "start"]
 
@@ -136,9 +137,9 @@ class KernelRun:
 
     def _timeline(self) -> None:
         scenario = self._scenario
-        rates = {name: link.rate for name, (link, _) in scenario.directions.items()}
-        directions = list(scenario.directions)
-        changes = self._changes(rates, directions)
+        directions = scenario.directions.items()
+        rates = {name: link.medium(node).rate for name, (link, node) in directions}
+        changes = self._changes(rates)
         for mark in sorted({*scenario.marks_ps, *changes}):
             if not self._wait(mark):
                 with self._lock:
@@ -150,23 +151,18 @@ class KernelRun:
                 for change in changes.get(mark, ()):
                     change()
 
-    def _changes(
-        self, rates: dict[str, int], directions: list[str]
-    ) -> dict[int, list[Callable[[], None]]]:
+    def _changes(self, rates: dict[str, int]) -> dict[int, list[Callable[[], None]]]:
         """Return the changes to apply, in order, by instant in picoseconds."""
         found: dict[int, list[Callable[[], None]]] = {}
 
-        def rewire(number: int, rate: int) -> None:
-            for name in directions[2 * number : 2 * number + 2]:
-                rates[name] = rate
+        def rewire(change: Step) -> None:
+            self._network.rewire(change)
+            rates.update((name, change.link.medium(node).rate) for name, node in change.rewired)
 
         for change in steps(self._scenario):
-            if change.rewires:
+            if change.rewired:
                 todo = found.setdefault(change.change.at, [])
-                todo.append(lambda change=change: self._network.rewire(change))  # type: ignore[misc]
-                todo.append(
-                    lambda change=change: rewire(change.number, change.link.rate)  # type: ignore[misc]
-                )
+                todo.append(lambda change=change: rewire(change))  # type: ignore[misc]
         for step in self._network.mapping.steps:
             todo = found.setdefault(step.at, [])
             todo.append(lambda step=step: self._network.apply(step))  # type: ignore[misc]

@@ -45,7 +45,8 @@ def round_trip_times(scenario: Scenario) -> tuple[int, ...]:
         there = only_path(scenario, found, flow.source, flow.destination)
         back = only_path(scenario, found, flow.destination, flow.source)
         if there is not None and back is not None:
-            times.add(sum(directions[name][0].delay for name in (*there, *back)))
+            ways = (directions[name] for name in (*there, *back))
+            times.add(sum(link.medium(node).delay for link, node in ways))
     times.discard(0)
     return tuple(sorted({min(times), max(times)})) if times else ()
 
@@ -60,7 +61,7 @@ def _attachments(scenario: Scenario, document: Document) -> Iterator[Attachment]
         index = next(i for i, other in enumerate(scenario.links) if other is link)
         shape = document.data["links"][index].get("shape", {}).get(node)
         rate_place = _place(document, ("links", index, "rate"))
-        yield _attachment(document, policy, name, link.rate, rate_place, shape)
+        yield _attachment(document, policy, name, link.medium(node).rate, rate_place, shape)
     reached = with_nested(scenario, used)
     for policy in scenario.policies:
         if policy not in reached:

@@ -34,7 +34,7 @@ def write(ends: Sequence[End], draft: Draft) -> list[str]:
         if found is not None:
             lines += _interface(found, draft)
         elif end.marks:
-            lines.append(f"interface {end.interface} bandwidth {end.link.rate}")
+            lines.append(f"interface {end.interface} bandwidth {end.link.medium(end.node).rate}")
         taken = [] if found is None else [queue.name for queue in found.queues]
         lines += _conditioners(end, taken, draft)
     return lines

@@ -63,7 +63,7 @@ class _Writer:
     def end(self, end: End) -> list[str]:
         """Return the commands of an interface."""
         lines = [f"interface {end.interface}"]
-        kbps = self.kbps(end.link.rate, f"{end.place}.rate")
+        kbps = self.kbps(end.link.medium(end.node).rate, f"{end.place}.rate")
         lines.append(f" bandwidth {kbps}")
         if end.marks:
             lines.append(f" service-policy input {self.marking(end)}")

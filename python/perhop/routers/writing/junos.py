@@ -152,7 +152,9 @@ class _Writer:
             filters = block("filter", lines) if lines else []
             found = [*policed, *filters]
             inside += block(f"family {family}", found) if found else [f"family {family};"]
-        logical = block(f"unit {unit or 0}", [f"bandwidth {end.link.rate};", *inside])
+        logical = block(
+            f"unit {unit or 0}", [f"bandwidth {end.link.medium(end.node).rate};", *inside]
+        )
         return block(physical, logical), block(physical, body) if body else []
 
     def marking(self, end: End) -> dict[str, str]:

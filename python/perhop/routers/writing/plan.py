@@ -190,7 +190,9 @@ def ends(
             (interfaces or {}).get(direction, ""),
             None
             if shape is None
-            else Ceiling(shape.rate.of(link.rate), shape.burst, f"{place}.shape.{node}"),
+            else Ceiling(
+                shape.rate.of(link.medium(node).rate), shape.burst, f"{place}.shape.{node}"
+            ),
             division,
             tuple(_marks(scenario, link, node, place)),
         )
@@ -235,8 +237,9 @@ def opposite(scenario: Scenario, end: End, interfaces: Mapping[str, str]) -> End
 
 def _queue(scenario: Scenario, link: Link, node: str, place: str) -> Division:
     """Return the queue of a link as a policy with one class."""
-    limit = link.queue.effective_limit(in_class=False)
-    queue = link.queue.model_copy(update={"limit": limit})
+    queue = link.queue_of(node)
+    limit = queue.effective_limit(in_class=False)
+    queue = queue.model_copy(update={"limit": limit})
     class_ = Class.model_construct(match=Match(), queue=queue)
     capacity = link.capacity(node)
     part = Part(

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.ends import ByEnd
 from perhop.scenario.model.loss import LinkLoss
 from perhop.scenario.model.names import ClassPath, Direction, Name
 from perhop.scenario.model.network import ClassBandwidth
@@ -39,17 +40,19 @@ class Change(Model):
     """The instant of the change."""
 
     on: Direction | None = None
-    """The directed link, as results name it: ``r1>r2``. Changes of the link itself apply to both
-    directions."""
+    """The directed link, as results name it: ``r1>r2``. A `state` is that of both directions."""
 
-    rate: Rate | None = None
-    """The link's new rate, from its next packet on. Shares in policies do not change."""
+    rate: Annotated[Rate | dict[Name, Rate], ByEnd()] | None = None
+    """The link's new rate, from its next packet on. Shares in policies do not change. One value is
+    that of both directions or, where the link states this key by end, of the direction `on`. A
+    mapping changes the directions of the ends that it names."""
 
-    delay: Duration | None = None
-    """The link's new delay, for packets that are sent from now on; packets stay in order."""
+    delay: Annotated[Duration | dict[Name, Duration], ByEnd()] | None = None
+    """The link's new delay, for packets that are sent from now on; packets stay in order. The same
+    directions as with `rate`."""
 
-    loss: LinkLoss | None = None
-    """The link's new losses."""
+    loss: Annotated[LinkLoss | dict[Name, LinkLoss], ByEnd()] | None = None
+    """The link's new losses. The same directions as with `rate`."""
 
     state: Literal["up", "down"] | None = None
     """The state of the link. Routes change at once; packets wait before a link that is `down` until

@@ -1,5 +1,6 @@
 """The network of a scenario: nodes, and the links between them."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -18,7 +19,8 @@ from pydantic_core import CoreSchema
 
 from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.classes import Shape
-from perhop.scenario.model.loss import LinkLoss
+from perhop.scenario.model.ends import ByEnd, of_end
+from perhop.scenario.model.loss import BurstLoss, LinkLoss
 from perhop.scenario.model.marking import Marking
 from perhop.scenario.model.names import Address, Name
 from perhop.scenario.model.network import ClassBandwidth, LinkOverhead, Overhead
@@ -168,8 +170,29 @@ Traces = Annotated[dict[Name, Trace], BeforeValidator(_both_ends), _OneTrace()]
 """Traces by sending end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """The transmission medium of a link in one direction: see `Link` for the attributes."""
+
+    rate: int
+    delay: int
+    jitter: int
+    loss: int | BurstLoss
+    duplicate: int
+    reorder: Reorder | None
+    overhead: Overhead
+
+
+BY_SENDER = ("rate", "delay", "jitter", "loss", "duplicate", "reorder", "overhead", "queue")
+"""The keys of a link that take one value, or a value for each sending end."""
+
+
 class Link(Model):
-    """A full-duplex link between two nodes, the same in both directions except for `egress`."""
+    """A full-duplex link between two nodes.
+
+    The values of its medium and its queue are those of both directions, or mappings from the
+    sending end to the value of that direction. An end that a mapping leaves out has the default.
+    """
 
     ends: tuple[Name, Name]
     """The two nodes."""
@@ -177,27 +200,27 @@ class Link(Model):
     name: Name | None = None
     """A name that distinguishes it from parallel links, in results: ``r1>r2#name``."""
 
-    rate: Rate
+    rate: Annotated[Rate | Annotated[dict[Name, Rate], Field(min_length=1)], ByEnd()]
     """The rate in each direction, including layer-2 overhead."""
 
-    delay: Duration = 0
+    delay: Annotated[Duration | dict[Name, Duration], ByEnd()] = 0
     """The propagation delay."""
 
-    jitter: Duration = 0
+    jitter: Annotated[Duration | dict[Name, Duration], ByEnd()] = 0
     """The largest random extra delay of a packet: uniform from zero, order kept."""
 
-    loss: LinkLoss = 0
+    loss: Annotated[LinkLoss | dict[Name, LinkLoss], ByEnd()] = 0
     """The probability that a packet is lost on the link, apart from queues; or a model of losses
     that come in bursts, such as ``{gilbert: {mean: 1%, burst: 5}}``. Each direction has losses of
     its own."""
 
-    duplicate: Chance = 0
+    duplicate: Annotated[Chance | dict[Name, Chance], ByEnd()] = 0
     """The probability that a packet arrives twice."""
 
-    reorder: Reorder | None = None
+    reorder: Annotated[Reorder | dict[Name, Reorder], ByEnd()] | None = None
     """The packets that are delayed and overtaken; none by default."""
 
-    overhead: LinkOverhead = Overhead(0)
+    overhead: Annotated[LinkOverhead | dict[Name, LinkOverhead], ByEnd()] = Overhead(0)
     """The layer-2 overhead of every packet: none, ethernet, pos, atm, or bytes."""
 
     mtu: Mtu | None = None
@@ -207,7 +230,7 @@ class Link(Model):
     egress: dict[Name, Name] = Field(default_factory=dict)
     """The policies of the ends, by node."""
 
-    queue: Queue = LINK_QUEUE
+    queue: Annotated[Queue | dict[Name, Queue], ByEnd()] = LINK_QUEUE
     """The queue of an end without a policy."""
 
     shape: Annotated[dict[Name, Shape], Field(default={})]
@@ -239,8 +262,30 @@ class Link(Model):
 
     def capacity(self, node: str) -> int:
         """Return the rate at which `node` can send into the link, in bits per second."""
-        shape = self.shape.get(node)
-        return self.rate if shape is None else min(self.rate, shape.rate.of(self.rate))
+        rate, shape = of_end(self.rate, node), self.shape.get(node)
+        return rate if shape is None else min(rate, shape.rate.of(rate))
+
+    def medium(self, node: str) -> Medium:
+        """Return the transmission medium into which `node` sends."""
+        return Medium(
+            rate=of_end(self.rate, node),
+            delay=of_end(self.delay, node, 0),
+            jitter=of_end(self.jitter, node, 0),
+            loss=self.loss.get(node, 0) if isinstance(self.loss, dict) else self.loss,
+            duplicate=of_end(self.duplicate, node, 0),
+            reorder=self.reorder.get(node) if isinstance(self.reorder, dict) else self.reorder,
+            overhead=of_end(self.overhead, node, Overhead(0)),
+        )
+
+    def queue_of(self, node: str) -> Queue:
+        """Return the queue of `node` if its end has no policy."""
+        return of_end(self.queue, node, LINK_QUEUE)
+
+    @property
+    def media(self) -> tuple[Medium, Medium]:
+        """The media in both directions, in the order of `ends`."""
+        first, second = self.ends
+        return self.medium(first), self.medium(second)
 
     def other(self, node: str) -> str:
         """The end that is not `node`."""

@@ -29,6 +29,7 @@ from perhop.scenario.model.quantities import (
     WhenFull,
 )
 from perhop.scenario.model.replay import Replay
+from perhop.scenario.model.starts import FlowStart, Starts, random_delay
 from perhop.scenario.model.tcp import Tcp
 from perhop.scenario.model.voice import PAUSE, TALK_SPURT, Voice
 from perhop.units import SECOND
@@ -147,8 +148,9 @@ class Flow(Model):
     dscp: Dscp = 0
     """The DSCP of its packets, and of their acknowledgements."""
 
-    start: Duration = 0
-    """The start of the flow."""
+    start: FlowStart = 0
+    """The start of the flow; or several starts such as ``[0 s, 30 s]``, or a random one such as
+    ``{at: 1 s, jitter: 500 ms}``."""
 
     stop: Duration | None = None
     """The end of the flow; by default the end of the scenario."""
@@ -166,7 +168,7 @@ class Flow(Model):
 
     streams: Streams = 1
     """The number of parallel connections, of sequences of datagrams, or of clients of an
-    application."""
+    application, from each start on."""
 
     @property
     def applications(self) -> list[str]:
@@ -177,6 +179,30 @@ class Flow(Model):
     def exchanges(self) -> Transfers | Rpc | None:
         """The transfers or calls of the flow, if it has any."""
         return self.transfers or self.rpc
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The starts in picoseconds without jitter, sorted."""
+        return tuple(sorted(self.start.at)) if isinstance(self.start, Starts) else (self.start,)
+
+    @property
+    def jitter(self) -> int:
+        """The largest random delay of a start, in picoseconds."""
+        return (self.start.jitter or 0) if isinstance(self.start, Starts) else 0
+
+    @property
+    def all_streams(self) -> int:
+        """The number of streams of all starts."""
+        return self.streams * len(self.starts)
+
+    def stream_starts(self, name: str, seed: int) -> list[int]:
+        """Return the start of each stream of the flow `name` in picoseconds."""
+        at = [start for start in self.starts for _ in range(self.streams)]
+        if not self.jitter:
+            return at
+        return [
+            start + random_delay(self.jitter, seed, name, stream) for stream, start in enumerate(at)
+        ]
 
     @property
     def kind(self) -> FlowKind:
@@ -204,7 +230,7 @@ class Flow(Model):
     def source_ports(self) -> PortRange | None:
         """The first and last source port of the streams; None if the host chooses them."""
         first = self.source_port
-        return None if first is None else (first, first + self.streams - 1)
+        return None if first is None else (first, first + self.all_streams - 1)
 
     @model_validator(mode="before")
     @classmethod

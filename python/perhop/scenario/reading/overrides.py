@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perhop.errors import Problem, ScenarioError
-from perhop.hints import did_you_mean
+from perhop.hints import did_you_mean, listed
 from perhop.scenario.model.text import kind_of
+from perhop.scenario.model.topology import BY_SENDER
 from perhop.scenario.reading.document import MAX_DEPTH, read_yaml
+from perhop.scenario.resolve.scenario import direction_names
 from perhop.scenario.rules.wording import creatable
 from perhop.units import quote
 
@@ -20,15 +22,18 @@ if TYPE_CHECKING:
 
 Overrides = Mapping[str, str] | Iterable[str]
 """Values by path, or texts of the form ``PATH=VALUE``; a path is dotted, such as ``links.1.rate``,
-and a value is YAML, such as ``10 Mbps`` or ``{rate: 5 Mbps}``."""
+and a value is YAML, such as ``10 Mbps`` or ``{rate: 5 Mbps}``. A link is given by its position, by
+the name of one of its directions in results, as in ``links.r1>r2#2.rate``, or by its own name, as
+in ``links.#south.rate``."""
 
 
 def override(document: Document, overrides: Overrides, model: type[BaseModel]) -> None:
     """Apply `overrides` to `document` in order; each becomes the origin of what it sets.
 
     The last step of a path may be a new key, and so may a key that `model` has, such as `tcp` in
-    ``flows.bulk.tcp.window``; all other steps must exist. Problems of overrides are added to those
-    of the document.
+    ``flows.bulk.tcp.window``; all other steps must exist. If a link has values by sending end, a
+    value for one of its directions replaces that of the direction. Problems of overrides are added
+    to those of the document.
     """
     if isinstance(overrides, Mapping):
         overrides = [f"{path}={value}" for path, value in overrides.items()]
@@ -71,7 +76,11 @@ def _apply(
         key = _key(parent, str(step), loc)
         loc = (*loc, key)
         if last:
-            _put(document, parent, loc, value, origin)
+            sender = _sender(steps, parent, key, value.data)
+            if sender:
+                _put(document, parent[key], (*loc, sender), value, origin)
+            else:
+                _put(document, parent, loc, value, origin)
         elif isinstance(parent, dict) and key not in parent:
             if not creatable(loc, model):
                 names = ", ".join(parent) if len(parent) <= 8 else ""
@@ -87,12 +96,52 @@ def _key(parent: Any, step: str, loc: Loc) -> str | int:
     path = ".".join(map(str, loc))
     if isinstance(parent, dict):
         return step
+    if loc == ("links",) and isinstance(parent, list):
+        links = _links(parent)
+        if step in links:
+            return links[step]
+        if not step.isdigit():
+            message = f"{quote(step)} is not a link{listed(links)}"
+            raise _wrong(message, path, did_you_mean(step, links))
     if isinstance(parent, list):
         if step.isascii() and step.isdigit() and len(step) < 9 and int(step) < len(parent):
             return int(step)
         there = f"0 to {len(parent) - 1}" if parent else "none, it is empty"
         raise _wrong(f"{quote(step)} is not an element; expected {there}", path)
     raise _wrong(f"{kind_of(parent)} has no parts; expected a shorter path", path)
+
+
+def _links(links: list[Any]) -> dict[str, int]:
+    """Return the positions of links by the names of their directions, and by ``#name``.
+
+    A name of several links is left out, and a malformed link has no name.
+    """
+    found: dict[str, int] = {}
+    twice: set[str] = set()
+    known = [_named(link) for link in links]
+    for position, names in enumerate(direction_names(known)):
+        own = known[position][1]
+        for name in (*names, f"#{own}") if own else names:
+            twice |= {name} & found.keys()
+            found[name] = position
+    return {name: at for name, at in found.items() if name not in twice and name[0] != ">"}
+
+
+def _named(link: Any) -> tuple[tuple[str, str], str | None]:
+    """Return the ends and the name of a link as it is written; no ends if it is malformed."""
+    ends, name = (link.get("ends"), link.get("name")) if isinstance(link, dict) else (None, None)
+    if isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, str) for end in ends):
+        return (ends[0], ends[1]), name if isinstance(name, str) else None
+    return ("", ""), None
+
+
+def _sender(steps: Loc, parent: Any, key: str | int, value: Any) -> str:
+    """Return the sending end whose value an override replaces; "" if it replaces the whole key."""
+    if len(steps) != 3 or steps[0] != "links" or key not in BY_SENDER or isinstance(value, dict):
+        return ""
+    sender = str(steps[1]).partition(">")[0]
+    present = parent.get(key) if isinstance(parent, dict) else None
+    return sender if isinstance(present, dict) and sender in parent.get("ends", ()) else ""
 
 
 def _put(document: Document, parent: Any, loc: Loc, value: Document, origin: str) -> None:

@@ -38,7 +38,10 @@ def classes(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policy, Class]]:
 def queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
     """Yield the queue of every link, and the queues that classes have in the file."""
     for index, link in enumerate(scenario.links):
-        yield ("links", index, "queue"), link.queue
+        if isinstance(link.queue, dict):
+            yield from ((("links", index, "queue", end), own) for end, own in link.queue.items())
+        else:
+            yield ("links", index, "queue"), link.queue
     for loc, _, class_ in classes(scenario):
         if class_.queue is not None:
             yield (*loc, "queue"), class_.queue

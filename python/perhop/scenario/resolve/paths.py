@@ -35,7 +35,11 @@ def next_hops(
     numbers = {node: number for number, node in enumerate(scenario.nodes)}
     topology = Topology(
         [node.kind == "router" for node in scenario.nodes.values()],
-        [(numbers[link.ends[0]], numbers[link.ends[1]], link.delay) for link in scenario.links],
+        [
+            (numbers[link.ends[0]], numbers[link.ends[1]], there.delay, back.delay)
+            for link in scenario.links
+            for there, back in [link.media]
+        ],
     )
     for number in down:
         topology.set_up(number, False)

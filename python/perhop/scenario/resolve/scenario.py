@@ -8,13 +8,14 @@ from itertools import count, pairwise
 from typing import TYPE_CHECKING, Self
 
 from perhop.scenario.model.scenario import ScenarioData
+from perhop.scenario.model.traffic import Flow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from perhop.scenario.model.classes import Class, Policy
     from perhop.scenario.model.topology import Link
-    from perhop.scenario.model.traffic import Flow, Ping
+    from perhop.scenario.model.traffic import Ping
 
 FIRST_PORT = 5001
 """The default destination port of the first flow; that of the next flow is one more."""
@@ -41,7 +42,7 @@ class ResolvedScenario(ScenarioData):
     @cached_property
     def changes_ps(self) -> list[int]:
         """The instants, sorted, at which flows start or stop or the network changes."""
-        spans = [self.active_ps(flow) for flow in self.flows.values()]
+        spans = [{*flow.starts, self.active_ps(flow)[1]} for flow in self.flows.values()]
         network = {change.at for change in self.changes if change.clear is None}
         return sorted(network.union(*spans))
 
@@ -81,17 +82,17 @@ class ResolvedScenario(ScenarioData):
         The direction in which r1 sends to r2 is ``r1>r2``; of a link with a name ``r1>r2#name``, of
         the second one without a name between them ``r1>r2#2``.
         """
-        found: dict[str, tuple[Link, str]] = {}
-        numbers: dict[frozenset[str], int] = {}
-        for link in self.links:
-            number = numbers[frozenset(link.ends)] = numbers.get(frozenset(link.ends), 0) + 1
-            which = f"#{link.name or number}" if link.name or number > 1 else ""
-            found |= {f"{end}>{link.other(end)}{which}": (link, end) for end in link.ends}
-        return found
+        links = [(link.ends, link.name) for link in self.links]
+        return {
+            name: (link, end)
+            for link, names in zip(self.links, direction_names(links), strict=True)
+            for name, end in zip(names, link.ends, strict=True)
+        }
 
     def active_ps(self, sender: Flow | Ping) -> tuple[int, int]:
-        """Return the instants at which `sender` starts and, at the latest, stops."""
-        return sender.start, self.end_ps if sender.stop is None else sender.stop
+        """Return the instants at which `sender` starts, without jitter, and stops at the latest."""
+        start = sender.starts[0] if isinstance(sender, Flow) else sender.start
+        return start, self.end_ps if sender.stop is None else sender.stop
 
     def address_of(self, node: str) -> IPv4Address:
         """Return the address of `node`: its own, or the default by its position in the file."""
@@ -133,6 +134,18 @@ class ResolvedScenario(ScenarioData):
         """Return the destination port of `flow`: its own, or the default by its position."""
         own = self.flows[flow].port
         return FIRST_PORT + list(self.flows).index(flow) if own is None else own
+
+
+def direction_names(
+    links: Iterable[tuple[tuple[str, str], str | None]],
+) -> Iterator[tuple[str, str]]:
+    """Yield the names of both directions of each link, given by its ends and its own name."""
+    numbers: dict[frozenset[str], int] = {}
+    for (near, far), name in links:
+        pair = frozenset((near, far))
+        number = numbers[pair] = numbers.get(pair, 0) + 1
+        which = f"#{name or number}" if name or number > 1 else ""
+        yield f"{near}>{far}{which}", f"{far}>{near}{which}"
 
 
 _FIRST_ADDRESS = IPv4Address("10.0.0.1")

@@ -17,7 +17,7 @@ def iperf3_servers(scenario: ResolvedScenario) -> dict[str, Endpoint | None]:
     """
     busy: dict[tuple[str, int], int] = {}
     found: dict[str, Endpoint | None] = {}
-    for name, flow in sorted(scenario.flows.items(), key=lambda item: item[1].start):
+    for name, flow in sorted(scenario.flows.items(), key=lambda item: item[1].starts[0]):
         for node in (flow.source, flow.destination):
             agent = scenario.agents.get(node)
             if agent is None or agent.iperf3 is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from perhop.scenario.model.changes import NO_POLICY, PoliceChange
+from perhop.scenario.model.ends import by_end
 from perhop.scenario.resolve.shares import walk
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Step:
         policy: The policy of that node's end after the change; None for a queue.
         capacity: The bandwidth that the policy divides, in bit/s.
         police: The changes of the policers of that policy, by class.
+        rewired: The directions whose rate, delay or loss changes: their names, and their senders.
     """
 
     loc: Loc
@@ -43,12 +45,7 @@ class Step:
     policy: str | None
     capacity: int
     police: Mapping[str, PoliceChange]
-
-    @property
-    def rewires(self) -> bool:
-        """True if the link's rate, delay or loss changes."""
-        change = self.change
-        return any(value is not None for value in (change.rate, change.delay, change.loss))
+    rewired: tuple[tuple[str, str], ...]
 
 
 class NetworkState:
@@ -73,7 +70,8 @@ class NetworkState:
         }
         self.police: dict[str, dict[str, PoliceChange]] = {name: {} for name in self.directions}
         self.down: set[int] = set()
-        self._numbers = {name: index // 2 for index, name in enumerate(self.directions)}
+        self._names = list(self.directions)
+        self._numbers = {name: index // 2 for index, name in enumerate(self._names)}
 
     def copy(self) -> Self:
         """Return an independent copy of the state."""
@@ -86,13 +84,7 @@ class NetworkState:
         """Apply a change of a known directed link; `loc` is the path of the change."""
         on = str(change.on)
         number, node = self._numbers[on], self.directions[on][1]
-        wire = {
-            key: value
-            for key in ("rate", "delay", "loss")
-            if (value := getattr(change, key)) is not None
-        }
-        if wire:
-            self.links[number] = self.links[number].model_copy(update=wire)
+        senders = self._rewire(change, number, node)
         link = self.links[number]
         if change.state is not None:
             self.down = self.down - {number} | ({number} if change.state == "down" else set())
@@ -104,7 +96,36 @@ class NetworkState:
             earlier = self.police[on].get(change.class_, PoliceChange())
             changed = earlier.model_copy(update=change.police.given)
             self.police[on] = {**self.police[on], change.class_: changed}
-        return Step(loc, change, number, link, node, *self.attached[on], self.police[on])
+        both = self._names[2 * number : 2 * number + 2]
+        rewired = tuple(
+            (name, end) for name, end in zip(both, link.ends, strict=True) if end in senders
+        )
+        return Step(loc, change, number, link, node, *self.attached[on], self.police[on], rewired)
+
+    def _rewire(self, change: Change, number: int, node: str) -> set[str]:
+        """Change a link's rate, delay and loss; return the ends that send by new values.
+
+        One value is that of both directions, or of the direction in which `node` sends if the
+        scenario states the key by end.
+        """
+        original, link = self.directions[self._names[2 * number]][0], self.links[number]
+        senders: set[str] = set()
+        wire: dict[str, Any] = {}
+        for key in ("rate", "delay", "loss"):
+            value = getattr(change, key)
+            if value is None:
+                continue
+            ends = by_end(value)
+            if not ends:
+                ends = dict.fromkeys([node] if by_end(getattr(original, key)) else link.ends, value)
+            present = {end: getattr(link.medium(end), key) for end in link.ends}
+            values = {**present, **ends}
+            same = len(set(values.values())) == 1
+            wire[key] = values[node] if same else values
+            senders |= ends.keys()
+        if wire:
+            self.links[number] = link.model_copy(update=wire)
+        return senders
 
     def steps(self, changes: Sequence[Change]) -> Iterator[Step]:
         """Apply the changes of a timeline in order of time; those of unknown links are left out."""
@@ -144,7 +165,7 @@ def sending_rate(scenario: ResolvedScenario, state: NetworkState, direction: str
     It is the least of the rates of the link, of its shaper and of the root of its policy.
     """
     link, node = scenario.directions[direction]
-    rate = state.links[state.number(direction)].rate
+    rate = state.links[state.number(direction)].medium(node).rate
     if node in link.shape:
         # A share in a shaper refers to the initial rate of the link.
         rate = min(rate, link.capacity(node))

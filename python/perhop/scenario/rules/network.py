@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean
+from perhop.scenario.model.ends import by_end
+from perhop.scenario.model.topology import BY_SENDER
 from perhop.scenario.rules.findings import Finding, known
 from perhop.units import format_rate, quote
 
@@ -48,14 +50,17 @@ def link_ends(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find an egress, a shape or a remark of a node that is not an end of its link."""
+    """Find values for a node that is not an end of its link, and a rate for one end only."""
     for index, link in enumerate(scenario.links):
-        keys = (
-            ("egress", [*link.egress]),
-            ("shape", [*link.shape]),
-            ("remark", [*link.remark]),
-            ("trace", [*link.trace]),
-        )
+        for end in link.ends:
+            if isinstance(link.rate, dict) and len(link.rate) == 1 and end not in link.rate:
+                yield Finding(
+                    ("links", index, "rate"),
+                    f"has no rate for {quote(end)}; expected one for each sending end",
+                )
+        keys = [(key, by_end(getattr(link, key))) for key in BY_SENDER]
+        keys += [("egress", link.egress), ("shape", link.shape), ("remark", link.remark)]
+        keys.append(("trace", link.trace))
         for key, node in ((key, node) for key, nodes in keys for node in nodes):
             if node not in link.ends:
                 first, second = link.ends
@@ -67,10 +72,11 @@ def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
                     at_key=True,
                 )
         for node, shape in link.shape.items():
-            if shape.rate.of(link.rate) < 1:
+            rate = link.medium(node).rate
+            if shape.rate.of(rate) < 1:
                 yield Finding(
                     ("links", index, "shape", node, "rate"),
-                    f"is less than 1 bps of the link's {format_rate(link.rate)}",
+                    f"is less than 1 bps of the link's {format_rate(rate)}",
                 )
 
 
@@ -80,18 +86,20 @@ def reservable(scenario: ResolvedScenario) -> Iterator[Finding]:
         if link.reservable is None:
             continue
         loc: Loc = ("links", index, "reservable")
-        total = link.reservable.total.of(link.rate)
-        if total > link.rate:
+        # A rate counts in both directions.
+        rate = min(medium.rate for medium in link.media)
+        total = link.reservable.total.of(rate)
+        if total > rate:
             yield Finding(
                 loc,
-                f"{format_rate(total)} is more than the link's {format_rate(link.rate)}; "
+                f"{format_rate(total)} is more than the link's {format_rate(rate)}; "
                 "expected at most that",
             )
         for name, part in link.reservable.classes.items():
-            if part.of(link.rate) > total:
+            if part.of(rate) > total:
                 yield Finding(
                     (*loc, "classes", name),
-                    f"{format_rate(part.of(link.rate))} is more than the {format_rate(total)} "
+                    f"{format_rate(part.of(rate))} is more than the {format_rate(total)} "
                     "that can be reserved in all",
                 )
 

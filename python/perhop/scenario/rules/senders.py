@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from perhop.scenario.model.metrics import KINDS
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS
+from perhop.scenario.model.starts import Starts
 from perhop.scenario.model.tcp import BBR, FEEDBACK, PACED
+from perhop.scenario.model.traffic import Flow
 from perhop.scenario.resolve.elements import measured, senders
 from perhop.scenario.resolve.paths import regions
 from perhop.scenario.rules.findings import Finding, known
@@ -155,13 +157,13 @@ def source_ports(scenario: ResolvedScenario) -> Iterator[Finding]:
     for name, flow in scenario.flows.items():
         first, last = flow.source_ports or (
             EPHEMERAL_PORTS[0],
-            EPHEMERAL_PORTS[0] + flow.streams - 1,
+            EPHEMERAL_PORTS[0] + flow.all_streams - 1,
         )
         if flow.source_port is not None and last > LAST_PORT:
             yield Finding(
                 ("flows", name, "source_port"),
-                f"{flow.streams} streams have the ports {first} to {last}; "
-                f"expected at most {LAST_PORT + 1 - flow.streams}",
+                f"{flow.all_streams} streams have the ports {first} to {last}; "
+                f"expected at most {LAST_PORT + 1 - flow.all_streams}",
             )
         protocol = "udp" if flow.tcp is None else "tcp"
         key = (flow.source, flow.destination, protocol, str(scenario.port_of(name)))
@@ -192,11 +194,18 @@ def times(scenario: ResolvedScenario) -> Iterator[Finding]:
     ]
     for section, name, sender in senders(scenario):
         loc: Loc = (section, name)
-        if sender.stop is not None and sender.start >= sender.stop:
+        last = "the start"
+        if not isinstance(sender, Flow):
+            start = sender.start
+        else:
+            start = sender.starts[-1] + sender.jitter
+            last = "the last start" if isinstance(sender.start, Starts) else last
+            if len({*sender.starts}) < len(sender.starts):
+                yield Finding((*loc, "start"), "has an instant twice; expected more `streams`")
+        if sender.stop is not None and start >= sender.stop:
             yield Finding(
                 (*loc, "stop"),
-                f"{format_duration(sender.stop)} is not after the start, "
-                f"{format_duration(sender.start)}",
+                f"{format_duration(sender.stop)} is not after {last}, {format_duration(start)}",
             )
         elif scenario.duration is not None:
             end = format_duration(scenario.duration)
@@ -205,10 +214,10 @@ def times(scenario: ResolvedScenario) -> Iterator[Finding]:
                     (*loc, "stop"),
                     f"{format_duration(sender.stop)} is after the end of the scenario, {end}",
                 )
-            elif sender.start >= scenario.duration:
+            elif start >= scenario.duration:
                 yield Finding(
                     (*loc, "start"),
-                    f"{format_duration(sender.start)} is not before the end of the scenario, {end}",
+                    f"{format_duration(start)} is not before the end of the scenario, {end}",
                 )
     if scenario.duration is None:
         for section, name in open_ended:
@@ -238,8 +247,8 @@ def _instants(scenario: ResolvedScenario) -> Iterator[tuple[Loc, int]]:
     """Everything that cuts results, and its place."""
     yield ("duration",), scenario.end_ps
     for name, flow in scenario.flows.items():
-        start, stop = scenario.active_ps(flow)
-        yield ("flows", name, "start"), start
+        _, stop = scenario.active_ps(flow)
+        yield from ((("flows", name, "start"), start) for start in flow.starts)
         yield ("flows", name, "stop"), stop
     yield from ((("changes", index, "at"), each.at) for index, each in enumerate(scenario.changes))
     for loc, item in measured(scenario):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean, listed
 from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.model.ends import by_end
 from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.steps import Step, changed_class, steps
 from perhop.scenario.rules.findings import Finding
@@ -70,6 +71,19 @@ def keys_of_change(
             "is given without `on`; expected the directed link, such as `on: r1>r2`",
             at_key=True,
         )
+    if change.on is not None and change.on in directions:
+        link, _ = directions[change.on]
+        for key in ("rate", "delay", "loss"):
+            for node in by_end(getattr(change, key)):
+                if node not in link.ends:
+                    first, second = link.ends
+                    yield Finding(
+                        (*loc, key, node),
+                        f"{quote(node)} is not an end of this link; "
+                        f"expected {quote(first)} or {quote(second)}",
+                        did_you_mean(node, link.ends),
+                        at_key=True,
+                    )
     if (change.class_ is None) != (change.police is None):
         key, missing = ("class", "police") if change.police is None else ("police", "class")
         yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)

@@ -47,18 +47,19 @@ def is_random(scenario: ResolvedScenario) -> bool:
     """Return whether the simulator draws random numbers for a scenario.
 
     Links that lose, delay or duplicate at random do, routers that share load by a hash, RED, WRED,
-    PIE, FQ-CoDel, FQ-PIE and SFQ, the random patterns of UDP, and BBR.
+    PIE, FQ-CoDel, FQ-PIE and SFQ, the random patterns of UDP, BBR, and random starts.
     """
     links = any(
-        link.loss or link.jitter or link.duplicate or link.reorder is not None
+        medium.loss or medium.jitter or medium.duplicate or medium.reorder is not None
         for link in scenario.links
+        for medium in link.media
     ) or any(change.loss for change in scenario.changes)
     traces = (trace for link in scenario.links for trace in link.trace.values() if trace.steps)
     traced = any(step.jitter or step.loss for trace in traces for step in trace.effective_steps)
     hashing = {name for name, node in scenario.nodes.items() if node.balance != "per-packet"}
     found = next_hops(scenario) if hashing else {}
     balanced = any(len(next_links) > 1 for name in hashing for next_links in found[name].values())
-    queues = [link.queue for link in scenario.links]
+    queues = [link.queue_of(end) for link in scenario.links for end in link.ends]
     for _, policy in scenario.all_policies():
         queues += [class_.queue for class_ in policy.classes.values() if class_.queue is not None]
     drawn = any(queue.discipline is not None and queue.discipline.random for queue in queues)
@@ -66,6 +67,8 @@ def is_random(scenario: ResolvedScenario) -> bool:
 
 
 def _is_random(flow: Flow) -> bool:
+    if flow.jitter:
+        return True
     if flow.tcp is not None:
         return flow.tcp.congestion_control.startswith("bbr")
     udp = flow.datagrams
@@ -149,7 +152,7 @@ def roots_above_links(scenario: ResolvedScenario) -> Iterator[Finding]:
         policy = scenario.policies.get(step.policy or "")
         if policy is None or policy.cbq is None or policy.cbq.rate is None:
             continue
-        capacity = min(step.link.capacity(step.node), step.link.rate)
+        capacity = min(step.link.capacity(step.node), step.link.medium(step.node).rate)
         if policy.cbq.rate > capacity:
             yield Finding(
                 step.loc,

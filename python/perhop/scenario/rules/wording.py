@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 from pydantic import BaseModel
 
 from perhop.hints import did_you_mean
+from perhop.scenario.model.ends import BY_END, VALUE, ByEnd
 from perhop.scenario.model.text import Text, kind_of, refusal
 from perhop.scenario.rules.findings import Finding
 from perhop.units import quote
@@ -31,7 +32,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding]
     details = error.errors(include_url=False)
     wrong_keys = {detail["loc"][:-1] for detail in details if detail["loc"][-1:] == ("[key]",)}
     for index, detail in enumerate(details):
-        loc = detail["loc"]
+        loc = tuple(step for step in detail["loc"] if step not in (VALUE, BY_END))
         at_key = loc[-1:] == ("[key]",)
         if at_key:
             loc = loc[:-1]
@@ -100,6 +101,8 @@ def _inside(plain: Any, step: str | int) -> Any:
 
 def _forms(annotation: Any) -> list[Any]:
     """Return the alternatives of a union; for anything else, itself."""
+    if _is_by_end(annotation):
+        return [plain for form in get_args(get_args(annotation)[0]) for plain in _forms(form)]
     plain = _plain(annotation)
     if get_origin(plain) in (Union, UnionType):
         return [_plain(form) for form in get_args(plain) if form is not NoneType]
@@ -116,6 +119,7 @@ def _field(model: type[BaseModel], key: str | int) -> FieldInfo | None:
 def _plain(annotation: Any) -> Any:
     """`annotation` without what says that it is optional or how it is written."""
     while True:
+        annotation = _one_value(annotation)
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
         elif get_origin(annotation) in (Union, UnionType):
@@ -127,9 +131,23 @@ def _plain(annotation: Any) -> Any:
             return annotation
 
 
+def _is_by_end(annotation: Any) -> bool:
+    return get_origin(annotation) is Annotated and any(
+        isinstance(extra, ByEnd) for extra in get_args(annotation)[1:]
+    )
+
+
+def _one_value(annotation: Any) -> Any:
+    """Return the annotation of one value, if values may differ between a link's directions."""
+    if not _is_by_end(annotation):
+        return annotation
+    return next(form for form in get_args(get_args(annotation)[0]) if form is not NoneType)
+
+
 def _text(annotation: Any) -> Text | None:
     """Return how values of `annotation` are written, if as text."""
     while True:
+        annotation = _one_value(annotation)
         if get_origin(annotation) is Annotated:
             for extra in get_args(annotation)[1:]:
                 if isinstance(extra, Text):

@@ -2,7 +2,7 @@
 
 use perhop_core::{Time, TrafficClass};
 use perhop_traffic::{End, linux_name};
-use perhop_workload::{CongestionPlan, DistributionPlan, FlowPlan, TransportPlan};
+use perhop_workload::{CongestionPlan, DistributionPlan, FlowPlan, SizesPlan, TransportPlan};
 
 use crate::iperf3::Parameters;
 
@@ -38,6 +38,9 @@ impl Test {
         if flow.source_port.is_some() {
             return wrong("setting of the source ports of its streams");
         }
+        if !flow.starts.is_empty() {
+            return wrong("streams that start at different times");
+        }
         let sends = server == End::Destination;
         let end = flow.stop.map_or(last, |stop| stop.min(last));
         let seconds = end.as_picos().saturating_sub(flow.start.as_picos()).div_ceil(SECOND);
@@ -64,8 +67,8 @@ impl Test {
                 parameters.mss = mss;
             }
             TransportPlan::Udp(udp) => {
-                let plain = |what| matches!(what, DistributionPlan::Constant);
-                let constant = plain(udp.gaps) && plain(udp.sizes);
+                let constant = matches!(udp.gaps, DistributionPlan::Constant)
+                    && matches!(udp.sizes, SizesPlan::Constant);
                 if !constant || udp.bursts.is_some() || udp.replay.is_some() {
                     return wrong("datagrams of random sizes or at random times");
                 }
