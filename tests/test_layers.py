@@ -29,6 +29,7 @@ LAYERS = [
     "interruption",
     "scenario",
     "gallery",
+    "templates",
     "dataset",
     "records",
     "linux",

@@ -22,6 +22,7 @@ from perhop.dataset import Dataset
 from perhop.errors import OutputError, UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario import METRICS, Flow, Scenario, to_mapping
+from perhop.scenario.rules.warnings import unused_seeds
 from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
 from perhop.workers import Task, cores, work
 
@@ -144,6 +145,18 @@ class Sweep:
                 for index, seed in enumerate(self.seeds)
             ]
         return points
+
+    def warnings(self) -> list[str]:
+        """Return what makes the results of the sweep misleading, beside the warnings of its runs.
+
+        Raises:
+            ScenarioError: The scenario is wrong at a point.
+            UsageError: There are no points, or too many.
+        """
+        scenarios = [point.scenario for point in self.points()[:: len(self.seeds)]]
+        found = (list(unused_seeds(each, self.engine, self.seeds)) for each in scenarios)
+        said = [one for each in found for one in each]
+        return said[:1] if len(said) == len(scenarios) else []
 
     def run(
         self, *, jobs: int | None = None, watch: Callable[[int, int], None] | None = None

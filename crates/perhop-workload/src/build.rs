@@ -199,11 +199,11 @@ fn drawn(plan: &UdpPlan, flow: &str, number: usize, seed: u64) -> Result<Drawn, 
         }
     };
     let sizes = match &plan.sizes {
-        SizesPlan::Constant => Sizes::Constant(payload),
-        SizesPlan::Exponential => {
+        DatagramSizesPlan::Constant => Sizes::Constant(payload),
+        DatagramSizesPlan::Exponential => {
             Sizes::Exponential { mean: plan.size.into(), header, random: random("sizes") }
         }
-        SizesPlan::Mix(mix) => Sizes::Mix(self::mix(mix, plan.layer, random("sizes"))?),
+        DatagramSizesPlan::Mix(mix) => Sizes::Mix(self::mix(mix, plan.layer, random("sizes"))?),
     };
     let bursts = match plan.bursts {
         None => None,

@@ -202,7 +202,7 @@ pub struct UdpPlan {
     pub gaps: DistributionPlan,
     /// Distribution of their sizes.
     #[serde(default)]
-    pub sizes: SizesPlan,
+    pub sizes: DatagramSizesPlan,
     /// Bursts and pauses, if any.
     pub bursts: Option<BurstsPlan>,
     /// A list of datagrams, in place of rates, sizes and bursts.
@@ -328,7 +328,7 @@ pub enum DistributionPlan {
 /// Distribution of the sizes of datagrams.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SizesPlan {
+pub enum DatagramSizesPlan {
     /// Constant: always the mean.
     #[default]
     Constant,

@@ -29,6 +29,7 @@ from perhop.cli.export import export, tc
 from perhop.cli.import_ import import_
 from perhop.cli.lab import lab
 from perhop.cli.lint import lint
+from perhop.cli.new import new
 from perhop.cli.path import path
 from perhop.cli.plugins import PLUGINS
 from perhop.cli.report import report
@@ -50,6 +51,7 @@ failed."""
 
 _EXAMPLES: Final = """\b
 Examples:
+  perhop new dsl            write a scenario to start from
   perhop list               the scenarios that come with perhop
   perhop run qbss-1-70      run one; a path runs your own
 """
@@ -67,6 +69,7 @@ def perhop() -> None:
 
 for command in (
     run,
+    new,
     report,
     compare,
     crosscheck,

@@ -104,6 +104,9 @@ def sweep(
             break
         folder = Path("runs", f"{name}-sweep-{number}")
         planned = replace(planned, folder=folder)
+    warnings = planned.warnings()
+    for warning in warnings:
+        click.echo(f"perhop: warning: {warning}", err=True)
     with counting(name) as watch:
         table = planned.run(jobs=jobs, watch=watch)
     shown = sweeps.sweep_table(table, metric, target)
@@ -111,7 +114,9 @@ def sweep(
     if as_json:
         rows = table.to_dicts()
         result = {"scenario": name, "vary": varied, "seeds": seeds, "folder": str(folder.resolve())}
-        json.dump({**result, "rows": rows}, sys.stdout, indent=2, allow_nan=False)
+        json.dump(
+            {**result, "warnings": warnings, "rows": rows}, sys.stdout, indent=2, allow_nan=False
+        )
         print()
         return 0
     from perhop.cli.render import print_table

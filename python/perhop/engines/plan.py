@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import (
         Action,
+        Change,
         Class,
         Link,
         Match,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.trace import Trace
     from perhop.scenario.resolve import Step
 
-__all__ = ["effects", "loss_plan", "match_plan", "network_plan", "plan"]
+__all__ = ["balance_effect", "effects", "loss_plan", "match_plan", "network_plan", "plan"]
 
 
 def plan(scenario: Scenario, seed: int) -> plans.Plan:
@@ -58,12 +59,30 @@ def network_plan(scenario: Scenario, seed: int) -> plans.NetworkPlan:
             for name, node in scenario.nodes.items()
         ],
         "links": [_link(scenario, link, (next(names), next(names))) for link in scenario.links],
-        "changes": [
-            {"at": step.change.at, "effect": effect}
-            for step in steps(scenario)
-            for effect in effects(scenario, step)
-        ],
+        "changes": _changes(scenario),
     }
+
+
+def _changes(scenario: Scenario) -> list[plans.ChangePlan]:
+    """Return the changes in order of time, and then of the file."""
+    found: list[tuple[int, int | str, plans.EffectPlan]] = [
+        (step.change.at, step.loc[1], effect)
+        for step in steps(scenario)
+        for effect in effects(scenario, step)
+    ]
+    found += [
+        (change.at, index, effect)
+        for index, change in enumerate(scenario.changes)
+        for effect in balance_effect(change)
+    ]
+    found.sort(key=lambda each: each[:2])
+    return [{"at": at, "effect": effect} for at, _, effect in found]
+
+
+def balance_effect(change: Change) -> Iterator[plans.EffectPlan]:
+    """Yield the effect of a change of a node's load balancing."""
+    if change.node is not None and change.balance is not None:
+        yield {"balance": {"node": change.node, "balance": change.balance}}
 
 
 def _node(name: str, node: Node, address: str) -> plans.NodePlan:

@@ -591,7 +591,7 @@ class _Mix(TypedDict):
     mix: list[tuple[int, int]]
 
 
-SizesPlan = Literal["constant", "exponential"] | _Mix
+DatagramSizesPlan = Literal["constant", "exponential"] | _Mix
 
 
 class UdpPlan(TypedDict):
@@ -601,7 +601,7 @@ class UdpPlan(TypedDict):
     when_full: WhenFull
     layer: Literal["application", "ip"]
     gaps: DistributionPlan
-    sizes: SizesPlan
+    sizes: DatagramSizesPlan
     bursts: BurstsPlan | None
     replay: ReplayPlan | None
     extreme: ExtremePlan | None

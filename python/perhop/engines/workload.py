@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from perhop.scenario.model.applications import MOST_CONNECTIONS, TABLES, Transfers
 from perhop.scenario.model.game import GAMES
 from perhop.scenario.model.starts import Starts
+from perhop.scenario.model.traffic import IMIX, IMIX_MEAN
 from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, agreed_mtu, mean_gap
 
 if TYPE_CHECKING:
@@ -118,18 +119,24 @@ def _udp(udp: Udp, sender: Node) -> plans.UdpPlan:
     # A replay has its own sizes and times.
     return {
         "rate": 0 if replay else udp.rate or 0,
-        "size": 0 if replay else udp.size,
+        "size": 0 if replay else IMIX_MEAN if udp.sizes == "imix" else udp.size,
         "ecn": udp.ecn,
         "when_full": when_full,
         "layer": udp.layer,
         "gaps": "exponential" if udp.pattern == "poisson" else "constant",
-        "sizes": "exponential" if udp.sizes == "exponential" else "constant",
+        "sizes": _datagram_sizes(udp),
         "bursts": None if udp.bursts is None else _bursts(udp.bursts),
         "replay": replay,
         "extreme": None,
         "spread": 0,
         "playout": None,
     }
+
+
+def _datagram_sizes(udp: Udp) -> plans.DatagramSizesPlan:
+    if udp.sizes == "imix":
+        return {"mix": list(IMIX)}
+    return "exponential" if udp.sizes == "exponential" else "constant"
 
 
 def _playout(voice: Voice) -> plans.PlayoutPlan:
@@ -240,7 +247,7 @@ def _bursts(bursts: Bursts) -> plans.BurstsPlan:
         "on": bursts.on,
         "off": bursts.off,
         "lengths": lengths[bursts.lengths],
-        "stationary": False,
+        "stationary": bursts.begin == "stationary",
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ValidationError
 
-from perhop.engines.plan import effects
+from perhop.engines.plan import balance_effect, effects
 from perhop.errors import MAX_PROBLEMS, UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario import Change, Policy, Scenario
@@ -21,7 +21,7 @@ from perhop.scenario.resolve import NetworkState, with_nested
 from perhop.scenario.rules.checks import check
 from perhop.scenario.rules.findings import Nowhere, problems
 from perhop.scenario.rules.policies import guarantees
-from perhop.scenario.rules.timeline import keys_of_change, policy_of_step
+from perhop.scenario.rules.timeline import balance_of_change, keys_of_change, policy_of_step
 from perhop.scenario.rules.wording import explain
 from perhop.units import quote
 
@@ -64,10 +64,15 @@ class Present:
             UsageError: It is wrong.
         """
         change = self._checked(asked)
-        if change.on is None:
-            return self, [], change
         after = type(self)(self.scenario, self.state.copy())
-        return after, after._apply([change]), change
+        found = list(balance_effect(change))
+        if change.node is not None:
+            node = self.scenario.nodes[change.node].model_copy(update={"balance": change.balance})
+            nodes = {**self.scenario.nodes, change.node: node}
+            after.scenario = self.scenario.model_copy(update={"nodes": nodes})
+        if change.on is not None:
+            found = [*after._apply([change]), *found]
+        return after, found, change
 
     def policy(
         self, on: str, policy: str | None, overrides: Sequence[str]
@@ -108,6 +113,7 @@ class Present:
         except ValidationError as error:
             raise _malformed(error, Change, asked) from None
         _refuse(keys_of_change(change, self.state.directions, ()))
+        _refuse(balance_of_change(self.scenario, change, ()))
         return change
 
     def _apply(self, changes: Iterable[Change]) -> list[plans.EffectPlan]:

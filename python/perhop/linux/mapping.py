@@ -171,6 +171,11 @@ def mapping(
         gaps += more
     changed, more = _steps(scenario, interfaces, routes, headers, numbers)
     gaps += more
+    gaps += [
+        Gap(f"changes.{number}.balance", "Linux keeps the load balancing that a node has at first")
+        for number, change in enumerate(scenario.changes)
+        if change.balance is not None
+    ]
     return Mapping(
         interfaces=interfaces,
         nft={name: nft.text(each) if each else "" for name, each in chains.items()},

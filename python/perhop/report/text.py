@@ -153,8 +153,10 @@ def change(change: Change) -> str:
         words.append(change.state)
     if change.clear is not None:
         words.append("counters cleared")
-    where = f"{change.on}: " if change.on else ""
-    return where + ", ".join(words)
+    parts = [f"{change.on}: {', '.join(words)}" if change.on else ", ".join(words)]
+    if change.node is not None:
+        parts.append(f"{change.node}: balance {change.balance}")
+    return "; ".join(filter(None, parts))
 
 
 def _loss(loss: int | BurstLoss) -> str:

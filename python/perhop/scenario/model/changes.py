@@ -10,6 +10,7 @@ from perhop.scenario.model.loss import LinkLoss
 from perhop.scenario.model.names import ClassPath, Direction, Name
 from perhop.scenario.model.network import ClassBandwidth
 from perhop.scenario.model.quantities import Duration, Rate, Size
+from perhop.scenario.model.topology import Balance
 
 NO_POLICY = "none"
 """The name that removes a policy in a change."""
@@ -41,6 +42,12 @@ class Change(Model):
 
     on: Direction | None = None
     """The directed link, as results name it: ``r1>r2``. A `state` is that of both directions."""
+
+    node: Name | None = None
+    """The node with a new `balance`."""
+
+    balance: Balance | None = None
+    """The new load balancing of `node` among next hops of equal cost, from its next packet on."""
 
     rate: Annotated[Rate | dict[Name, Rate], ByEnd()] | None = None
     """The link's new rate, from its next packet on. Shares in policies do not change. One value is

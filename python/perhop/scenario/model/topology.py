@@ -38,6 +38,9 @@ from perhop.scenario.model.queues import LINK_LIMIT, Queue
 from perhop.scenario.model.trace import Trace
 from perhop.units import RATE, SHARE
 
+Balance = Literal["per-flow", "per-destination", "per-packet"]
+"""How a node shares load among next hops of equal cost."""
+
 
 class Node(Model):
     """A host, which sends and receives, or a router, which forwards.
@@ -53,7 +56,7 @@ class Node(Model):
     address: Address | None = None
     """Its IPv4 address; by default the next free one from 10.0.0.1, in the order of the file."""
 
-    balance: Literal["per-flow", "per-destination", "per-packet"] = "per-flow"
+    balance: Balance = "per-flow"
     """Load balancing among next hops of equal cost: by a hash of addresses, ports and protocol, by
     a hash of the destination's address, or in turn."""
 

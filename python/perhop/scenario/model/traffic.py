@@ -53,6 +53,9 @@ class Bursts(Model):
     shape: ParetoShape | None = None
     """The shape of a Pareto distribution; 1.5, with infinite variance."""
 
+    begin: Literal["burst", "stationary"] = "burst"
+    """The start: with a burst, or as if bursts and pauses had always taken turns."""
+
     @property
     def effective_shape(self) -> int:
         """The shape in thousandths."""
@@ -71,9 +74,10 @@ class Udp(Model):
     pattern: Literal["constant", "poisson"] = "constant"
     """The times of datagrams: at equal intervals, or a Poisson process."""
 
-    sizes: Literal["equal", "exponential"] = "equal"
-    """The distribution of sizes: all equal, or exponential, within the limits of whole bytes and of
-    the longest packet."""
+    sizes: Literal["equal", "exponential", "imix"] = "equal"
+    """The distribution of sizes: all equal; exponential, within the limits of whole bytes and of
+    the longest packet; or the simple Internet mix, IP packets of 40, 576 and 1500 B in the ratio
+    7:4:1, which needs `layer: ip`."""
 
     bursts: Bursts | None = None
     """Bursts and pauses; none by default."""
@@ -107,6 +111,12 @@ class Udp(Model):
         ]
         return whole
 
+
+IMIX = ((40, 7), (576, 4), (1500, 1))
+"""The simple Internet mix (IMIX) of test equipment: lengths of IP packets, and their weights."""
+
+IMIX_MEAN = round(sum(size * weight for size, weight in IMIX) / sum(weight for _, weight in IMIX))
+"""The mean length of the mix in bytes."""
 
 REPLAYED = ("rate", "size", "pattern", "sizes", "bursts")
 """Flow settings that a replay replaces."""

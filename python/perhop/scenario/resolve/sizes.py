@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.game import GAMES
+from perhop.scenario.model.traffic import IMIX
 
 if TYPE_CHECKING:
     from perhop.scenario.model.traffic import Flow
@@ -30,4 +31,6 @@ def packet_size(flow: Flow) -> int:
     header = 0 if udp.layer == "ip" else DATAGRAM_HEADERS
     if udp.replay is not None:
         return max(size for _, size in udp.replay.packets) + header
+    if udp.sizes == "imix":
+        return max(size for size, _ in IMIX)
     return udp.size + header

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.scenario.model.traffic import REPLAYED
+from perhop.scenario.model.traffic import IMIX_MEAN, REPLAYED
 from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS
 from perhop.scenario.rules.findings import Finding
 from perhop.units import SECOND, format_duration, format_rate, format_size
@@ -87,11 +87,18 @@ def _replay(loc: Loc, udp: Udp, replay: Replay) -> Iterator[Finding]:
 
 
 def _drawn(loc: Loc, udp: Udp, rate: int) -> Iterator[Finding]:
-    if udp.layer == "ip" and udp.size <= DATAGRAM_HEADERS:
+    size = udp.size
+    if udp.sizes == "imix":
+        size = IMIX_MEAN
+        if "size" in udp.model_fields_set:
+            yield Finding((*loc, "size"), "is given beside `sizes: imix`; expected one of the two")
+        if udp.layer != "ip":
+            yield Finding((*loc, "sizes"), "`imix` is a mix of IP packets; expected `layer: ip`")
+    elif udp.layer == "ip" and udp.size <= DATAGRAM_HEADERS:
         yield Finding((*loc, "size"), _no_payload(udp.size))
     if udp.bursts is None:
         return
-    gap = -(-8 * udp.size * SECOND // rate)
+    gap = -(-8 * size * SECOND // rate)
     if udp.bursts.on < gap:
         yield Finding(
             (*loc, "bursts", "on"),

@@ -9,7 +9,7 @@ from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.model.ends import by_end
 from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.steps import Step, changed_class, steps
-from perhop.scenario.rules.findings import Finding
+from perhop.scenario.rules.findings import Finding, known
 from perhop.scenario.rules.policies import excess_guarantees
 from perhop.units import format_duration, format_rate, quote
 
@@ -37,6 +37,7 @@ def changes(scenario: ResolvedScenario) -> Iterator[Finding]:
                 f"{format_duration(scenario.end_ps)}",
             )
         yield from keys_of_change(change, directions, loc)
+        yield from balance_of_change(scenario, change, loc)
 
 
 def keys_of_change(
@@ -63,8 +64,9 @@ def keys_of_change(
                 f"{quote(str(change.on))} has a trace of its {key}; expected no change of it",
                 at_key=True,
             )
-    if not given and change.clear is None:
-        yield Finding(loc, f"changes nothing; expected one of {', '.join(_OF_A_LINK)} or clear")
+    if not given and change.clear is None and change.balance is None and change.node is None:
+        keys = ", ".join(_OF_A_LINK)
+        yield Finding(loc, f"changes nothing; expected one of {keys}, balance or clear")
     elif given and change.on is None:
         yield Finding(
             (*loc, given[0]),
@@ -89,6 +91,15 @@ def keys_of_change(
         yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)
     if change.police is not None and not change.police.given:
         yield Finding((*loc, "police"), "changes nothing; expected a `rate` or a `burst`")
+
+
+def balance_of_change(scenario: ResolvedScenario, change: Change, loc: Loc) -> Iterator[Finding]:
+    """Find a node without a new load balancing, and the other way round."""
+    if (change.node is None) != (change.balance is None):
+        key, missing = ("node", "balance") if change.balance is None else ("balance", "node")
+        yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)
+    if change.node is not None:
+        yield from known(change.node, scenario.nodes, "node", (*loc, "node"))
 
 
 def policies_of_changes(scenario: ResolvedScenario) -> Iterator[Finding]:

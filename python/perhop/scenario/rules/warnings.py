@@ -16,12 +16,12 @@ from perhop.scenario.rules.hfsc import realtime_curves
 from perhop.units import format_duration, format_rate, format_size, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from perhop.scenario.model.traffic import Flow
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
-__all__ = ["is_random", "unused_seed", "warnings"]
+__all__ = ["is_random", "unused_seed", "unused_seeds", "warnings"]
 
 UNSETTLED: Final = 0.2
 """The deviation of a mean, as a part of it, from which a warning is due."""
@@ -43,11 +43,21 @@ def unused_seed(scenario: ResolvedScenario, engine: str, seed: int) -> Iterator[
         yield Finding((), f"seed {seed} changes nothing: nothing in the scenario is random")
 
 
+def unused_seeds(scenario: ResolvedScenario, engine: str, seeds: Sequence[int]) -> Iterator[str]:
+    """Yield a warning if several seeds give equal results."""
+    if engine == "sim" and len(seeds) > 1 and not is_random(scenario):
+        yield (
+            f"all {len(seeds)} seeds give the same results, because nothing in the scenario is "
+            "random; one way to vary them is `start: {at: 0 s, jitter: 1 s}` in a flow"
+        )
+
+
 def is_random(scenario: ResolvedScenario) -> bool:
     """Return whether the simulator draws random numbers for a scenario.
 
     Links that lose, delay or duplicate at random do, routers that share load by a hash, RED, WRED,
-    PIE, FQ-CoDel, FQ-PIE and SFQ, the random patterns of UDP, BBR, and random starts.
+    PIE, FQ-CoDel, FQ-PIE and SFQ, the random patterns of UDP and of requests, BBR, and random
+    starts.
     """
     links = any(
         medium.loss or medium.jitter or medium.duplicate or medium.reorder is not None
@@ -56,7 +66,10 @@ def is_random(scenario: ResolvedScenario) -> bool:
     ) or any(change.loss for change in scenario.changes)
     traces = (trace for link in scenario.links for trace in link.trace.values() if trace.steps)
     traced = any(step.jitter or step.loss for trace in traces for step in trace.effective_steps)
-    hashing = {name for name, node in scenario.nodes.items() if node.balance != "per-packet"}
+    balance = [(name, node.balance) for name, node in scenario.nodes.items()]
+    later = (each for each in scenario.changes if each.balance is not None)
+    balance += [(str(each.node), each.balance or "per-flow") for each in later]
+    hashing = {name for name, how in balance if how != "per-packet"}
     found = next_hops(scenario) if hashing else {}
     balanced = any(len(next_links) > 1 for name in hashing for next_links in found[name].values())
     queues = [link.queue_of(end) for link in scenario.links for end in link.ends]
@@ -70,13 +83,22 @@ def _is_random(flow: Flow) -> bool:
     if flow.jitter:
         return True
     if flow.tcp is not None:
-        return flow.tcp.congestion_control.startswith("bbr")
+        return flow.tcp.congestion_control.startswith("bbr") or _has_random_requests(flow)
     udp = flow.datagrams
     assert udp is not None
     if flow.voice is not None or flow.game is not None:
         return True
-    bursts = udp.bursts is not None and udp.bursts.lengths != "equal"
+    bursts = udp.bursts is not None and (
+        udp.bursts.lengths != "equal" or udp.bursts.begin == "stationary"
+    )
     return bursts or udp.pattern != "constant" or udp.sizes != "equal"
+
+
+def _has_random_requests(flow: Flow) -> bool:
+    if flow.web is not None:
+        return flow.web.think > 0 and flow.web.pattern == "poisson"
+    sizes = flow.transfers is not None and flow.transfers.sizes != "equal"
+    return sizes or (flow.exchanges is not None and flow.exchanges.effective_pattern == "poisson")
 
 
 def traces_of_another_rate(scenario: ResolvedScenario) -> Iterator[Finding]:

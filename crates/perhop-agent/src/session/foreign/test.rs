@@ -2,7 +2,7 @@
 
 use perhop_core::{Time, TrafficClass};
 use perhop_traffic::{End, linux_name};
-use perhop_workload::{CongestionPlan, DistributionPlan, FlowPlan, SizesPlan, TransportPlan};
+use perhop_workload::{CongestionPlan, DistributionPlan, FlowPlan, DatagramSizesPlan, TransportPlan};
 
 use crate::iperf3::Parameters;
 
@@ -68,7 +68,7 @@ impl Test {
             }
             TransportPlan::Udp(udp) => {
                 let constant = matches!(udp.gaps, DistributionPlan::Constant)
-                    && matches!(udp.sizes, SizesPlan::Constant);
+                    && matches!(udp.sizes, DatagramSizesPlan::Constant);
                 if !constant || udp.bursts.is_some() || udp.replay.is_some() {
                     return wrong("datagrams of random sizes or at random times");
                 }

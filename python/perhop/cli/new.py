@@ -1,0 +1,38 @@
+"""`perhop new`: a commented scenario of a usual network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["new"]
+
+
+class _Templates(click.Command):
+    """A command whose help lists the templates."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names and descriptions of the templates."""
+        from perhop import templates
+
+        del ctx
+        with formatter.section("Templates"):
+            formatter.write_dl(list(templates.descriptions().items()))
+
+
+@click.command(cls=_Templates)
+@click.argument("template")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The new file; TEMPLATE.yaml unless set. An existing file is an error.",
+)
+def new(template: str, out: Path | None) -> int:
+    """Write a commented scenario file of a usual network, to start from."""
+    from perhop import templates
+
+    path = out or Path(f"{template}.yaml")
+    templates.write(template, path)
+    click.echo(f"{path}: run it by `perhop run {path}`")
+    return 0
