@@ -191,7 +191,8 @@ impl Bursts {
     /// Creates bursts and pauses that begin with a burst.
     pub fn new(on: Duration, off: Duration, lengths: Lengths, random: Stream) -> Self {
         let [on, off] = [on, off].map(|mean| mean.as_picos() as f64);
-        let mut bursts = Self { on, off, lengths, random, left: Duration::ZERO, pause: Duration::ZERO };
+        let mut bursts =
+            Self { on, off, lengths, random, left: Duration::ZERO, pause: Duration::ZERO };
         bursts.left = bursts.draw(on);
         bursts
     }

@@ -58,7 +58,11 @@ fn what_a_plan_has_wrong_is_said() {
         (in_class("police/exceed/remark"), json!(64), "64 is not in 0..=63"),
         ("/flows/0/dscp".into(), json!(64), "64 is not in 0..=63"),
         ("/pings/0/dscp".into(), json!(64), "64 is not in 0..=63"),
-        ("/network/links/0/ends/1/medium/loss".into(), json!(1_000_000_001), "medium.loss: a share of more"),
+        (
+            "/network/links/0/ends/1/medium/loss".into(),
+            json!(1_000_000_001),
+            "medium.loss: a share of more",
+        ),
         (in_class("discipline"), json!({"queue": {"taildrop": {}}}), "unknown variant `taildrop`"),
     ];
     for (place, change, expected) in cases {

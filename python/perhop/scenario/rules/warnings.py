@@ -105,12 +105,12 @@ def traces_of_another_rate(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Warn of traces whose mean is not the rate that shares and limits in time refer to."""
     for index, link in enumerate(scenario.links):
         for node, trace in link.trace.items():
-            mean = trace.mean_rate
-            if mean is not None and not 1 / _NEAR < mean / link.rate < _NEAR:
+            mean, rate = trace.mean_rate, link.medium(node).rate
+            if mean is not None and not 1 / _NEAR < mean / rate < _NEAR:
                 yield Finding(
                     ("links", index, "trace", node),
                     f"has a mean of {format_rate(round(mean))}, but shares and limits in time "
-                    f"refer to the link's rate of {format_rate(link.rate)}",
+                    f"refer to the link's rate of {format_rate(rate)}",
                 )
 
 
