@@ -134,7 +134,7 @@ def _classes(scenario: ResolvedScenario, link: str) -> Iterator[str]:
                 yield from _tins(placed.path, placed.class_.queue)
     own, sender = scenario.directions[link]
     if sender not in own.egress:
-        yield from _tins("all", own.queue)
+        yield from _tins("all", own.queue_of(sender))
 
 
 def _tins(path: str, queue: Queue | None) -> Iterator[str]:
