@@ -159,6 +159,8 @@ def test_the_schema_takes_both_forms() -> None:
         ("edge: 2 Mbps, ", "", "has no rate for `edge`; expected one for each sending end"),
         ("isp: 20 Mbps", "isp: 20", "needs a unit"),
         ("{isp: 10 ms}", "{ips: 10 ms}", "did you mean `isp`?"),
+        ("{isp: 10 ms}", "{}", "links.1.delay: is empty; expected a duration"),
+        ("delay: {isp: 10 ms}", "loss: {}", "links.1.loss.gilbert: is missing"),
         ("{edge: {limit", "{edge: {limt", "links.1.queue.edge: unknown key"),
         ("{edge: {limit: 20 packets}}", "{limt: 3 packets}", "did you mean `limit`?"),
     ],

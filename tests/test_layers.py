@@ -72,6 +72,7 @@ JUDGES = {
     "engines/__init__.py": {"rules"},
     "engines/lateness.py": {"rules"},
     "lab/present.py": {"rules", "reading"},
+    "sweep.py": {"rules"},
     "routers/scenario.py": {"reading"},
     "routers/difference/configurations.py": {"reading"},
     "routers/difference/scenarios.py": {"reading"},

@@ -29,7 +29,7 @@ class _Templates(click.Command):
     help="The new file; TEMPLATE.yaml unless set. An existing file is an error.",
 )
 def new(template: str, out: Path | None) -> int:
-    """Write a commented scenario file of a usual network, to start from."""
+    """Write a commented scenario to start from."""
     from perhop import templates
 
     path = out or Path(f"{template}.yaml")

@@ -39,7 +39,7 @@ class ByEnd:
         keys, scalar = _forms(one)
 
         def form(value: object) -> str:
-            if not isinstance(value, Mapping) or keys & value.keys():
+            if not isinstance(value, Mapping) or keys & value.keys() or (keys and not value):
                 return VALUE
             return BY_END if all(map(is_value, value.values())) else VALUE
 
@@ -48,8 +48,9 @@ class ByEnd:
                 return bool(keys & each.keys())
             return scalar or isinstance(each, BaseModel)
 
+        mapping: Any = {**handler.generate_schema(ends), "min_length": 1}
         return core_schema.tagged_union_schema(
-            {VALUE: handler.generate_schema(one), BY_END: handler.generate_schema(ends)}, form
+            {VALUE: handler.generate_schema(one), BY_END: mapping}, form
         )
 
     def __get_pydantic_json_schema__(
@@ -57,7 +58,7 @@ class ByEnd:
     ) -> JsonSchemaValue:
         """Return the JSON Schema of either form."""
         one, ends = handler(schema)["oneOf"]
-        return {"anyOf": [one, {**ends, "minProperties": 1}]}
+        return {"anyOf": [one, ends]}
 
 
 def _forms(annotation: Any) -> tuple[set[str], bool]:

@@ -203,7 +203,7 @@ class Link(Model):
     name: Name | None = None
     """A name that distinguishes it from parallel links, in results: ``r1>r2#name``."""
 
-    rate: Annotated[Rate | Annotated[dict[Name, Rate], Field(min_length=1)], ByEnd()]
+    rate: Annotated[Rate | dict[Name, Rate], ByEnd()]
     """The rate in each direction, including layer-2 overhead."""
 
     delay: Annotated[Duration | dict[Name, Duration], ByEnd()] = 0
