@@ -51,6 +51,26 @@ def test_a_volume_is_that_of_each_stream() -> None:
     assert dataset.intervals["bytes"].sum() == 200_000
 
 
+def test_calls_and_clients_of_applications_start_each_at_its_time() -> None:
+    one = parse(
+        """
+perhop: 1
+name: starts
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 10 Mbps, delay: 10 ms}]
+flows:
+  call: {from: a, to: b, voice: g711, start: [0 s, 4 s]}
+  rpc: {from: a, to: b, rpc: {every: 1 s}, start: [1 s, 5 s]}
+duration: 8 s
+"""
+    )
+    dataset = perhop.run(one)
+    calls = dataset.calls.group_by("stream").sum().sort("stream")["packets"].to_list()
+    assert calls == [pytest.approx(400, abs=2), pytest.approx(200, abs=2)]
+    first = dataset.completions.group_by("stream").min().sort("stream")["start_s"].to_list()
+    assert all(start <= begun < start + 1 for start, begun in zip((1, 5), first, strict=True))
+
+
 @given(st.integers(0, 10**13), st.integers(0, 2**64 - 1), st.integers(0, 999))
 def test_a_random_delay_is_within_its_limit(most: int, seed: int, stream: int) -> None:
     assert 0 <= random_delay(most, seed, "bulk", stream) <= most

@@ -182,7 +182,7 @@ pub(crate) fn client(
     let TransportPlan::Tcp(plan) = &flow.transport else {
         return Err(WorkloadError::NotTcp(flow.name.clone()).into());
     };
-    let span = (flow.start, flow.stop.unwrap_or(Time::MAX));
+    let span = (flow.start_of(number), flow.stop.unwrap_or(Time::MAX));
     let client = application.client(&flow.name, number, span, seed).map_err(WorkloadError::from)?;
     let (sender, receiver) = configs(flow, plan, number, seed)?;
     let [_, handshake] = handshakes(plan);

@@ -127,7 +127,7 @@ pub fn playout(
     let TransportPlan::Udp(udp) = &plan.transport else { return Ok(None) };
     let Some(playout) = udp.playout else { return Ok(None) };
     let pattern = pattern(udp, &plan.name, number, seed)?;
-    let span = (plan.start, plan.stop.unwrap_or(Time::MAX));
+    let span = (plan.start_of(number), plan.stop.unwrap_or(Time::MAX));
     Ok(Some(Box::new(Playout::new(playout, pattern, span))))
 }
 

@@ -100,8 +100,8 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Returns the start if datagrams are sent at regular times, and a gap otherwise. A pause at the
-    /// start comes before.
+    /// Returns the start if datagrams are sent at regular times, and a gap otherwise. A pause at
+    /// the start comes before.
     fn first(&mut self) -> Duration {
         match self.gaps {
             Gaps::Even(_) => {

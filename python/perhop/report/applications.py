@@ -86,7 +86,7 @@ def video_table(dataset: Dataset) -> Table | None:
         rows.append(
             (
                 name,
-                text.count(flow.streams),
+                text.count(flow.all_streams),
                 text.duration(found.startup),
                 text.count(found.stalls),
                 text.duration(found.stall_time),

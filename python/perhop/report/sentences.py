@@ -57,7 +57,7 @@ def _calls(dataset: Dataset) -> Iterator[str]:
     """Describe the calls of each flow that has some."""
     for name, flow in dataset.scenario.flows.items():
         scores = analysis.of_calls(analysis.calls(dataset, name), "mos") if flow.voice else None
-        if scores is not None and flow.streams == 1:
+        if scores is not None and flow.all_streams == 1:
             yield f"The mean opinion score of {name} is {scores.worst:.2f}."
         elif scores is not None:
             yield (

@@ -54,5 +54,5 @@ def mean_gap(scenario: ResolvedScenario, flow: Flow) -> int | None:
     path = empty_path(scenario, flow)
     if path is None or exchanges.load is None:
         return None
-    rate = path.rate * exchanges.load / WHOLE / flow.streams
+    rate = path.rate * exchanges.load / WHOLE / flow.all_streams
     return max(1, round(8 * exchanges.mean_size * SECOND / rate))

@@ -81,7 +81,7 @@ def _rate(scenario: ResolvedScenario, flow: Flow, loc: Loc) -> Iterator[Finding]
         yield Finding(loc, "the paths of the flow fork; expected `every` or `think` instead")
         return
     start, stop = scenario.active_ps(flow)
-    if key != "think" and (stop - start) * flow.streams > gap * MOST_REQUESTS:
+    if key != "think" and (stop - start) * flow.all_streams > gap * MOST_REQUESTS:
         yield Finding(
             loc,
             f"makes a request every {format_duration(gap)}, more than {MOST_REQUESTS:,} in sum; "
