@@ -43,7 +43,7 @@ def test_reno_gets_what_its_sawtooth_leaves() -> None:
     With the burst B and the rate times the round-trip time R, in packets, the maximum is
     R + sqrt(2 (B - R)) if windows arrive at once, and R + sqrt(2 B) if packets are evenly spaced.
     """
-    asked = question(rate=4_000_000, rtt=80 * MILLISECOND)
+    asked = question(rate=2_000_000, rtt=80 * MILLISECOND)
     advice = advise_policer(asked, jobs=1)
     packets = asked.product / 1500
     compared = 0
