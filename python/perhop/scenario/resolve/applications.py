@@ -35,7 +35,8 @@ def empty_path(scenario: ResolvedScenario, flow: Flow) -> EmptyPath | None:
     if not there or not back:
         return None
     network = NetworkState(scenario)
-    delay = sum(scenario.directions[link][0].delay for link in (*there, *back))
+    ends = (scenario.directions[each] for each in (*there, *back))
+    delay = sum(link.medium(sender).delay for link, sender in ends)
     return EmptyPath(min(sending_rate(scenario, network, link) for link in there), delay)
 
 

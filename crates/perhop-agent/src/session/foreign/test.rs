@@ -2,7 +2,9 @@
 
 use perhop_core::{Time, TrafficClass};
 use perhop_traffic::{End, linux_name};
-use perhop_workload::{CongestionPlan, DistributionPlan, FlowPlan, DatagramSizesPlan, TransportPlan};
+use perhop_workload::{
+    CongestionPlan, DatagramSizesPlan, DistributionPlan, FlowPlan, TransportPlan,
+};
 
 use crate::iperf3::Parameters;
 
