@@ -38,6 +38,7 @@ flows:
   two: {from: a, to: b, tcp: {congestion_control: reno, sack: false}, start: 1 s, volume: 2 MB}
   call: {from: a, to: b, udp: {rate: 2 Mbps, size: 160 B}, dscp: ef, start: 0.5 s, stop: 3 s}
   spoken: {from: a, to: b, voice: g729a, stop: 3 s}
+  asked: {from: a, to: b, transfers: {every: 500 ms, pattern: poisson, size: 20 kB}}
 pings:
   probe: {from: b, to: a, every: 10 ms, dscp: ef}
 duration: 5 s

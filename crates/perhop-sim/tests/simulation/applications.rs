@@ -168,7 +168,8 @@ fn lossy(kind: &str, seed: u64, loss_ppb: u32, limit: u64, settings: Value, tcp:
     let links = [link_with([0, 1], 20_000_000, 10 * MILLISECOND, changes)];
     let span = json!({"stop": 3 * SECOND, "streams": 2});
     let flow = exchanges(kind, settings, tcp, span);
-    let marks = [SECOND, 2 * SECOND, 300 * SECOND];
+    // A lost SYN costs a second: 600 requests, one after the other, may take minutes.
+    let marks = [SECOND, 2 * SECOND, 3000 * SECOND];
     with(plan("hh", &links, &marks), json!({"network": {"seed": seed}, "flows": [flow]}))
 }
 
