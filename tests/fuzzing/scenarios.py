@@ -32,6 +32,7 @@ from perhop.scenario.model.applications import (
     Video,
     Web,
 )
+from perhop.scenario.model.background import Background
 from perhop.scenario.model.cake import FRAMINGS, Cake
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
@@ -107,6 +108,7 @@ class Author(Writer):
     def __init__(self, draw: Any) -> None:
         super().__init__(draw)
         self.nodes: dict[str, str] = {}
+        self.pairs: list[tuple[str, str]] = []
         self.policies: list[str] = []
         self.share = 100.0
         """Return the guarantee of a class, in per cent, so that their sum is not too much."""
@@ -141,6 +143,10 @@ class Author(Writer):
             (Ping, "destination", lambda: self.pick([*self.nodes])),
             (Flow, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
             (Flow, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),
+            (Background, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
+            (Background, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),
+            (Background, "sources", lambda: self.pick([1, 2, 7, 30])),
+            (Background, "burst", lambda: self.pick(["1 ms", "50 ms", "1 s"])),
             (Flow, "source_port", lambda: self.pick([53, 1024, 49152, 65506])),
             (Flow, "streams", lambda: self.pick([1, 2, 3, 7, 30])),
             (Ping, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
@@ -303,6 +309,7 @@ class Author(Writer):
         for _ in range(self.whole(0, 2)):
             pair = (self.pick(names), self.pick(names))
             pairs += [pair] if pair[0] != pair[1] else []
+        self.pairs = pairs
         count = self.whole(0, 3)
         own = self.names(count)
         policies: dict[str, Any] = {}
@@ -402,6 +409,10 @@ class Author(Writer):
         }
         if self.chance(20):
             found["agents"] = self.agents(found)
+        if self.chance(15):
+            one, other = self.pick(self.pairs)
+            own = {"link": f"{one}>{other}", **self.model(Background, but=["link", "load"])}
+            found["background"] = {"load": f"{self.whole(1, 90)}%", **own}
         return {section: value for section, value in found.items() if value}
 
     def agents(self, traffic: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from perhop.engines.traffic import host_settings, job, transport_gaps, window_co
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
 from perhop.scenario import AGENT_PORT, IPERF3_PORT, STAMP_PORT, Endpoint
-from perhop.scenario.resolve import iperf3_servers
+from perhop.scenario.resolve import background_path, iperf3_servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -187,6 +187,7 @@ def gaps(scenario: Scenario) -> list[Gap]:
     if not scenario.agents:
         return [Gap("agents", "there are none; add them to the scenario, or give --agents FILE")]
     return [
+        *_background_gaps(scenario),
         *_network_gaps(scenario),
         *transport_gaps(scenario),
         *_host_gaps(scenario),
@@ -195,6 +196,17 @@ def gaps(scenario: Scenario) -> list[Gap]:
         *_iperf3_gaps(scenario),
         *_stamp_gaps(scenario),
     ]
+
+
+def _background_gaps(scenario: Scenario) -> Iterator[Gap]:
+    """Yield background traffic between hosts that a live network does not have."""
+    for name in scenario.backgrounds:
+        flow = scenario.flows[name]
+        for host in sorted({flow.source, flow.destination} & scenario.background_hosts):
+            yield Gap(
+                background_path(scenario, name),
+                f"a live network has no host {host}; use a link between hosts with agents",
+            )
 
 
 def _network_gaps(scenario: Scenario) -> Iterator[Gap]:

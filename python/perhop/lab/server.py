@@ -75,6 +75,7 @@ class Server:
 
     def __init__(self, record: Record, scenario: Scenario, seed: int, control: str | None) -> None:
         """Create the network, with `control` as the hosts' congestion control."""
+        scenario = scenario.without_background()  # programs send the traffic
         self.scenario = scenario
         self.record = record
         self._network = Network(scenario, seed, control)

@@ -68,7 +68,10 @@ def phase_table(dataset: Dataset) -> Table:
     columns = (Column("phase", "left"), *map(Column, [*flows, TOTAL]))
     hidden = len(dataset.scenario.flows) - len(flows)
     more = f"The {len(flows)} flows that delivered most; {hidden} more in the total."
-    notes = [more] * (hidden > 0) + [_of_links(list(named))]
+    notes = [more] * (hidden > 0) + [
+        _of_links(list(named)),
+        *map(text.background, dataset.scenario.backgrounds.items()),
+    ]
     return Table("Throughput by phase", columns, tuple(rows), " ".join(filter(None, notes)))
 
 
@@ -273,7 +276,12 @@ def class_tables(dataset: Dataset) -> list[Table]:
 
 def link_table(dataset: Dataset) -> Table | None:
     """Return the traffic of each directed link; None without traffic."""
-    loads = analysis.link_loads(dataset).filter(pl.col("sent_packets") > 0)
+    hosts = dataset.scenario.background_hosts
+    ends = {name: {*link.ends} for name, (link, _) in dataset.scenario.directions.items()}
+    shown = [name for name, both in ends.items() if not hosts & both]
+    loads = analysis.link_loads(dataset).filter(
+        (pl.col("sent_packets") > 0) & pl.col("link").is_in(shown)
+    )
     if loads.is_empty():
         return None
     rows = tuple(

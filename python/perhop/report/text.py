@@ -5,8 +5,10 @@ from typing import Any, Final
 
 from perhop.analysis import Comparison
 from perhop.scenario import Change, PoliceChange
+from perhop.scenario.model.background import Background
 from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.model.loss import BurstLoss, mean_loss
+from perhop.units import format_share
 
 _RATES: Final = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s"))
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
@@ -136,6 +138,14 @@ def _digits(value: float) -> str:
     while abs(value) * 10**decimals < 99.95 and decimals < 2 + 3:
         decimals += 1
     return f"{value:.{decimals}f}"
+
+
+def background(named: tuple[str, Background]) -> str:
+    """Return a sentence about background traffic, which is given by its name and its settings."""
+    name, traffic = named
+    pattern = "self-similar" if traffic.like == "internet" else "Poisson"
+    load = format_share(traffic.load)
+    return f"{name} is background traffic: {load} of {traffic.link} on average, {pattern}."
 
 
 def change(change: Change) -> str:

@@ -92,6 +92,7 @@ def write(
     Raises:
         UsageError: If there is no such link, or the name of an interface is malformed.
     """
+    scenario = scenario.without_background()
     named = dict(interfaces or {})
     for link in [*links, *named]:
         if link not in scenario.directions:

@@ -8,11 +8,12 @@ Models are frozen. A model made in Python takes the same text that a file does, 
 names: ``Link(ends=("a", "b"), rate="10 Mbps")``.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from perhop.scenario.model.agents import Agent
+from perhop.scenario.model.background import Background, Backgrounds, backgrounds_of
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Policy
@@ -67,6 +68,9 @@ class ScenarioData(Model):
     pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = Field(default_factory=dict)
     """The pings by name."""
 
+    background: Backgrounds = Field(default_factory=dict[str, Background])
+    """Background traffic on links: one such as ``{link: r1>r2, load: 40%}``, or several by name."""
+
     agents: Annotated[dict[Name, Agent], Field(max_length=1000)] = Field(default_factory=dict)
     """The agents of nodes on a live network, by node; for the engine `live` only."""
 
@@ -84,3 +88,37 @@ class ScenarioData(Model):
 
     published: Annotated[tuple[Published, ...], Field(max_length=1000)] = ()
     """The published results."""
+
+    @property
+    def backgrounds(self) -> dict[str, Background]:
+        """Background traffic by name: a flow has the same name in results."""
+        return backgrounds_of(self.background)
+
+    @property
+    def background_hosts(self) -> set[str]:
+        """The hosts that background traffic adds: those that its flows have beside its links."""
+        ends = {
+            (name, end)
+            for name in self.backgrounds
+            if name in self.flows
+            for end in (self.flows[name].source, self.flows[name].destination)
+        }
+        return {end for name, end in ends if end in (f"{name}-from", f"{name}-to")}
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what background traffic adds: it is added again when the text is read."""
+        written: dict[str, Any] = handler(self)
+        names, hosts = self.backgrounds, self.background_hosts
+        if not names:
+            return written
+        for key, added in (("nodes", hosts), ("flows", names)):
+            if key in written:
+                written[key] = {k: v for k, v in written[key].items() if k not in added}
+        if "links" in written:
+            written["links"] = [
+                link for link in written["links"] if not hosts.intersection(link["ends"])
+            ]
+        if not written.get("flows", True):
+            del written["flows"]
+        return written

@@ -7,6 +7,7 @@
 `nesting`         policies that divide classes of others
 `steps`           the network after each change
 `paths`           the paths that packets take
+`background`      background traffic as flows between hosts
 `servers`         the iperf3 server that each flow uses on a live network
 `packets`         the packets that a class matches, and those that a scenario sends
 `sizes`           lengths of packets
@@ -14,6 +15,7 @@
 """
 
 from perhop.scenario.resolve.applications import EmptyPath, empty_path, mean_gap
+from perhop.scenario.resolve.background import background_path
 from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
 from perhop.scenario.resolve.paths import NextHops, agreed_mtu, next_hops, only_path, path_mtu
@@ -33,6 +35,7 @@ __all__ = [
     "Placed",
     "Step",
     "agreed_mtu",
+    "background_path",
     "empty_path",
     "iperf3_servers",
     "mean_gap",

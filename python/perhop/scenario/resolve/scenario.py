@@ -31,6 +31,20 @@ class ResolvedScenario(ScenarioData):
             del copied.__dict__[name]
         return copied
 
+    def without_background(self) -> Self:
+        """Return the scenario without background traffic and what it adds to the network."""
+        if not self.backgrounds:
+            return self
+        hosts, names = self.background_hosts, self.backgrounds.keys()
+        return self.model_copy(
+            update={
+                "background": {},
+                "nodes": {name: node for name, node in self.nodes.items() if name not in hosts},
+                "links": tuple(link for link in self.links if not hosts.intersection(link.ends)),
+                "flows": {name: flow for name, flow in self.flows.items() if name not in names},
+            }
+        )
+
     @cached_property
     def end_ps(self) -> int:
         """The end of the scenario in picoseconds: its `duration`, or the last stop."""

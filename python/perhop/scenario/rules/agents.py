@@ -104,8 +104,8 @@ def ends_with_agents(scenario: ResolvedScenario) -> Iterator[Finding]:
             loc: Loc = (section, name, key)
             pinged = section == "pings" and key == "to"
             agent = scenario.agents.get(node)
-            if node not in scenario.nodes:
-                continue  # said already
+            if node not in scenario.nodes or node in scenario.background_hosts:
+                continue  # said already; background traffic is not for engine live
             if agent is None:
                 entry = "`ping: ADDRESS`" if scenario.nodes[node].kind == "router" else "one"
                 yield Finding(loc, f"{quote(node)} has no agent; expected {entry} below `agents`")

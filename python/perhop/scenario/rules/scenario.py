@@ -16,7 +16,9 @@ from pydantic import (
 
 from perhop.errors import ScenarioError
 from perhop.hints import did_you_mean
+from perhop.scenario.resolve.background import expand
 from perhop.scenario.resolve.scenario import ResolvedScenario
+from perhop.scenario.rules.background import NEEDED, backgrounds, placed
 from perhop.scenario.rules.checks import check
 from perhop.scenario.rules.findings import Nowhere, problems
 from perhop.scenario.rules.wording import explain
@@ -57,10 +59,26 @@ class Scenario(ResolvedScenario):
             findings += explain(error, cls)
             judged, sound = _sound_sections(cls, data, source)
         if source is None or not source.broken:
-            findings += check(judged, sound)
+            if not isinstance(data, ResolvedScenario):
+                findings += _expanded(judged, sound)
+            findings += (placed(judged, finding) for finding in check(judged, sound))
         if findings:
             raise ScenarioError(problems(findings, source or Nowhere(), data))
         return valid
+
+
+def _expanded(judged: ResolvedScenario, sound: set[str]) -> list[Finding]:
+    """Add the flows of background traffic to a scenario, unless it has findings.
+
+    Without the flows, sections that refer to them are not `sound`.
+    """
+    findings = list(backgrounds(judged)) if sound >= NEEDED else []
+    if findings or not sound >= NEEDED:
+        if "background" not in sound or judged.backgrounds:
+            sound -= {"flows", "expect", "published"}
+    else:
+        expand(judged)
+    return findings
 
 
 def _sound_sections(

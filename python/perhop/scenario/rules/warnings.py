@@ -11,6 +11,7 @@ from perhop.scenario.resolve.packets import Packets, Selection, sent
 from perhop.scenario.resolve.paths import agreed_mtu, next_hops, path_mtu, path_mtus
 from perhop.scenario.resolve.sizes import packet_size
 from perhop.scenario.resolve.steps import steps
+from perhop.scenario.rules.background import placed
 from perhop.scenario.rules.findings import Finding
 from perhop.scenario.rules.hfsc import realtime_curves
 from perhop.units import format_duration, format_rate, format_size, quote
@@ -34,7 +35,7 @@ _NEAR: Final = 1.25
 def warnings(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Return all warnings about `scenario`."""
     for rule in _RULES:
-        yield from rule(scenario)
+        yield from (placed(scenario, finding) for finding in rule(scenario))
 
 
 def unused_seed(scenario: ResolvedScenario, engine: str, seed: int) -> Iterator[Finding]:
@@ -135,7 +136,7 @@ def heavy_tails(scenario: ResolvedScenario) -> Iterator[Finding]:
             continue
         start, stop = scenario.active_ps(flow)
         shape = bursts.effective_shape / 1000
-        number = max((stop - start) / (bursts.on + bursts.off), 1.0)
+        number = max(flow.all_streams * (stop - start) / (bursts.on + bursts.off), 1.0)
         deviation = number ** -(1 - 1 / shape) if shape < 2 else 0.0
         if deviation > UNSETTLED:
             yield Finding(
