@@ -348,6 +348,49 @@ def test_curves_without_an_upper_limit_have_none() -> None:
     assert [each.get("limit") for each in classes(curves).values()] == ["5 Mbps", None]
 
 
+ETS = """\
+    tc qdisc add dev eth0 {at} ets bands 3 strict 1 quanta 6000 1500 priomap 0 1 2
+    tc filter add dev eth0 parent 2: protocol ip prio 1 u32 match ip dport 53 0xffff flowid 2:1
+    tc filter add dev eth0 parent 2: protocol ip prio 2 u32 match ip dport 80 0xffff flowid 2:2
+    tc filter add dev eth0 parent 2: protocol ip prio 3 u32 match u32 0 0 flowid 2:3
+"""
+
+
+def test_bands_of_ets_are_strict_or_take_turns_by_quanta() -> None:
+    found = attachment(ETS.format(at="root handle 2:"))
+    assert found.policy["scheduler"] == "drr"
+    keys = [(c.get("priority"), c.get("quantum")) for c in found.policy["classes"].values()]
+    assert keys == [("strict", None), (None, "6 kB"), (None, "1500 B")]
+
+
+def test_turns_inside_a_class_are_shares() -> None:
+    """A class of a scenario has no scheduler of its own."""
+    found = attachment(
+        "tc qdisc add dev eth0 root handle 1: htb default 10\n"
+        "tc class add dev eth0 parent 1: classid 1:10 htb rate 6mbit\n"
+        "tc class add dev eth0 parent 1: classid 1:20 htb rate 1mbit\n"
+        "tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 99 0xffff flowid 1:20\n"
+        + ETS.format(at="parent 1:10 handle 2:")
+    )
+    assert "scheduler" not in found.policy
+    (inner,) = (c["classes"] for c in found.policy["classes"].values() if "classes" in c)
+    assert [each.get("bandwidth") for each in inner.values()] == [None, "80%", "20%"]
+
+
+def test_quanta_of_drr_are_quanta() -> None:
+    text = """\
+    tc qdisc add dev eth0 root handle 1: drr
+    tc class add dev eth0 parent 1: classid 1:1 drr quantum 3000
+    tc class add dev eth0 parent 1: classid 1:2 drr
+    tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dport 53 0xffff flowid 1:1
+    tc filter add dev eth0 parent 1: protocol ip prio 3 u32 match u32 0 0 flowid 1:2
+    """
+    assert [each["quantum"] for each in classes(text).values()] == ["3 kB", "1514 B"]
+    # A quantum that a scenario cannot have is a share, as ever.
+    small = attachment(text.replace("drr quantum 3000", "drr quantum 10"))
+    assert "scheduler" not in small.policy
+
+
 def test_curves_that_say_more_than_shares_are_curves() -> None:
     curves = """\
     tc qdisc add dev eth0 root handle 1: hfsc default 3

@@ -10,7 +10,7 @@ from perhop import Scenario, gallery
 from perhop.routers.reading import Source, Treatment, detect
 from perhop.routers.writing import write
 
-READERS = {"ios": "ios", "junos": "junos", "altq": "altq", "pf": "altq", "vyos": "vyos"}
+READERS = {"ios": "ios", "junos": "junos", "altq": "altq", "pf": "altq", "vyos": "vyos", "tc": "tc"}
 """The reader of each family that is written."""
 
 
@@ -165,6 +165,18 @@ def test_marking_with_exceptions(family: str) -> None:
         "{match: {protocol: icmp, port: 1}, dscp: be}]}",
     )
     assert read_again(family, found) == []
+
+
+def test_quanta_of_linux() -> None:
+    """Strict bands come first when they are read, as they are served."""
+    quanta = scenario(
+        "v: match: {dscp: ef}, priority: strict, police: {rate: 1 Mbps, burst: 8 kB}",
+        "a: match: {dscp: 1}, quantum: 6 kB, queue: {limit: 30 packets}",
+        "b: match: any, quantum: 1500 B",
+        scheduler="drr",
+        link=", shape: {r: {rate: 8 Mbps, burst: 15 kB}}",
+    )
+    assert read_again("tc", quanta) == []
 
 
 @pytest.mark.parametrize("family", ["altq", "pf"])

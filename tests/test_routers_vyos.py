@@ -179,8 +179,10 @@ def test_rounds_and_priorities() -> None:
         "set qos policy priority-queue PQ class 1 match V ip dscp ef\n"
         "set qos policy priority-queue PQ default queue-limit 50\n"
     )
-    rounds, queues = (each.policy["classes"] for each in reading(text).attachments)
-    assert [each["bandwidth"] for each in rounds.values()] == ["75%", "25%"]
+    found = reading(text).attachments
+    assert found[0].policy["scheduler"] == "drr"
+    rounds, queues = (each.policy["classes"] for each in found)
+    assert [each["quantum"] for each in rounds.values()] == ["3 kB", "1 kB"]
     assert [each["priority"] for each in queues.values()] == ["strict", "strict"]
     assert queues["default"]["queue"] == {"limit": "50 packets"}
 

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import perhop
+from perhop import linux
 from perhop.scenario import dump, parse
 
 SCENARIO = """\
@@ -87,6 +88,60 @@ def test_schedulers_share_by_weight(scheduler: str) -> None:
     packets = sent(run(policy, {"af11": "20 Mbps", "be": "20 Mbps"}))
     assert packets["one"] == pytest.approx(0.7 * UNTIL, abs=10)
     assert packets["two"] == pytest.approx(0.3 * UNTIL, abs=10)
+
+
+def test_quanta_share_what_strict_classes_leave() -> None:
+    """Turns of 6000, 3000 and 1000 bytes, the last of which do not hold two packets."""
+    policy = """\
+    scheduler: drr
+    classes:
+      one: {match: {dscp: af11}, quantum: 6000 B}
+      call: {match: {dscp: ef}, priority: strict, police: {rate: 4 Mbps, burst: 10 kB}}
+      two: {match: {dscp: af12}, quantum: 3000 B}
+      rest: {match: any, quantum: 1000 B}
+"""
+    flows = dict.fromkeys(("af11", "af12", "be"), "20 Mbps")
+    packets = sent(run(policy, {**flows, "ef": "1944 kbps"}))
+    call = packets["call"]
+    assert call == pytest.approx(0.2 * UNTIL, abs=2)
+    for name, share in {"one": 0.6, "two": 0.3, "rest": 0.1}.items():
+        assert packets[name] == pytest.approx(share * (UNTIL - call), abs=12), name
+
+
+def test_quanta_are_bands_of_linux() -> None:
+    policy = """\
+    scheduler: drr
+    classes:
+      one: {match: {dscp: af11}, quantum: 6000 B}
+      call: {match: {dscp: ef}, priority: strict, police: {rate: 4 Mbps, burst: 10 kB}}
+      rest: {match: any, quantum: 1000 B}
+"""
+    scenario = parse(
+        SCENARIO.format(
+            policy=policy,
+            flows="  ef: {from: a, to: b, dscp: ef}\n  af11: {from: a, to: b, dscp: af11}\n"
+            "  be: {from: a, to: b}",
+            link="",
+        )
+    )
+    found = linux.mapping(scenario)
+    assert found.gaps == ()
+    device = found.interfaces["r>b"].device
+    lines = [line.replace(f"dev {device} ", "") for line in found.interfaces["r>b"].tc]
+    assert lines[2:] == [
+        "qdisc add parent 1:1 handle 2: ets bands 3 strict 1 quanta 6000 1000",
+        "qdisc add parent 2:2 handle 10: pfifo limit 64",
+        "qdisc add parent 2:1 handle 11: pfifo limit 64",
+        "qdisc add parent 2:3 handle 12: pfifo limit 64",
+        "filter add parent 2: protocol all prio 1 handle 0x11 fw classid 2:1 action police "
+        "rate 4000000bit burst 10000b mtu 64kb conform-exceed drop/pipe index 1 "
+        "action ok index 1",
+    ]
+    assert "meta priority set 2:3 accept" in found.nft["r"]
+    limited = dump(scenario).replace("quantum: 6 kB", "quantum: 6 kB\n        limit: 9 Mbps")
+    assert [gap.path for gap in linux.mapping(parse(limited)).gaps] == [
+        "policies.edge.classes.one.limit"
+    ]
 
 
 def test_priority_serves_in_the_order_of_classes() -> None:

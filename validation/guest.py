@@ -44,6 +44,7 @@ def main(job: str, result: str) -> None:
         if LIBC.syscall(FINIT_MODULE, descriptor, b"", 0):
             print(module, os.strerror(ctypes.get_errno()), flush=True)
         os.close(descriptor)
+    os.environ["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"  # the first process has none
     call("ip link add v0 type veth peer name v1")
     for name in ("v0", "v1"):
         call(f"ip link set {name} up")

@@ -43,7 +43,10 @@ ATTEMPTS: Final = 3
 
 MODULES: Final = (
     "drivers/net/veth",
-    *(f"net/sched/sch_{name}" for name in ("htb", "hfsc", "sfq", "codel", "fq_codel", "pie")),
+    *(
+        f"net/sched/sch_{name}"
+        for name in ("htb", "hfsc", "drr", "sfq", "codel", "fq_codel", "pie")
+    ),
 )
 
 SCENARIO: Final = """
@@ -112,6 +115,12 @@ def bulk(count: int, packets: int = 40, size: int = 1500) -> dict[str, Sender]:
 
 _SPARSE: Final = Sender(200, 97, 17, start_ms=20)
 """Packets further apart than a round of ten others, so that each finds its queue forgotten."""
+
+_TURNS: Final = """\
+policy: {scheduler: drr, classes: {
+  video: {match: {dscp: af41}, unused: true, quantum: 6000 B, queue: {limit: 1000 packets}},
+  web: {match: {dscp: af11}, unused: true, quantum: 3000 B, queue: {limit: 1000 packets}},
+  others: {match: any, unused: true, quantum: 1000 B, queue: {limit: 1000 packets}}}}"""
 
 _TREE: Final = """\
 policy: {{scheduler: hfsc, classes: {{
@@ -199,6 +208,17 @@ SETTINGS: Final = (
         until_s=1.0,
     ),
     Setting(
+        "DRR: quanta of 6000, 3000 and 1000 bytes",
+        _TURNS,
+        {
+            "video": Sender(1500, 0, 200, dscp=34),
+            "web": Sender(500, 0, 300, dscp=10),
+            "bulk": Sender(1500, 0, 100),
+        },
+        (("share", "video"), ("share", "web"), ("share", "bulk")),
+        until_s=0.9,
+    ),
+    Setting(
         "HFSC: an upper limit",
         _TREE.format(call="{rate: 64 kbps}", limit=", upperlimit: {rate: 300 kbps}"),
         {"web": Sender(500, 0, 500, dscp=10), "bulk": Sender(1500, 0, 60)},
@@ -252,18 +272,34 @@ def scenario_of(setting: Setting, seen: Seen | None = None) -> Scenario:
     )
 
 
+def as_drr(line: str) -> list[str]:
+    """Return a command of ETS without strict bands as commands of DRR, which this kernel has.
+
+    Both have the same deficits; DRR's classes are made one by one.
+    """
+    head, word, quanta = line.partition(" quanta ")
+    if not word:
+        return [line]
+    begin, _, _ = head.partition(" ets ")
+    made = "class add dev v0 parent 2: classid 2:{:x} drr quantum {}"
+    classes = [made.format(band, each) for band, each in enumerate(quanta.split(), 1)]
+    return [f"{begin} drr", *classes]
+
+
 def guest_run(setting: Setting, scenario: Scenario) -> dict[str, Any]:
     """Return the setting as a run of `guest.py`."""
     interface = linux.mapping(scenario).interfaces["r>b"]
-    leaves = {path: node.minor for path, node in interface.htb.leaves.items()}
-    paths = {46: "call", 34: "video", 10: "rest/web", 0: "rest/others"}
+    leaves = {path.rpartition("/")[2]: node for path, node in interface.htb.leaves.items()}
+    names = {46: "call", 34: "video", 10: "web", 0: "others"}
     packets = []
     for number, sender in enumerate(setting.senders.values()):
-        minor = leaves["all"] if "all" in leaves else leaves[paths[sender.dscp]]
+        leaf = leaves["all"] if "all" in leaves else leaves[names[sender.dscp]]
+        major, minor = (int(word, 16) for word in leaf.handle.split(":"))
         for at in sender.times:
-            packets.append((at, 50000 + number, sender.size, sender.dscp, 0x10000 | minor))
+            packets.append((at, 50000 + number, sender.size, sender.dscp, major << 16 | minor))
     device = interface.device
-    commands = [f"tc {line}".replace(f"dev {device} ", "dev v0 ") for line in interface.tc]
+    lines = [line.replace(f"dev {device} ", "dev v0 ") for line in interface.tc]
+    commands = [f"tc {line}" for each in lines for line in as_drr(each)]
     return {"commands": commands, "packets": sorted(packets, key=lambda packet: packet[0])}
 
 

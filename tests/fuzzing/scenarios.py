@@ -246,6 +246,8 @@ class Author(Writer):
             policy["scheduler"] = "altq-cbq"
         if self.chance(90):
             self.curves(policy["classes"], policy.get("scheduler") == "hfsc")
+            quanta = policy.get("scheduler") == "drr" and self.chance(50)
+            self.quanta(policy["classes"], quanta)
 
     def curves(self, classes: dict[str, Any], given: bool) -> None:
         for each in classes.values():
@@ -257,6 +259,15 @@ class Author(Writer):
                 for key in ("realtime", "police") if given else ():
                     each.pop(key, None)
                 self.curves(each["classes"], given)
+
+    def quanta(self, classes: dict[str, Any], given: bool) -> None:
+        """Give quanta to all classes that are not strict, or to none."""
+        for each in classes.values():
+            each.pop("quantum", None)
+            if given and each.get("priority") != "strict":
+                each.pop("bandwidth", None)
+                each["quantum"] = f"{self.whole(64, 9000)} B"
+            self.quanta(each.get("classes", {}), given)
 
     def curve(self, curve: dict[str, Any]) -> None:
         """One of the forms of a service curve, of little rates mostly."""

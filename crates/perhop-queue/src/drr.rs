@@ -13,7 +13,7 @@ use crate::Weight;
 
 /// Quantum of the class with the least weight, in bytes: an Ethernet payload, so that a packet is
 /// sent in every turn.
-const LEAST_QUANTUM: u64 = 1500;
+const LEAST_QUANTUM: u128 = 1500;
 
 #[derive(Debug)]
 struct Share {
@@ -37,10 +37,22 @@ impl Drr {
     /// proportion to the weights, rounded down to a byte; the least is 1500 bytes.
     pub fn new(weights: &[Weight]) -> Self {
         let least = weights.iter().map(|weight| weight.get()).min().unwrap_or(1);
+        Self::of(weights, |weight| LEAST_QUANTUM * u128::from(weight) / u128::from(least))
+    }
+
+    /// Creates a scheduler for classes with these quanta in bytes, none of them backlogged. Linux's
+    /// `sch_ets` and `sch_drr` send the same packets in the same order.
+    ///
+    /// A quantum below the length of a packet makes the class wait for several turns.
+    pub fn with_quanta(quanta: &[Weight]) -> Self {
+        Self::of(quanta, u128::from)
+    }
+
+    fn of(weights: &[Weight], quantum: impl Fn(u64) -> u128) -> Self {
         let share = |weight: &Weight| {
-            let quantum = u128::from(LEAST_QUANTUM) * u128::from(weight.get()) / u128::from(least);
             // More than a run can send, but the deficit must not overflow.
-            Share { quantum: quantum.min(1 << 48) as u64, deficit: 0, head: Bytes::ZERO }
+            let quantum = quantum(weight.get()).min(1 << 48) as u64;
+            Share { quantum, deficit: 0, head: Bytes::ZERO }
         };
         Self {
             shares: weights.iter().map(share).collect(),
@@ -106,51 +118,4 @@ impl Drr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// The paper's theorem 2: while two classes are backlogged, the amounts that they have
-        /// sent, each in units of its weight, differ by at most `Q + 2 · max / f` over any
-        /// interval. Q is the least quantum and f the weight relative to the least, of which the
-        /// smaller is 1.
-        #[test]
-        fn the_fairness_bound_holds(
-            weights in prop::collection::vec(1_u64..50, 2..6),
-            sizes in prop::collection::vec(40_u64..1501, 400),
-        ) {
-            let weight: Vec<Weight> = weights.iter().map(|&w| Weight::new(w).unwrap()).collect();
-            let mut drr = Drr::new(&weight);
-            let least = *weights.iter().min().unwrap() as f64;
-            let share = |class: usize| weights[class] as f64 / least;
-            let mut sizes = sizes.into_iter().cycle();
-            let mut heads: Vec<u64> = weights.iter().map(|_| sizes.next().unwrap()).collect();
-            for (class, head) in heads.iter().enumerate() {
-                drr.activate(class, Bytes::new(*head));
-            }
-            let mut sent = vec![0.0; weights.len()];
-            // Over any interval: the highest and lowest difference between two classes.
-            let mut extremes = vec![(0.0_f64, 0.0_f64); weights.len() * weights.len()];
-            for _ in 0..3_000 {
-                let class = drr.select().unwrap();
-                sent[class] += heads[class] as f64;
-                let size = std::mem::replace(&mut heads[class], sizes.next().unwrap());
-                drr.served(class, Bytes::new(size), Some(Bytes::new(heads[class])));
-                for a in 0..weights.len() {
-                    for b in 0..a {
-                        let gap = sent[a] / share(a) - sent[b] / share(b);
-                        let (low, high) = &mut extremes[a * weights.len() + b];
-                        (*low, *high) = (low.min(gap), high.max(gap));
-                        let bound =
-                            1500.0 + 1500.0 / share(a) + 1500.0 / share(b) + 3_000.0 * 1e-9;
-                        // Quanta are whole bytes: a rounding of less than 1 in 1500 per turn.
-                        let rounding = (sent[a] / share(a)).max(sent[b] / share(b)) / 1500.0;
-                        let gap = *high - *low;
-                        prop_assert!(gap <= bound + rounding, "{gap} > {bound}");
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -12,8 +12,11 @@ pub enum Sharing {
     /// WF2Q+.
     #[default]
     Wfq,
-    /// Deficit round robin.
+    /// Deficit round robin, with quanta in proportion to the weights.
     Drr,
+    /// Deficit round robin, with the weights as quanta in bytes.
+    #[cfg_attr(feature = "serde", serde(rename = "drr-quanta"))]
+    DrrQuanta,
     /// Guarantees first, then the remaining bandwidth by priority.
     #[cfg_attr(feature = "serde", serde(rename = "link-sharing"))]
     LinkShare,
@@ -33,6 +36,7 @@ impl Scheduler {
         match sharing {
             Sharing::Wfq => Self::Wfq(Wf2q::new(&weights())),
             Sharing::Drr => Self::Drr(Drr::new(&weights())),
+            Sharing::DrrQuanta => Self::Drr(Drr::with_quanta(&weights())),
             Sharing::LinkShare => Self::LinkShare(LinkShare::new(classes)),
         }
     }

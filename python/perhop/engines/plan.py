@@ -231,7 +231,7 @@ def _classes(
             "name": f"{above}{name}",
             "match": _rules(scenario, class_.match),
             "mark": class_.mark,
-            "weight": None if policy.strict(class_) else rate,
+            "weight": None if policy.strict(class_) else class_.quantum or rate,
             "priority": class_.priority if isinstance(class_.priority, int) else 0,
             "police": None if class_.police is None else _police(class_.police, capacity),
             "shape": _ceiling(class_, rate, capacity),
@@ -243,6 +243,8 @@ def _classes(
         return {"classes": {"scheduler": scheduler, "classes": classes}}
 
     match policy.effective_scheduler:
+        case "drr" if policy.has_quanta:
+            return shared("drr-quanta")
         case "wfq" | "drr" | "link-sharing" as scheduler:
             return shared(scheduler)
         case "priority":

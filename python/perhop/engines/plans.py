@@ -229,7 +229,7 @@ class ClassPlan(TypedDict):
     discipline: DisciplinePlan
 
 
-Sharing = Literal["wfq", "drr", "link-sharing"]
+Sharing = Literal["wfq", "drr", "drr-quanta", "link-sharing"]
 
 
 class ClassesPlan(TypedDict):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from perhop.linux import ets
 from perhop.linux.buckets import LONGEST_S, Limit, PoliceAction
 from perhop.linux.gaps import Gap
 from perhop.scenario.resolve import walk
@@ -98,6 +99,7 @@ def filters(
         return []
     polices = _polices(scenario, policy, capacity)
     minors = {node.path: f"{node.minor:x}" for node in htb.nodes}
+    handles = {node.path: node.handle for node in htb.nodes}
     told: set[str] = set()
     lines = []
     for leaf in marked(htb, polices):
@@ -105,9 +107,10 @@ def filters(
         ways = [path for path in polices if _inside(leaf, path)]
         above = ""
         for path in [*ways, leaf] if ways[-1] != leaf else ways:
+            parent = f"{ets.HANDLE}:" if htb.ets else f"1:{above}"
             line = (
-                f"filter add dev {device} parent 1:{above} protocol all prio 1 "
-                f"handle 0x{minors[leaf]} fw classid 1:{minors[path]}"
+                f"filter add dev {device} parent {parent} protocol all prio 1 "
+                f"handle 0x{minors[leaf]} fw classid {handles[path]}"
             )
             if path in polices:
                 number = policers[path]

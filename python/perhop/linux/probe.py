@@ -31,6 +31,7 @@ _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 _QDISCS: Final = {
     "htb": "htb default 1",
     "hfsc": "hfsc default 1",
+    "ets": "ets bands 2 strict 1 quanta 1514",
     "red": "red limit 100000 min 10000 max 30000 avpkt 1000 burst 20 bandwidth 10mbit",
     "pfifo": "pfifo limit 10",
     "pfifo_head_drop": "pfifo_head_drop limit 10",
@@ -161,6 +162,7 @@ def missing(found: Mapping) -> Iterator[Gap]:
     for each in interfaces:
         kinds = [
             each.htb.kind,
+            *(["ets"] if each.htb.ets else []),
             *(node.leaf.kind for node in each.htb.nodes if node.leaf is not None),
         ]
         for kind in dict.fromkeys(kinds):

@@ -104,7 +104,7 @@ def classify(
             if own in by_tc:
                 inside.append(f"meta mark set {node.minor:#x} accept")
             elif node.leaf is not None:
-                inside.append(f"meta priority set 1:{node.minor:x} accept")
+                inside.append(f"meta priority set {node.handle} accept")
             else:
                 assert nested is not None
                 within = f"policies.{class_.policy}.classes" if class_.policy else f"{at}.classes"

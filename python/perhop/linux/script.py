@@ -81,7 +81,7 @@ def script(scenario: Scenario, found: Mapping, *, links: Collection[str] = ()) -
             lines += ["", f"# {each.direction}: {f'policy {policy}' if policy else 'its queue'}"]
             for part in each.htb.nodes:
                 if part.path:
-                    lines.append(f"#   1:{part.minor:x}  {part.path}")
+                    lines.append(f"#   {part.handle}  {part.path}")
             lines += ["tc -batch - <<'END'", *each.tc, "END"]
         if found.nft[name]:
             lines += ["", "nft -f - <<'END'", found.nft[name], "END"]

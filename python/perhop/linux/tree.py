@@ -9,6 +9,9 @@ are guaranteed no more than a thousandth of the link and everything is lent, str
 
 Service curves are classes of HFSC instead, below one with the link's rate as its upper limit.
 
+Quanta of `drr` are bands of ETS, which serves strict ones first and the others by deficit round
+robin, in one class of HTB that has the link's rate.
+
 A link's rate is a token bucket as well. It must hold more than a packet, because tokens that come
 while the kernel sleeps too long are lost otherwise: `htb.SLACK_S` at the link's rate.
 """
@@ -18,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perhop.linux import hfsc, htb
+from perhop.linux import ets, hfsc, htb
 from perhop.linux.gaps import Gap
 from perhop.linux.qdiscs import Qdisc, qdisc
 from perhop.scenario.model.cbq import ALTQ_CBQ
@@ -51,15 +54,22 @@ class HtbClass:
         minor: Its number; its queue's is the same.
         parent: That of the class that lends to it; 0 for the root.
         path: Name of the class in results; "" for the whole link.
-        settings: Its rates, or its curves.
+        settings: Its rates, or its curves; None for a band of ETS.
         leaf: Its queue; None for a class that is divided.
+        band: Its band of ETS, from 1; 0 without.
     """
 
     minor: int
     parent: int
     path: str
-    settings: htb.Class | hfsc.Class
+    settings: htb.Class | hfsc.Class | None
     leaf: Qdisc | None
+    band: int = 0
+
+    @property
+    def handle(self) -> str:
+        """The class to which packets belong, in tc's words."""
+        return f"{ets.HANDLE}:{self.band:x}" if self.band else f"1:{self.minor:x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,7 @@ class Htb:
         overhead: Layer-2 overhead of a packet, in bytes, …
         cells: … or before it is cut into ATM cells.
         header: Bytes that Linux counts beyond the IP packet.
+        ets: ETS in the root class, in tc's words; "" without.
         gaps: Features that it lacks.
     """
 
@@ -83,6 +94,7 @@ class Htb:
     cells: bool
     header: int
     gaps: tuple[Gap, ...]
+    ets: str = ""
 
     @property
     def leaves(self) -> dict[str, HtbClass]:
@@ -145,6 +157,7 @@ def tree(
         policy is not None and scenario.policies[policy].scheduler == "priority"
     )
     curves = policy is not None and scenario.policies[policy].scheduler == HFSC
+    turns = policy is not None and scenario.policies[policy].has_quanta
     if curves and (medium.overhead.size or medium.overhead.cells):
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
     # A link that has become slower is shared in the same proportions.
@@ -156,6 +169,7 @@ def tree(
     least = min((placed.rate for placed in leaves if placed.rate), default=1)
     tiny = max(rate // (_STRICT_SHARE * max(len(leaves), 1)), _LEAST_RATE)
     nodes = [root]
+    bands = ets.bands(scenario.policies[policy]) if turns and policy is not None else {}
     for placed in classes:
         own = tiny if strict else max(int(placed.rate * scale), _LEAST_RATE)
         most, most_at_once = placed.ceiling or (rate, burst)
@@ -176,6 +190,8 @@ def tree(
                 path=placed.path,
                 settings=hfsc.of(placed.class_, placed.rate, placed.capacity)
                 if curves
+                else None
+                if turns
                 else htb.Class(
                     rate=min(own, most),
                     burst=max(htb.PACKET, int(min(own, most) / 8 * htb.SLACK_S)),
@@ -185,6 +201,7 @@ def tree(
                     quantum=max(htb.PACKET, htb.PACKET * placed.rate // least),
                 ),
                 leaf=leaf,
+                band=bands.get(placed.path, 0),
             )
         )
     if policy is None:
@@ -194,11 +211,12 @@ def tree(
     return Htb(
         nodes=tuple(nodes),
         kind="hfsc" if curves else "htb",
-        default=nodes[-1].minor,
+        default=1 if turns else nodes[-1].minor,
         overhead=medium.overhead.size,
         cells=medium.overhead.cells,
         header=header,
         gaps=tuple(gaps),
+        ets=ets.words(scenario.policies[policy]) if turns and policy is not None else "",
     )
 
 
@@ -218,6 +236,10 @@ def _placed_classes(
         gaps.append(Gap(f"{key}.scheduler", "ALTQ's class-based queueing is not its HTB"))
         return
     depth = 0 if parent is None else parent.path.count("/") + 1
+    if policy.has_quanta:
+        gaps += ets.gaps(policy, place)
+        if parent is not None:
+            gaps.append(Gap(place, "perhop writes quanta as its ETS for whole links only"))
     if depth >= _MOST_DEPTH and policy.scheduler != HFSC:
         gaps.append(Gap(place, f"its HTB nests {_MOST_DEPTH} deep at most"))
         return
@@ -231,7 +253,7 @@ def _placed_classes(
             prio = stricts.index(name)
         else:
             prio = len(stricts) + (int(class_.priority) if class_.borrows_late else 0)  # type: ignore[arg-type]
-        if stricts:
+        if stricts and not policy.has_quanta:
             gaps += _beside_strict(class_, at, prio, nested=nested, inner=parent is not None)
         found = _PlacedClass(
             minor=count[0],
@@ -309,13 +331,16 @@ def commands(made: Htb, device: str, *, change: bool = False) -> list[str]:
     verb = "change" if change else "add"
     for node in made.nodes:
         above = f"1:{node.parent:x}" if node.parent else "1:"
-        lines.append(
-            f"class {verb} dev {device} parent {above} classid 1:{node.minor:x} "
-            f"{node.settings}{layer}"
-        )
+        if node.settings is not None:
+            lines.append(
+                f"class {verb} dev {device} parent {above} classid 1:{node.minor:x} "
+                f"{node.settings}{layer}"
+            )
+        if made.ets and not node.parent and not change:
+            lines.append(f"qdisc add dev {device} parent 1:1 handle {ets.HANDLE}: {made.ets}")
         if node.leaf is not None and not change:
             lines.append(
-                f"qdisc add dev {device} parent 1:{node.minor:x} handle {node.minor:x}: "
+                f"qdisc add dev {device} parent {node.handle} handle {node.minor:x}: "
                 f"{node.leaf.kind} {node.leaf.settings}"
             )
     return lines

@@ -23,7 +23,7 @@ from perhop.scenario.model.hfsc import Curve
 from perhop.scenario.model.matching import Matching
 from perhop.scenario.model.names import Name
 from perhop.scenario.model.network import ClassBandwidth
-from perhop.scenario.model.quantities import Priority, Size
+from perhop.scenario.model.quantities import Priority, Quantum, Size
 from perhop.scenario.model.queues import CLASS_LIMIT, Queue
 from perhop.units import quote
 
@@ -166,6 +166,10 @@ class Class(Model):
     """The guaranteed bandwidth; the class may borrow what others do not use. By default, an equal
     share of the bandwidth that is not guaranteed to others."""
 
+    quantum: Quantum | None = None
+    """With `scheduler: drr`, instead of `bandwidth`: the bytes that each turn of the class adds to
+    what it may send. Classes share in proportion to their quanta."""
+
     realtime: Curve | None = None
     """With `scheduler: hfsc`: the service that is guaranteed, whatever other classes do."""
 
@@ -271,6 +275,11 @@ class Policy(Model):
     def strict(self, class_: Class) -> bool:
         """Return whether a class of this policy is strict: served before all classes after it."""
         return class_.priority == "strict" or self.scheduler == "priority"
+
+    @property
+    def has_quanta(self) -> bool:
+        """True if its classes that are not strict have quanta."""
+        return any(class_.quantum is not None for class_ in self.classes.values())
 
     @property
     def effective_scheduler(self) -> Scheduler:

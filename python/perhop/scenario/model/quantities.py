@@ -141,6 +141,12 @@ WindowSize = Annotated[
 ]
 """A TCP window in bytes."""
 
+QUANTA = 64, 2**24
+"""The least quantum, so that few turns add up to a packet, and the greatest, in bytes."""
+
+Quantum = Annotated[int, _size(*QUANTA, "3000 B")]
+"""The bytes that a turn of a class adds to what it may send."""
+
 PacketSize = Annotated[int, _size(1, 65535, "1500 B")]
 """The length of an IP packet in bytes."""
 

@@ -64,23 +64,32 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
 
     None stands for a strict class without a policer, which may use the whole capacity.
     """
-    left = rest(policy, capacity)
+    left, takers = _rest(policy, capacity)
+    quanta = sum(class_.quantum or 0 for class_ in policy.classes.values())
 
     def rate(class_: Class) -> int | None:
         bandwidth = guarantee(policy, class_)
         if bandwidth is not None:
             return bandwidth.of(capacity)
-        return None if policy.strict(class_) else left
+        if policy.strict(class_):
+            return None
+        return left * class_.quantum // quanta if class_.quantum else left // takers
 
     return {name: rate(class_) for name, class_ in policy.classes.items()}
 
 
 def rest(policy: Policy, capacity: int) -> int:
     """Return the share of each class without a bandwidth in bit/s: equal parts of the rest."""
+    left, takers = _rest(policy, capacity)
+    return left // takers if takers else 0
+
+
+def _rest(policy: Policy, capacity: int) -> tuple[int, int]:
+    """Return what is guaranteed to no class in bit/s, and the number of classes that share it."""
     classes = policy.classes.values()
     given = [guarantee(policy, class_) for class_ in classes]
     left = capacity - sum(bandwidth.of(capacity) for bandwidth in given if bandwidth is not None)
     takers = sum(
         guarantee(policy, class_) is None and not policy.strict(class_) for class_ in classes
     )
-    return left // takers if takers else 0
+    return left, takers

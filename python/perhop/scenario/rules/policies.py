@@ -107,6 +107,29 @@ def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
 
 
+def quanta(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find quanta without a use, and classes that have none beside others that have one."""
+    for loc, policy, class_ in classes(scenario):
+        other = "`priority: strict`" if policy.strict(class_) else "`bandwidth`"
+        if class_.quantum is not None and policy.scheduler != "drr":
+            yield Finding((*loc, "quantum"), "is given without `scheduler: drr`", at_key=True)
+        elif class_.quantum is not None and (policy.strict(class_) or class_.bandwidth is not None):
+            yield Finding(
+                (*loc, "quantum"),
+                f"is given beside {other}; expected one of the two",
+                at_key=True,
+            )
+        elif (
+            policy.scheduler == "drr"
+            and policy.has_quanta
+            and class_.quantum is None
+            and not policy.strict(class_)
+        ):
+            yield Finding(
+                loc, "has no `quantum`, but other classes beside it have one; expected one, too"
+            )
+
+
 def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find policers that are neither a two-colour nor one kind of three-colour policer."""
     for loc, _, class_ in classes(scenario):
@@ -327,6 +350,11 @@ def excess_guarantees(loc: Loc, policy: Policy, capacity: int, where: str) -> It
                 (*loc, key),
                 "has no `bandwidth`, and the other classes leave nothing; expected less for them",
                 at_key=True,
+            )
+        elif class_.quantum is not None and (guaranteed[key] or 0) < 1:
+            yield Finding(
+                (*loc, key, "quantum"),
+                f"gives the class less than 1 bps of the {format_rate(capacity)} of {where}",
             )
         else:
             yield from _ceilings((*loc, key), class_, guaranteed[key], capacity, where)

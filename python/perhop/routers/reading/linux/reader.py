@@ -249,7 +249,7 @@ def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Atta
     tree = Tree(device, ledger)
     part = tree.part(root, arriving, root.place)
     places: dict[Loc, Place] = {(): root.place, **part.places}
-    policy: dict[str, Any] = part.keys
+    policy = part.policy()
     if "classes" not in policy:
         policy = {"classes": {"all": {"match": "any", **part.keys}}}
         moved = {("classes", "all", *loc): place for loc, place in part.places.items()}

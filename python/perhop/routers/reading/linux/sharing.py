@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.linux import units
 from perhop.scenario.model.hfsc import CURVES
+from perhop.scenario.model.quantities import QUANTA
 from perhop.units import WHOLE, format_duration, format_rate, format_share, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.ledger import Ledger
@@ -180,6 +181,18 @@ class Shares:
             for key in keys:
                 self._ceiling(key, whole, found[key], top=parent is None)
         return found
+
+    def turns(self, names: Mapping[str, int]) -> dict[str, int]:
+        """Return the quanta of the classes with these names that take turns.
+
+        Nothing if perhop does not have each of them, or if they are out of its range.
+        """
+        if self.kind not in ("drr", "ets"):
+            return {}
+        found = {
+            name: self.quanta.get(key, 0) for name, key in names.items() if key not in self.bands
+        }
+        return found if all(QUANTA[0] <= each <= QUANTA[1] for each in found.values()) else {}
 
     def _guarantees(
         self, parent: int | None, keys: Sequence[int], found: dict[int, dict[str, Any]]

@@ -50,6 +50,7 @@ class Part:
 
     Attributes:
         keys: Keys of the class: `queue`, or `classes`.
+        quanta: The quanta of classes that share by deficit round robin, by name.
         shape: The rate and burst of everything, in bit/s and bytes.
         places: The lines of values, by their keys.
     """
@@ -58,6 +59,18 @@ class Part:
     shape: tuple[int, int] | None = None
     places: dict[Loc, Place] = field(default_factory=dict)
     shape_place: Place | None = None
+    quanta: dict[str, int] = field(default_factory=dict)
+
+    def policy(self) -> dict[str, Any]:
+        """Return the keys of a policy of a link. Classes inside a class have shares instead."""
+        if not self.quanta:
+            return self.keys
+        classes = {
+            name: {key: value for key, value in each.items() if key != "bandwidth"}
+            | ({"quantum": format_size(self.quanta[name])} if name in self.quanta else {})
+            for name, each in self.keys["classes"].items()
+        }
+        return {**self.keys, "scheduler": "drr", "classes": classes}
 
 
 class Tree:
@@ -222,6 +235,7 @@ class Tree:
         settings = found.settings(parent, [key for key in order if key > 0])
         classes: dict[str, Any] = {}
         places: dict[Loc, Place] = {}
+        names: dict[str, int] = {}
         for key in order:
             self._count += 1
             if self._count > _MOST_CLASSES:
@@ -244,7 +258,7 @@ class Tree:
                 queued = queue(None, found.place, self.device.length, self.ledger)
                 classes[name] = {**written, "priority": "strict", "queue": queued}
                 continue
-            places[loc] = found.places[key]
+            places[loc], names[name] = found.places[key], key
             written |= settings[key]
             written |= self._marks(key, own, found.places[key])
             outer = [verdict.packets.header for verdict, _ in own]
@@ -273,7 +287,7 @@ class Tree:
             )
             if parent is not None:
                 return Part({"queue": only.get("queue")}, places=kept)
-        return Part({"classes": classes}, places=places)
+        return Part({"classes": classes}, places=places, quanta=found.turns(names))
 
     def _relative(self, verdict: Verdict, outer: Sequence[Conditions]) -> Verdict:
         header = within(verdict.packets.header, outer)
