@@ -131,7 +131,7 @@ def test_queues_that_are_compared_with_linux_are_written_for_it(
         assert f"| {setting.name}; {name}: {linux_queues.ALLOWED[metric][0]} |" in text
 
 
-QUEUES = ("sfq", "fq_codel", "codel", "pie", "hfsc")
+QUEUES = ("sfq", "fq_codel", "codel", "pie", "hfsc", "drr")
 
 
 def test_queues_are_as_in_linux_but_for_what_is_explained() -> None:
