@@ -81,6 +81,8 @@ Backgrounds = Annotated[Background | dict[Name, Background], ByEnd()]
 link."""
 
 
-def backgrounds_of(value: Background | dict[str, Background]) -> dict[str, Background]:
+def backgrounds_of(value: Background | dict[str, Background] | None) -> dict[str, Background]:
     """Return background traffic by name."""
+    if value is None:
+        return {}
     return {"background": value} if isinstance(value, Background) else value

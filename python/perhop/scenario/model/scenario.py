@@ -68,7 +68,7 @@ class ScenarioData(Model):
     pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = Field(default_factory=dict)
     """The pings by name."""
 
-    background: Backgrounds = Field(default_factory=dict[str, Background])
+    background: Backgrounds | None = None
     """Background traffic on links: one such as ``{link: r1>r2, load: 40%}``, or several by name."""
 
     agents: Annotated[dict[Name, Agent], Field(max_length=1000)] = Field(default_factory=dict)

@@ -38,7 +38,7 @@ class ResolvedScenario(ScenarioData):
         hosts, names = self.background_hosts, self.backgrounds.keys()
         return self.model_copy(
             update={
-                "background": {},
+                "background": None,
                 "nodes": {name: node for name, node in self.nodes.items() if name not in hosts},
                 "links": tuple(link for link in self.links if not hosts.intersection(link.ends)),
                 "flows": {name: flow for name, flow in self.flows.items() if name not in names},
