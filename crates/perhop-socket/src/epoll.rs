@@ -15,6 +15,8 @@ pub enum Interest {
     Readable,
     /// Room to write.
     Writable,
+    /// Data to read, and room to write.
+    Both,
     /// Errors only.
     Errors,
 }
@@ -24,6 +26,7 @@ impl Interest {
         let flags = match self {
             Self::Readable => EpollFlags::EPOLLIN,
             Self::Writable => EpollFlags::EPOLLOUT,
+            Self::Both => EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT,
             Self::Errors => EpollFlags::empty(),
         };
         EpollEvent::new(flags, token)

@@ -9,6 +9,7 @@ use perhop_measure::{
 };
 use perhop_workload::{CallCounters, TransportPlan};
 
+use crate::app::Completed;
 use crate::error::{ReadingsError, TrafficError};
 use crate::job::Job;
 use crate::live::End;
@@ -34,6 +35,8 @@ struct StreamRecord {
     sent: VecDeque<(Nanos, u64)>,
     /// Playout of a call.
     call: CallCounters,
+    /// What a client of an application has completed and begun.
+    completed: Completed,
 }
 
 /// A flow.
@@ -290,6 +293,10 @@ impl Collector {
                 flow.srtts.merge(&source.srtts);
             }
             if let Some((_, destination)) = destination {
+                for (stream, more) in flow.streams.iter_mut().zip(&destination.completed) {
+                    stream.completed.finished.extend(&more.finished);
+                    stream.completed.unfinished.clone_from(&more.unfinished);
+                }
                 flow.delays.merge(&destination.delays);
                 if let Some(counts) = &destination.displacements {
                     flow.displacements.clone_from(counts);
@@ -323,6 +330,7 @@ impl Collector {
             all.record(readings);
         }
         let labels = &self.labels;
+        let completions = all.completions();
         let mut pings = Pings::default();
         let mut displacements = Displacements::default();
         for (index, ping) in all.pings.iter().enumerate() {
@@ -356,8 +364,25 @@ impl Collector {
             ("delays", all.delays.into_table(labels)),
             ("displacements", displacements.into_table(labels)),
             ("calls", all.calls.into_table(labels)),
-            ("completions", Completions::default().into_table(labels)),
+            ("completions", completions.into_table(labels)),
         ]
+    }
+
+    /// Returns what clients have completed, and what they have begun.
+    fn completions(&self) -> Completions {
+        let flows = self.flows.iter().enumerate();
+        let clients = flows.flat_map(|(index, flow)| {
+            let streams = flow.streams.iter().enumerate();
+            streams.map(move |(number, stream)| ((index, number), &stream.completed))
+        });
+        let mut table = Completions::default();
+        for (place, completed) in clients.clone() {
+            completed.finished.iter().for_each(|record| table.push(place, record));
+        }
+        for (place, completed) in clients {
+            completed.unfinished.iter().for_each(|record| table.push(place, record));
+        }
+        table
     }
 
     /// Returns the instant up to which the tables extend.

@@ -122,6 +122,12 @@ pub enum TrafficError {
         /// Number of entries.
         found: usize,
     },
+    /// Clients and servers in two processes.
+    #[error("flow {flow}: its application cannot run in a live job")]
+    LiveApplication {
+        /// The flow.
+        flow: String,
+    },
     /// The system provides no random numbers.
     #[error("cannot get random numbers for a nonce: {0}")]
     NoNonce(io::Error),

@@ -92,7 +92,9 @@ impl Job {
 
     /// Returns the end of a flow that opens its connections.
     pub(crate) fn opens(&self, flow: usize) -> End {
-        self.live_flow(flow).map_or(End::Source, |flow| flow.opens)
+        let clients = self.flows.get(flow).is_some_and(|flow| flow.application.is_some());
+        let usual = if clients { End::Destination } else { End::Source };
+        self.live_flow(flow).map_or(usual, |flow| flow.opens)
     }
 
     /// Returns the server of iperf3 that is an end of a flow.

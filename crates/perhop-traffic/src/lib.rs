@@ -2,15 +2,17 @@
 //! namespace, and their measurements.
 //!
 //! A [`Job`] has every name and unit resolved. [`Traffic::new`] opens all sockets in the namespaces
-//! of their hosts. A socket stays in the namespace in which it was created, so that four threads
-//! serve all hosts: one writes to TCP connections, one sends datagrams and probes when they are
-//! due, one receives, and one reads the counters at every mark. The [tables](Traffic::tables) are
+//! of their hosts. A socket stays in the namespace in which it was created, so that five threads
+//! serve all hosts: one writes to TCP connections, one runs applications with connections of their
+//! own, one sends datagrams and probes when they are due, one receives, and one reads the counters
+//! at every mark. The [tables](Traffic::tables) are
 //! those of modelled hosts.
 //!
 //! Input is not trusted. A datagram counts if it has the addresses of a stream, the tag of this run
 //! and a number that was sent. All others count as packets from unknown senders.
 
 mod allowance;
+mod app;
 mod budget;
 mod clock;
 mod collector;
@@ -43,8 +45,8 @@ pub use live::{End, Iperf3Server, Limits, LiveFlow, LiveJob, Token};
 pub use offset::ClockOffset;
 pub use ping::{PingProgress, train_cost};
 pub use readings::{
-    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
-    PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, ServerReading,
-    SourceReading, StreamResult,
+    Completed, ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender,
+    DestinationReading, PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings,
+    ServerReading, SourceReading, StreamResult,
 };
 pub use traffic::Traffic;

@@ -1,7 +1,7 @@
 //! Opening of the sockets of a host before traffic runs.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -23,7 +23,7 @@ mod addresses;
 mod connections;
 
 pub(crate) use addresses::{StreamAddresses, host, lines, node, same_family};
-pub(crate) use connections::{clamp_window, window};
+pub(crate) use connections::{ClientSockets, clamp_window, window};
 
 /// Sockets that were opened in a host.
 #[derive(Debug, Default)]
@@ -31,6 +31,10 @@ pub(crate) struct Opened {
     /// Sockets of senders, by number of the stream.
     pub senders: Vec<(usize, Socket)>,
     pub listeners: Vec<(SocketAddr, Socket)>,
+    /// Sockets at which servers of applications accept connections.
+    pub servers: Vec<(SocketAddr, Socket)>,
+    /// Network namespace of a host with clients, which open their connections during the run.
+    pub namespace: Option<File>,
     pub datagrams: Vec<(SocketAddr, Socket)>,
     /// Sockets of receivers that open their connections, by number of the stream.
     pub receivers: Vec<(usize, Socket)>,
@@ -75,6 +79,7 @@ pub(crate) fn open_hosts(
     Ok(hosts)
 }
 
+/// A host whose sockets are opened.
 struct Host<'a> {
     job: &'a Job,
     lines: &'a [StreamAddresses],
@@ -111,6 +116,10 @@ impl Host<'_> {
                 }
                 _ => None,
             };
+            if flow.application.is_some() {
+                self.open_application(&mut opened, flow, line.from)?;
+                continue;
+            }
             match (flow.to == self.node.name, reversed) {
                 (true, None) => self.open_receiver(&mut opened, flow, line.to)?,
                 (true, Some(tcp)) => {

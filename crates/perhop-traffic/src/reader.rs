@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Duration, Time, TrafficClass};
 use perhop_measure::{Density, Histogram, Marks, SRTT_EVERY, Samples, Stalls};
 
+use crate::app::Completed;
 use crate::clock::{duration, nanos, time};
 use crate::open::clamp_window;
 use crate::readings::{
@@ -85,7 +86,7 @@ impl Reader {
             marks,
             number: 0,
             flows: shared.flows.iter().map(flow).collect(),
-            streams: shared.stream_ids().count() as Nanos,
+            streams: connections(shared),
             sampled: 0,
             displaced: 0,
             stalls: Stalls::longer_than(stall_threshold),
@@ -141,6 +142,7 @@ impl Reader {
                 }
             }
         }
+        self.streams = connections(shared);
     }
 
     fn read(&mut self, shared: &Shared, at: Time) -> Readings {
@@ -174,6 +176,7 @@ impl Reader {
                     arrived: arrived((flow, 0), counted, segments, flow.watched.destination, last),
                     delays: std::mem::take(&mut received.delays),
                     displacements,
+                    completed: completed(flow, at),
                     offset_bound: received.offset_bound.take(),
                 });
             }
@@ -192,6 +195,22 @@ impl Reader {
         readings.pings = shared.pings.iter().filter_map(|ping| ping.read()).collect();
         readings
     }
+}
+
+/// Returns the number of streams, and of connections of clients.
+fn connections(shared: &Shared) -> Nanos {
+    let streams = shared.flows.iter().flat_map(|flow| &flow.streams);
+    let number = |stream: &StreamState| match &stream.client {
+        Some(client) => lock(client).connections(),
+        None => 1,
+    };
+    streams.map(|stream| number(stream) as Nanos).sum()
+}
+
+/// Returns what each client of a flow has completed; nothing without clients.
+fn completed(flow: &FlowState, at: Time) -> Vec<Completed> {
+    let clients = flow.streams.iter().filter_map(|stream| stream.client.as_ref());
+    clients.map(|client| lock(client).completed(at)).collect()
 }
 
 /// Returns the counters of this process.
@@ -233,6 +252,12 @@ fn sample_connection(
     history: &mut StreamHistory,
     srtts: &mut Histogram,
 ) {
+    if let Some(client) = &stream.client {
+        return lock(client).sample(|srtt| {
+            history.srtt.add(srtt);
+            srtts.add(srtt);
+        });
+    }
     if let Some(receiver) = stream.receiver.get() {
         clamp_window(receiver, flow.window);
     }
@@ -335,15 +360,21 @@ fn senders(flow: &FlowState, kept: &mut FlowHistory, udp: bool) -> (SenderReadin
 }
 
 fn connection_receiver(flow: &FlowState, stream: &StreamState) -> (ConnectionReceiver, u64) {
+    let delivered = stream.delivered.load(Ordering::Relaxed);
+    let marked = flow.watched.destination.then(|| stream.marked.load(Ordering::Relaxed));
+    if let Some(client) = &stream.client {
+        let (reading, arrived) = lock(client).receiver();
+        return (ConnectionReceiver { delivered, marked, ..reading }, arrived);
+    }
     let info = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
     let info = info.unwrap_or_default();
     let before = stream.before(0);
     let completion = stream.completion.load(Ordering::Relaxed);
     let acks = |info: &TcpInfo| info.segs_out.saturating_sub(info.data_segs_out);
     let reading = ConnectionReceiver {
-        delivered: stream.delivered.load(Ordering::Relaxed),
+        delivered,
         packets: info.data_segs_in.saturating_sub(before.data_segs_in).into(),
-        marked: flow.watched.destination.then(|| stream.marked.load(Ordering::Relaxed)),
+        marked,
         acks: acks(&info).saturating_sub(acks(&before)).into(),
         completion: flow.volume.filter(|_| completion > 0).map(|_| duration(completion)),
     };
@@ -351,6 +382,10 @@ fn connection_receiver(flow: &FlowState, stream: &StreamState) -> (ConnectionRec
 }
 
 fn connection_sender(stream: &StreamState, history: &mut StreamHistory) -> (ConnectionSender, u64) {
+    if let Some(client) = &stream.client {
+        let (reading, arrived) = lock(client).sender();
+        return (ConnectionSender { srtt: std::mem::take(&mut history.srtt), ..reading }, arrived);
+    }
     let Some(socket) = stream.open_sender() else { return Default::default() };
     let info = TcpInfo::of(socket).unwrap_or_default();
     let before = stream.before(1);

@@ -9,6 +9,7 @@ use perhop_measure::{Answer, Histogram, OrderCounts, Samples};
 use perhop_workload::CallCounters;
 use serde::{Deserialize, Serialize};
 
+pub use crate::app::Completed;
 use perhop_socket::Nanos;
 
 /// The counters of one process's ends at one mark.
@@ -112,6 +113,10 @@ pub struct DestinationReading {
     /// Displacements of UDP (RFC 5236): packets early and late by each number of positions from 0,
     /// since the start of the run; `None` if not read at this mark.
     pub displacements: Option<Vec<[u64; 2]>>,
+    /// What each client of an application has completed. Never sent: an application has both ends
+    /// in one process.
+    #[serde(skip)]
+    pub completed: Vec<Completed>,
     /// The greatest error bound of the clock offsets that one-way delays were corrected by, in
     /// nanoseconds; `None` without a correction.
     pub offset_bound: Option<Nanos>,

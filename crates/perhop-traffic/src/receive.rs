@@ -28,7 +28,7 @@ const MAX_BATCHES: usize = 4;
 const MAX_PROOF: usize = 64;
 
 /// Number of windows of data after which a connection is no longer new.
-const NEW_CONNECTION_WINDOWS: u64 = 16;
+pub(crate) const NEW_CONNECTION_WINDOWS: u64 = 16;
 
 /// A source of epoll events.
 #[derive(Debug)]

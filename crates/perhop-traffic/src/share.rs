@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock};
 
-use perhop_workload::{Pattern, TransportPlan, pattern, playout};
+use perhop_app::ApplicationPlan;
+use perhop_core::Time;
+use perhop_workload::{FlowPlan, Pattern, TransportPlan, WorkloadError, pattern, playout};
 
+use crate::app::ClientState;
 use crate::budget::Budget;
 use crate::clock::{Clock, nanos};
 use crate::error::TrafficError;
@@ -90,11 +93,18 @@ pub(crate) fn share(
     let senders = opened.values_mut().flat_map(|host| host.senders.drain(..));
     let mut senders: HashMap<_, _> = senders.collect();
     let mut by_address = [HashMap::new(), HashMap::new()];
+    let mut applications = HashMap::new();
     for (number, &StreamAddresses { flow, from, to }) in lines.iter().enumerate() {
         let streams = &mut flows[flow].streams;
         let id = StreamId { flow, stream: streams.len() };
         by_address[usize::from(udp[flow])].insert((from, to), id);
-        streams.push(StreamState::new(to, senders.remove(&number)));
+        let mut stream = StreamState::new((from, to), senders.remove(&number));
+        if let Some(application) = &job.flows[flow].application {
+            by_address[0].remove(&(from, to));
+            applications.insert((from, to.ip()), flow);
+            stream.client = Some(client(job, &job.flows[flow], application, streams.len())?);
+        }
+        streams.push(stream);
     }
     let probes = opened.values_mut().flat_map(|host| host.probes.drain(..));
     let mut probes: HashMap<_, _> = probes.collect();
@@ -117,6 +127,7 @@ pub(crate) fn share(
             None => OnceLock::from(by_address),
             Some(_) => OnceLock::new(),
         },
+        applications,
         proof: token,
         proved: OnceLock::new(),
         budget: Budget::new(limits),
@@ -126,6 +137,19 @@ pub(crate) fn share(
         warnings: Mutex::default(),
         counters: TrafficCounters::default(),
     })
+}
+
+/// Returns a client of an application.
+fn client(
+    job: &Job,
+    flow: &FlowPlan,
+    application: &ApplicationPlan,
+    number: usize,
+) -> Result<Mutex<ClientState>, TrafficError> {
+    let last = job.marks.last().copied().unwrap_or(Time::ZERO);
+    let span = (flow.start_of(number), flow.stop.unwrap_or(last));
+    let client = application.client(&flow.name, number, span, job.seed);
+    Ok(Mutex::new(ClientState::new(client.map_err(WorkloadError::from)?)))
 }
 
 /// Returns the event sources of a host.

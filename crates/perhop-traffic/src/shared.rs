@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use crate::app;
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::live::Token;
@@ -13,7 +14,7 @@ use crate::ping::PingState;
 use crate::stream::{FlowState, StreamState, lock};
 
 /// A stream: the indices of its flow, and of the stream in the flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StreamId {
     pub flow: usize,
     pub stream: usize,
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub udp: Vec<bool>,
     /// Streams by source and destination address of their packets: of TCP, and of UDP.
     pub by_address: OnceLock<ByAddress>,
+    /// Flows with clients, by the addresses of their server and of the clients' host.
+    pub applications: HashMap<(SocketAddr, IpAddr), usize>,
     /// Token by which the ends of a live run recognise each other.
     pub proof: Option<Token>,
     /// Addresses that have proved that they want data.
@@ -94,7 +97,15 @@ impl Shared {
 
     /// Returns the stream of a packet.
     pub fn find(&self, udp: bool, from: SocketAddr, to: SocketAddr) -> Option<StreamId> {
-        self.by_address.get()?[usize::from(udp)].get(&(from, to)).copied()
+        let known = self.by_address.get()?[usize::from(udp)].get(&(from, to)).copied();
+        known.or_else(|| self.find_client(from, to).filter(|_| !udp))
+    }
+
+    /// Returns the client of an application to which its server sends a packet.
+    fn find_client(&self, from: SocketAddr, to: SocketAddr) -> Option<StreamId> {
+        let flow = *self.applications.get(&(from, to.ip()))?;
+        let stream = app::client_of(to.port(), self.flows[flow].streams.len())?;
+        Some(StreamId { flow, stream })
     }
 
     /// Returns false if a datagram of this number was never sent. Always true if the sender is in

@@ -8,6 +8,7 @@ use perhop_core::{Dscp, Duration, TrafficClass};
 use perhop_measure::{DatagramMeter, Histogram};
 use perhop_workload::Playout;
 
+use crate::app::ClientState;
 use crate::offset::SenderClock;
 use perhop_socket::{Nanos, Socket, TcpInfo};
 
@@ -94,6 +95,8 @@ impl DatagramsReceived {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub to: SocketAddr,
+    /// For clients of applications: address of their server.
+    pub server: SocketAddr,
     /// The sender's socket, if the sender is in this process.
     pub sender: OnceLock<Socket>,
     /// For TCP: the receiver's socket, once there is one.
@@ -111,12 +114,15 @@ pub(crate) struct StreamState {
     pub sent: AtomicU64,
     /// For TCP: counters of the receiver's connection and the sender's before any data.
     pub before: [OnceLock<TcpInfo>; 2],
+    /// Client of an application, which has connections of its own.
+    pub client: Option<Mutex<ClientState>>,
 }
 
 impl StreamState {
-    pub fn new(to: SocketAddr, sender: Option<Socket>) -> Self {
+    pub fn new((from, to): (SocketAddr, SocketAddr), sender: Option<Socket>) -> Self {
         Self {
             to,
+            server: from,
             sender: sender.map_or_else(OnceLock::new, OnceLock::from),
             receiver: OnceLock::new(),
             delivered: AtomicU64::new(0),
@@ -125,6 +131,7 @@ impl StreamState {
             open: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             before: [const { OnceLock::new() }; 2],
+            client: None,
         }
     }
 

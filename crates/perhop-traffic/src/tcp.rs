@@ -66,7 +66,10 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
     let epoll = Epoll::new()?;
     let ids: Vec<_> = shared
         .stream_ids()
-        .filter(|id| !shared.is_udp(id.flow) && shared.flows[id.flow].here.source)
+        .filter(|id| {
+            let (flow, stream) = shared.at(*id);
+            !shared.is_udp(id.flow) && flow.here.source && stream.client.is_none()
+        })
         .collect();
     let mut events = BinaryHeap::new();
     let mut applications = Vec::new();

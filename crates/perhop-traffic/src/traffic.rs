@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use perhop_core::{Duration, Time};
 use perhop_measure::{Marks, Table};
 
+use crate::app::Applications;
 use crate::clock::{duration, time};
 use crate::collector::Collector;
 use crate::error::TrafficError;
@@ -39,7 +40,7 @@ pub struct Traffic {
     recorder: Arc<Mutex<Recorder>>,
     flows: Vec<String>,
     /// State that moves to the threads when they start.
-    waiting: Option<(Vec<Datagrams>, Vec<EventSource>)>,
+    waiting: Option<(Vec<Datagrams>, Vec<EventSource>, Option<Applications>)>,
     /// Proofs of a live job, until they are complete.
     proof: Option<Proof>,
     nodes: Vec<String>,
@@ -77,6 +78,10 @@ impl Traffic {
             let (expected, found) = (job.flows.len(), live.flows.len());
             return Err(TrafficError::LiveFlows { expected, found });
         }
+        let applications = job.flows.iter().find(|flow| flow.application.is_some());
+        if let (Some(_), Some(flow)) = (&job.live, applications) {
+            return Err(TrafficError::LiveApplication { flow: flow.name.clone() });
+        }
         if job.nodes.len() > usize::from(u16::MAX) {
             return Err(TrafficError::TooManyNodes(job.nodes.len()));
         }
@@ -103,6 +108,7 @@ impl Traffic {
             .into_iter()
             .map(|(id, pattern)| Datagrams::new(id, shared.at(id).0, pattern))
             .collect();
+        let applications = applications.map(|_| Applications::new(job, &mut opened));
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
         let stall_threshold = job.stall_threshold.unwrap_or(Duration::MAX);
         let recorder = Recorder {
@@ -115,7 +121,7 @@ impl Traffic {
             recorded: Time::ZERO,
         };
         Ok(Self {
-            waiting: Some((senders, sources.collect())),
+            waiting: Some((senders, sources.collect(), applications)),
             proof,
             nodes: job.nodes.iter().map(|node| node.name.clone()).collect(),
             recorder: Arc::new(Mutex::new(recorder)),
@@ -186,7 +192,9 @@ impl Traffic {
         if !unproved.is_empty() {
             return Err(TrafficError::Unproved(unproved));
         }
-        let Some((mut senders, mut sources)) = self.waiting.take() else { return Ok(()) };
+        let Some((mut senders, mut sources, applications)) = self.waiting.take() else {
+            return Ok(());
+        };
         let mut renewals = Renewals::default();
         if let Some(proof) = self.proof.take() {
             let mut proved = proof.finish(&self.shared);
@@ -200,6 +208,10 @@ impl Traffic {
         if self.shared.udp.contains(&false) {
             let shared = Arc::clone(&self.shared);
             self.spawn("tcp", move || tcp::send(&shared))?;
+        }
+        if let Some(applications) = applications {
+            let shared = Arc::clone(&self.shared);
+            self.spawn("app", move || applications.run(&shared))?;
         }
         if !senders.is_empty() || !self.shared.pings.is_empty() {
             let shared = Arc::clone(&self.shared);

@@ -88,6 +88,7 @@ fn readings(mark: u32) -> [Readings; 2] {
     let destination = Readings {
         destinations: vec![
             DestinationReading {
+                completed: Vec::new(),
                 flow: 0,
                 streams: ReceiverReadings::Tcp(vec![connection]),
                 arrived: Some(vec![
@@ -99,6 +100,7 @@ fn readings(mark: u32) -> [Readings; 2] {
                 offset_bound: None,
             },
             DestinationReading {
+                completed: Vec::new(),
                 flow: 1,
                 streams: ReceiverReadings::Udp(vec![stream; 2]),
                 arrived: Some(vec![(TrafficClass::new(Dscp::AF11), 140)]),

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use perhop_workload::{FIRST_SOURCE_PORT, FlowPlan, TransportPlan};
 
+use crate::app::client_port;
 use crate::error::TrafficError;
 use crate::job::Job;
 use crate::live::End;
@@ -40,6 +41,14 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<StreamAddresses>, TrafficError> {
         let (from, to) = (host(job, &flow.from)?, host(job, &flow.to)?);
         same_family(from, to)?;
         for number in 0..flow.streams {
+            if flow.application.is_some() {
+                // The data comes from the port of the flow, and goes to the client's first one.
+                let port = client_port(number.into(), flow.streams, 0)
+                    .ok_or_else(|| no_port(flow, &flow.to))?;
+                let (from, to) = (SocketAddr::new(from, flow.port), SocketAddr::new(to, port));
+                lines.push(StreamAddresses { flow: index, from, to });
+                continue;
+            }
             let port = match flow.required_source_port(number)? {
                 Some(port) => port,
                 None => free_port(job, flow, number, &mut taken)?,
@@ -87,8 +96,13 @@ fn free_port<'a>(
             return Ok(port);
         }
     }
-    let (node, error) = (flow.from.clone(), io::ErrorKind::AddrInUse.into());
-    Err(TrafficError::Socket { node, what: "ports for its streams".into(), error })
+    Err(no_port(flow, &flow.from))
+}
+
+fn no_port(flow: &FlowPlan, node: &str) -> TrafficError {
+    let error = io::ErrorKind::AddrInUse.into();
+    let what = format!("ports for the streams of {}", flow.name);
+    TrafficError::Socket { node: node.to_owned(), what, error }
 }
 
 /// Returns the address of a host, in this process or another.

@@ -1,15 +1,18 @@
 //! Sockets of TCP connections, for both ends that may open them.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 
+use nix::sched::{CloneFlags, setns};
 use perhop_core::TrafficClass;
-use perhop_workload::{FlowPlan, TcpPlan};
+use perhop_workload::{FlowPlan, TcpPlan, TransportPlan, WorkloadError};
 
 use super::{Host, Opened, SOCKET};
 use crate::error::TrafficError;
-use crate::job::linux_name;
+use crate::job::{Job, linux_name};
 use crate::live::End;
 use crate::tcp::LEAST_UNSENT;
 use perhop_socket::{Level, Socket};
@@ -17,6 +20,12 @@ use perhop_socket::{Level, Socket};
 // linux/tcp.h; some versions of the libc crate lack it.
 const TCP_RTO_MIN_US: libc::c_int = 45;
 const TCP_DELACK_MAX_US: libc::c_int = 46;
+
+/// Network namespace of the calling thread (proc(5)).
+const NAMESPACE: &str = "/proc/thread-self/ns/net";
+
+/// Connections of clients that may wait to be accepted; the kernel has a limit of its own.
+const BACKLOG: i32 = 4096;
 
 const TCP: fn(libc::c_int) -> Level = |option| (libc::IPPROTO_TCP, option);
 
@@ -56,6 +65,48 @@ impl Host<'_> {
         socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
         opened.listeners.push((at, socket));
         Ok(())
+    }
+
+    /// Opens what an application needs in this host before it runs: the socket of its server, and
+    /// the namespace of its clients.
+    pub(super) fn open_application(
+        &self,
+        opened: &mut Opened,
+        flow: &FlowPlan,
+        at: SocketAddr,
+    ) -> Result<(), TrafficError> {
+        if flow.to == self.node.name && opened.namespace.is_none() {
+            let failed = self.failed("cannot open its network namespace");
+            opened.namespace = Some(File::open(NAMESPACE).map_err(failed)?);
+        }
+        let taken = opened.servers.iter().any(|(address, _)| *address == at);
+        if flow.from == self.node.name && !taken {
+            let failed = || self.failed(format!("cannot listen on {at}"));
+            let socket = self.both(flow, at, failed)?;
+            socket.listen(BACKLOG).map_err(failed())?;
+            opened.servers.push((at, socket));
+        }
+        Ok(())
+    }
+
+    /// Returns a socket bound to an address, for connections with data in both directions.
+    fn both<F: FnOnce(io::Error) -> TrafficError>(
+        &self,
+        flow: &FlowPlan,
+        at: SocketAddr,
+        failed: impl Fn() -> F,
+    ) -> Result<Socket, TrafficError> {
+        let TransportPlan::Tcp(tcp) = &flow.transport else {
+            return Err(WorkloadError::NotTcp(flow.name.clone()).into());
+        };
+        let socket = self.sending(flow, tcp, at, &failed)?;
+        set_receive_window(&socket, tcp).map_err(failed())?;
+        // As for modelled hosts: what was written does not wait for acknowledgements, and a server
+        // has little unsent data only if it interleaves responses.
+        socket.set(TCP(libc::TCP_NODELAY), 1).map_err(failed())?;
+        socket.set(TCP(libc::TCP_NOTSENT_LOWAT), 0).map_err(failed())?;
+        self.bind(&socket, at, false).map_err(failed())?;
+        Ok(socket)
     }
 
     /// Returns a socket for connections that receive.
@@ -155,6 +206,49 @@ impl Host<'_> {
         }
         Ok(())
     }
+}
+
+/// Opens sockets of clients while the job runs.
+#[derive(Debug)]
+pub(crate) struct ClientSockets {
+    job: Job,
+    /// Network namespaces of hosts with clients, by number of the node.
+    namespaces: BTreeMap<u16, File>,
+    /// Namespace of the calling thread, by its inode.
+    current: Option<u64>,
+}
+
+impl ClientSockets {
+    pub fn new(job: &Job, namespaces: BTreeMap<u16, File>) -> Self {
+        Self { job: job.clone(), namespaces, current: None }
+    }
+
+    /// Opens the socket of a client of a flow, bound to an address. The calling thread stays in the
+    /// namespace of the client's host.
+    pub fn open(&mut self, flow: usize, at: SocketAddr) -> Result<Socket, TrafficError> {
+        let flow = &self.job.flows[flow];
+        let node = self.job.node(&flow.to)?;
+        let host = Host { job: &self.job, lines: &[], node };
+        let failed = || host.failed(format!("cannot open a socket of {} at {at}", flow.name));
+        let namespace = self.namespaces.get(&self.job.number(&flow.to)?);
+        if let Some(namespace) = namespace {
+            let wanted = inode(namespace).map_err(failed())?;
+            let current = match self.current {
+                Some(current) => current,
+                None => File::open(NAMESPACE).and_then(|own| inode(&own)).map_err(failed())?,
+            };
+            if current != wanted {
+                setns(namespace, CloneFlags::CLONE_NEWNET)
+                    .map_err(|error| failed()(error.into()))?;
+            }
+            self.current = Some(wanted);
+        }
+        host.both(flow, at, failed)
+    }
+}
+
+fn inode(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.ino())
 }
 
 /// The window of a connection that Linux tunes automatically.

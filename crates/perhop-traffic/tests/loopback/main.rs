@@ -1,5 +1,6 @@
 //! Traffic between two addresses of the loopback device.
 
+mod applications;
 mod connections;
 mod consent;
 mod datagrams;
