@@ -11,7 +11,6 @@ import perhop
 from conftest import SLOW
 from perhop import analysis, report
 from perhop.dataset import Dataset
-from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
 from perhop.scenario.model.applications import TABLES, VIDEOS
 from perhop.scenario.resolve import empty_path, mean_gap
@@ -222,14 +221,6 @@ def test_a_seed_gives_the_same_tables() -> None:
     first, again, other = (run(flow, "5 s", seed=seed) for seed in (1, 1, 2))
     assert first.completions.equals(again.completions)
     assert not first.completions.equals(other.completions)
-
-
-@pytest.mark.parametrize("engine", ["emu", "kernel", "live"])
-def test_real_hosts_have_no_applications_yet(engine: str) -> None:
-    with pytest.raises(UnsupportedError) as refused:
-        perhop.run(scenario("video: hls"), engine=engine)
-    text = str(refused.value)
-    assert "flows.app.video" in text or "agents" in text
 
 
 def test_a_path_that_forks_has_no_ideal() -> None:

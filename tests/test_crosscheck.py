@@ -47,7 +47,7 @@ def worst(kind: str, other: Dataset, whole: Dataset) -> float:
 
 def test_a_run_agrees_with_itself(whole: Dataset) -> None:
     found = analysis.agreement(analysis.compare([whole, whole]))
-    assert {each.kind for each in found} == set(TOLERANCES) - {"call"}
+    assert {each.kind for each in found} == set(TOLERANCES) - {"call", "application"}
     assert all(each.ok and each.difference == 0 for each in found)
 
 
@@ -163,7 +163,7 @@ def test_the_command_says_who_differs(
     assert code == 0
     assert found["engines"] == ["sim", "emu"]
     assert found["ok"]
-    assert {each["kind"] for each in found["deviations"]} == set(TOLERANCES) - {"call"}
+    assert {each["kind"] for each in found["deviations"]} == set(TOLERANCES) - {"call", "application"}
 
 
 def test_the_command_needs_two_engines(

@@ -99,7 +99,7 @@ CRATES: dict[str, set[str]] = {
     "measure": {"core", "app", "queue", "net", "workload"},
     "emu": {"core", "fuzz", "wire", "queue", "net", "plan", "measure"},
     "socket": {"fuzz"},
-    "traffic": {"core", "fuzz", "wire", "socket", "net", "workload", "measure"},
+    "traffic": {"app", "core", "fuzz", "wire", "socket", "net", "workload", "measure"},
     "path": {"core", "fuzz", "wire", "socket"},
     "agent": {"core", "fuzz", "wire", "socket", "net", "workload", "measure", "traffic", "path"},
     "sim": {"core", "app", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},

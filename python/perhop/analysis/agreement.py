@@ -12,10 +12,23 @@ TOLERANCES: Final[Mapping[str, float]] = {
     "goodput": 0.05,
     "rtt": 0.10,
     "call": 0.10,
+    "application": 0.10,
 }
 """Tolerances between runs of one scenario: of the share that a flow has of a phase's goodput
 (0.05 are 5 points), in the goodput of a phase, in median round-trip times, of flows smoothed ones,
-and in scores and mouth-to-ear delays of calls (0.05 are 5%)."""
+in scores and mouth-to-ear delays of calls, and in what clients of applications get: median
+completion and page load times, start-up times and bit rates of video (0.05 are 5%)."""
+
+_MEASURES: Final = {
+    "call": {"mos": "MOS", "mouth_to_ear": "mouth to ear"},
+    "application": {
+        "completion_median": "median completion",
+        "page_load_median": "median page load",
+        "startup": "start-up",
+        "bitrate": "bit rate",
+    },
+}
+"""Quantities of flows by kind, and their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +36,7 @@ class Deviation:
     """One quantity in all runs, and its difference.
 
     Attributes:
-        kind: "share", "goodput", "rtt" or "call".
+        kind: "share", "goodput", "rtt", "call" or "application".
         name: The name of the quantity, for people.
         beside: Its value in each run.
         difference: The greatest value less the least; for goodput and round-trip times relative to
@@ -47,7 +60,7 @@ class Deviation:
 def agreement(
     side_by_side: RunComparison, tolerances: Mapping[str, float] | None = None
 ) -> list[Deviation]:
-    """Return the deviations of runs: shares and goodput of phases, round-trip times, calls.
+    """Return the deviations of runs: shares, goodput, round-trip times, calls and applications.
 
     Args:
         side_by_side: The runs. A flow's share is looked at where there is more than one flow; its
@@ -70,14 +83,15 @@ def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuanti
                 yield "share", f"{flow}, {when}", phase.share[flow]
         if any(phase.throughput[TOTAL].values):
             yield "goodput", f"total, {when}", phase.throughput[TOTAL]
-    for kind, median in ((found.flows, "srtt_median"), (found.pings, "rtt_median")):
-        for name, quantities in kind.items():
+    for traffic, median in ((found.flows, "srtt_median"), (found.pings, "rtt_median")):
+        for name, quantities in traffic.items():
             if median in quantities:
                 yield "rtt", name, quantities[median]
     for name, quantities in found.flows.items():
-        for value, words in (("mos", "MOS"), ("mouth_to_ear", "mouth to ear")):
-            if value in quantities:
-                yield "call", f"{name}, {words}", quantities[value]
+        for kind, measures in _MEASURES.items():
+            for value, words in measures.items():
+                if value in quantities:
+                    yield kind, f"{name}, {words}", quantities[value]
 
 
 def _apart(beside: ComparedQuantity, *, relative: bool) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from perhop.analysis.calls import quality
+from perhop.analysis.completions import completions, page_loads, video
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
 from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed
@@ -76,7 +77,9 @@ class RunComparison:
         covered_s: The part of the scenario that all runs cover; nothing after it is compared.
         phases: The phases of the first run.
         flows: By flow and quantity: `throughput` while active, `loss`, `retransmits`, `rtt_median`,
-            `rtt_p99`, `srtt_median`, `srtt_p99`, `owd_median`, `owd_p99`, `completion`.
+            `rtt_p99`, `srtt_median`, `srtt_p99`, `owd_median`, `owd_p99`, `completion`, `mos`,
+            `mouth_to_ear`, `completion_median`, `completion_p95`, `page_load_median`,
+            `page_load_p95`, `startup`, `bitrate`, `stall_time`.
         pings: By ping and quantity: `loss`, `rtt_median`, `rtt_p95`, `rtt_p99`.
         classes: By directed link and class, the `share` of the bytes that the link's end sent, and
             the packets that it `dropped`. Links with a single class in one run are left out.
@@ -294,9 +297,27 @@ def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]
                 "completion": completion(dataset, flow),
                 "mos": quality(dataset, flow, "mos"),
                 "mouth_to_ear": quality(dataset, flow, "mouth_to_ear"),
+                **_application(dataset, flow),
             }
         )
     return _beside(rows, _FLOW)
+
+
+def _application(dataset: Dataset, flow: str) -> dict[str, float | None]:
+    """Return what the clients of a flow got; None for what it has not."""
+    if not dataset.scenario.flows[flow].applications:
+        return dict.fromkeys(_APPLICATION)
+    exchanged, loads = completions(dataset, flow), page_loads(dataset, flow)
+    watched = video(dataset, flow)
+    return {
+        "completion_median": exchanged.median if exchanged else None,
+        "completion_p95": exchanged.p95 if exchanged else None,
+        "page_load_median": loads.median if loads else None,
+        "page_load_p95": loads.p95 if loads else None,
+        "startup": watched.startup,
+        "bitrate": watched.bitrate,
+        "stall_time": watched.stall_time if watched.segments else None,
+    }
 
 
 def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, ComparedQuantity]:
@@ -319,6 +340,15 @@ def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, ComparedQuantity]
     return _beside(rows, _PING)
 
 
+_APPLICATION: Final = {
+    "completion_median": "s",
+    "completion_p95": "s",
+    "page_load_median": "s",
+    "page_load_p95": "s",
+    "startup": "s",
+    "bitrate": "bps",
+    "stall_time": "s",
+}
 _FLOW: Final = {
     "throughput": "bps",
     "loss": "share",
@@ -332,6 +362,7 @@ _FLOW: Final = {
     "completion": "s",
     "mos": "ratio",
     "mouth_to_ear": "s",
+    **_APPLICATION,
 }
 _PING: Final = {"loss": "share", "rtt_median": "s", "rtt_p95": "s", "rtt_p99": "s"}
 _CLASS: Final = {"share": "share", "dropped": "packets"}

@@ -41,8 +41,8 @@ __all__ = ["crosscheck"]
     "tolerances",
     multiple=True,
     metavar="KIND=PART",
-    help="The largest difference: share=5 (points), goodput=5 (%), rtt=10 (%), call=10 (%). "
-    "Repeatable.",
+    help="The largest difference: share=5 (points), goodput=5 (%), rtt=10 (%), call=10 (%), "
+    "application=10 (%). Repeatable.",
 )
 @click.option(
     "--out",

@@ -190,6 +190,7 @@ def gaps(scenario: Scenario) -> list[Gap]:
         *_background_gaps(scenario),
         *_network_gaps(scenario),
         *transport_gaps(scenario),
+        *_application_gaps(scenario),
         *_host_gaps(scenario),
         *_call_gaps(scenario),
         *_port_gaps(scenario),
@@ -206,6 +207,15 @@ def _background_gaps(scenario: Scenario) -> Iterator[Gap]:
             yield Gap(
                 background_path(scenario, name),
                 f"a live network has no host {host}; use a link between hosts with agents",
+            )
+
+
+def _application_gaps(scenario: Scenario) -> Iterator[Gap]:
+    for name, flow in scenario.flows.items():
+        for key in flow.applications:
+            yield Gap(
+                f"flows.{name}.{key}",
+                "agents have no clients and servers; use engine sim, emu or kernel",
             )
 
 

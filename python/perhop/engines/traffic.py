@@ -201,10 +201,6 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
     found: list[Gap] = []
     for name, flow in scenario.flows.items():
         holds = mtu or _mtu(scenario, flow.source)
-        found += [
-            Gap(f"flows.{name}.{key}", "applications have modelled hosts only; use engine sim")
-            for key in flow.applications
-        ]
         if flow.tcp is not None:
             found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds)
         else:
@@ -218,12 +214,30 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
 
 
 def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
-    """Yield source ports at which the same host receives another flow."""
+    """Yield ports of senders and servers at which the same host receives another flow."""
     listening = {
         (flow.destination, flow.tcp is None, scenario.port_of(name)): name
         for name, flow in scenario.flows.items()
+        if not flow.applications
     }
+    serving: dict[tuple[str, str, int], str] = {}
     for name, flow in scenario.flows.items():
+        if flow.applications:
+            port = scenario.port_of(name)
+            other = listening.get((flow.source, False, port))
+            if other is not None:
+                yield Gap(
+                    f"flows.{name}.port",
+                    f"{other} arrives at port {port} of {flow.source}, so that no server can have "
+                    "it",
+                )
+            first_with = serving.setdefault((flow.source, flow.destination, port), name)
+            if first_with != name:
+                yield Gap(
+                    f"flows.{name}.port",
+                    f"the clients of {first_with} use port {port} of {flow.source}, so that their "
+                    "packets could not be told apart",
+                )
         first, last = flow.source_ports or (1, 0)
         for port in range(first, last + 1):
             other = listening.get((flow.source, flow.tcp is None, port))
@@ -306,6 +320,9 @@ def _settings(scenario: Scenario) -> tuple[dict[str, dict[str, str]], list[Gap]]
     for name, flow in scenario.flows.items():
         for end in (flow.source, flow.destination):
             settings = hosts.setdefault(end, dict(_EVERY_HOST))
+            if flow.applications:
+                # Ports of earlier connections of clients, for new ones.
+                settings["net.ipv4.tcp_tw_reuse"] = "1"
             for key, (setting, value) in host_settings(flow).items():
                 before = settings.setdefault(setting, value)
                 first = asked.setdefault((end, setting), name)

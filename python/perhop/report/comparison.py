@@ -18,7 +18,13 @@ MOST_PHASES: Final = 20
 
 _SHAPES: Final = ("circle", "cross", "square", "triangle-up", "diamond", "triangle-down")
 
-_KINDS: Final = {"share": "share", "goodput": "goodput", "rtt": "median (S)RTT", "call": "calls"}
+_KINDS: Final = {
+    "share": "share",
+    "goodput": "goodput",
+    "rtt": "median (S)RTT",
+    "call": "calls",
+    "application": "application",
+}
 """Names of the kinds of deviations."""
 
 _WORDS: Final = {
@@ -33,6 +39,13 @@ _WORDS: Final = {
     "completion": "completed in",
     "mos": "MOS",
     "mouth_to_ear": "mouth to ear",
+    "completion_median": "completion median",
+    "completion_p95": "completion p95",
+    "page_load_median": "page load median",
+    "page_load_p95": "page load p95",
+    "startup": "start-up",
+    "bitrate": "bit rate",
+    "stall_time": "time in stalls",
     "share": "share of the link",
 }
 """Names of quantities that differ from their keys."""

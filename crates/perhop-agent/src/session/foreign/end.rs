@@ -262,6 +262,7 @@ fn source(flow: u32, streams: SenderReadings) -> EndReading {
 
 fn destination(flow: u32, streams: ReceiverReadings) -> EndReading {
     EndReading::Destination(DestinationReading {
+        completed: Vec::new(),
         flow,
         streams,
         arrived: None,

@@ -1,0 +1,93 @@
+"""Applications between real hosts: what their clients get is what modelled ones get."""
+
+import pytest
+
+import perhop
+from conftest import MEASURES
+from perhop import analysis
+from perhop.dataset import Dataset
+from perhop.engines.traffic import gaps, job
+from perhop.errors import UnsupportedError
+from perhop.scenario import Scenario, parse
+from tools import unable
+
+ALL_KINDS = """
+perhop: 1
+name: office
+nodes: {server: host, r1: router, client: host}
+links:
+  - {ends: [server, r1], rate: 100 Mbps}
+  - {ends: [r1, client], rate: 20 Mbps, delay: 10 ms, queue: {limit: 100 kB}}
+flows:
+  files: {from: server, to: client, dscp: af11, transfers: {size: 30 kB, every: 300 ms}}
+  calls: {from: server, to: client, rpc: {response: 4 kB, every: 100 ms, server_time: 5 ms}}
+  pages:
+    from: server
+    to: client
+    web:
+      objects: {html: {size: 15 kB}, images: {count: 12, size: 8 kB, after: html}}
+      think: 300 ms
+  film:
+    from: server
+    to: client
+    video: {bitrates: [500 kbps, 2 Mbps], segment: 500 ms, buffer: 1500 ms}
+duration: 3 s
+"""
+
+
+def run(scenario: Scenario, engine: str) -> Dataset:
+    try:
+        return perhop.run(scenario, engine=engine)
+    except UnsupportedError as error:
+        unable(error)
+
+
+@MEASURES
+@pytest.mark.parametrize("engine", ["emu", "kernel"])
+def test_clients_of_real_servers_get_what_those_of_modelled_ones_do(engine: str) -> None:
+    scenario = parse(ALL_KINDS)
+    real, modelled = run(scenario, engine), perhop.run(scenario)
+    compared = analysis.compare([modelled, real])
+    found = [each for each in analysis.agreement(compared) if each.kind == "application"]
+    assert {each.name for each in found} == {
+        "files, median completion",
+        "calls, median completion",
+        "pages, median page load",
+        "film, start-up",
+        "film, bit rate",
+    }
+    assert [each for each in found if not each.ok] == []
+    for flow in scenario.flows:
+        asked, got = (
+            dataset.completions.filter(dataset.completions["flow"] == flow)
+            for dataset in (modelled, real)
+        )
+        # Times of requests are the same; those that follow a response may be some more or fewer.
+        assert got.height == pytest.approx(asked.height, abs=2), flow
+        counted = real.intervals.filter(real.intervals["flow"] == flow)
+        delivered = counted["bytes"].sum()
+        assert delivered == pytest.approx(
+            modelled.intervals.filter(modelled.intervals["flow"] == flow)["bytes"].sum(), rel=0.1
+        )
+        assert counted["packets"].sum() >= delivered / 1460
+    marks = real.codepoints.filter(real.codepoints["flow"] == "files")
+    assert set(marks["dscp_arrived"]) == {10}
+
+
+def test_ports_that_two_flows_cannot_share_are_refused() -> None:
+    text = ALL_KINDS
+    for flow in ("calls", "files"):
+        text = text.replace(f"{flow}: {{", f"{flow}: {{port: 80, ")
+    (same,) = gaps(parse(text))
+    assert same.path == "flows.calls.port"
+    back = "flows:\n  back: {from: client, to: server, port: 5002}"
+    (taken,) = gaps(parse(ALL_KINDS.replace("flows:", back)))
+    assert taken.path == "flows.files.port"
+
+
+def test_hosts_of_clients_use_ports_again() -> None:
+    nodes = {node["name"]: dict(node["settings"]) for node in job(parse(ALL_KINDS), 1)["nodes"]}
+    assert nodes["client"]["net.ipv4.tcp_tw_reuse"] == "1"
+    bulk = "flows: {bulk: {from: server, to: client}}\nduration: 1 s"
+    plain = parse(ALL_KINDS.partition("flows:")[0] + bulk)
+    assert not any("net.ipv4.tcp_tw_reuse" in dict(n["settings"]) for n in job(plain, 1)["nodes"])
