@@ -163,7 +163,10 @@ def test_the_command_says_who_differs(
     assert code == 0
     assert found["engines"] == ["sim", "emu"]
     assert found["ok"]
-    assert {each["kind"] for each in found["deviations"]} == set(TOLERANCES) - {"call", "application"}
+    assert {each["kind"] for each in found["deviations"]} == set(TOLERANCES) - {
+        "call",
+        "application",
+    }
 
 
 def test_the_command_needs_two_engines(

@@ -27,8 +27,8 @@ use crate::receive::NEW_CONNECTION_WINDOWS;
 use crate::shared::{Shared, StreamId};
 use crate::stream::lock;
 
-pub(crate) use client::ClientState;
 pub use client::Completed;
+pub(crate) use client::{ClientState, receiver, sample, sender};
 use connection::{Connection, Room, Side};
 
 /// Time after which a client learns that a connection could not be opened, so that it does not try

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Duration, Time, TrafficClass};
 use perhop_measure::{Density, Histogram, Marks, SRTT_EVERY, Samples, Stalls};
 
-use crate::app::Completed;
+use crate::app::{self, Completed};
 use crate::clock::{duration, nanos, time};
 use crate::open::clamp_window;
 use crate::readings::{
@@ -253,7 +253,7 @@ fn sample_connection(
     srtts: &mut Histogram,
 ) {
     if let Some(client) = &stream.client {
-        return lock(client).sample(|srtt| {
+        return app::sample(client, |srtt| {
             history.srtt.add(srtt);
             srtts.add(srtt);
         });
@@ -363,7 +363,7 @@ fn connection_receiver(flow: &FlowState, stream: &StreamState) -> (ConnectionRec
     let delivered = stream.delivered.load(Ordering::Relaxed);
     let marked = flow.watched.destination.then(|| stream.marked.load(Ordering::Relaxed));
     if let Some(client) = &stream.client {
-        let (reading, arrived) = lock(client).receiver();
+        let (reading, arrived) = app::receiver(client);
         return (ConnectionReceiver { delivered, marked, ..reading }, arrived);
     }
     let info = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
@@ -383,7 +383,7 @@ fn connection_receiver(flow: &FlowState, stream: &StreamState) -> (ConnectionRec
 
 fn connection_sender(stream: &StreamState, history: &mut StreamHistory) -> (ConnectionSender, u64) {
     if let Some(client) = &stream.client {
-        let (reading, arrived) = lock(client).sender();
+        let (reading, arrived) = app::sender(client);
         return (ConnectionSender { srtt: std::mem::take(&mut history.srtt), ..reading }, arrived);
     }
     let Some(socket) = stream.open_sender() else { return Default::default() };

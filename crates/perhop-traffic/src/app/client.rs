@@ -1,13 +1,14 @@
 //! State of a client that all threads see, and what its connections have measured.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use perhop_app::{Client, Record};
 use perhop_core::{Duration, Time};
 use perhop_socket::{Nanos, Socket, TcpInfo};
 
 use crate::readings::{ConnectionReceiver, ConnectionSender};
+use crate::stream::lock;
 
 /// What a client has completed since the last reading, and what it has begun by then.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,35 +94,6 @@ impl ClientState {
         self.open.len()
     }
 
-    /// Samples the smoothed round-trip times of connections on which something has arrived.
-    pub fn sample(&mut self, mut add: impl FnMut(Duration)) {
-        self.short.drain(..).for_each(&mut add);
-        for open in self.open.values_mut() {
-            let info = open.server.as_ref().and_then(|server| TcpInfo::of(server).ok());
-            if let Some(info) = info.filter(|info| info.segs_in != open.segments && info.rtt > 0) {
-                open.segments = info.segs_in;
-                add(Duration::from_micros(info.rtt.into()));
-            }
-        }
-    }
-
-    /// Returns the counters of all connections at the client.
-    pub fn receiver(&self) -> (ConnectionReceiver, u64) {
-        let mut sum = self.received;
-        let open = self.open.values().filter_map(|open| open.client.as_ref());
-        open.for_each(|socket| receive(&mut sum, TcpInfo::of(socket).ok()));
-        sum
-    }
-
-    /// Returns the counters of all connections at the server; the congestion window is that of all
-    /// open ones.
-    pub fn sender(&self) -> (ConnectionSender, u64) {
-        let mut sum = self.sent;
-        let open = self.open.values().filter_map(|open| open.server.as_ref());
-        open.for_each(|socket| send(&mut sum, TcpInfo::of(socket).ok()));
-        sum
-    }
-
     /// Returns what it has completed up to an instant since the last call, and what it has begun.
     pub fn completed(&mut self, at: Time) -> Completed {
         let ended_by = |record: &Record| record.end.is_none_or(|end| end <= at);
@@ -136,6 +108,53 @@ impl ClientState {
         let begun = later.chain(self.client.unfinished());
         Completed { finished, unfinished: begun.filter(|record| record.start < at).collect() }
     }
+}
+
+/// Samples the smoothed round-trip times of a client's connections on which something has arrived.
+/// The client is not locked while the kernel is asked, so that nothing waits for that.
+pub(crate) fn sample(client: &Mutex<ClientState>, mut add: impl FnMut(Duration)) {
+    let mut state = lock(client);
+    state.short.drain(..).for_each(&mut add);
+    let servers = state.open.iter().filter_map(|(&number, open)| {
+        open.server.as_ref().map(|server| (number, Arc::clone(server), open.segments))
+    });
+    let servers: Vec<_> = servers.collect();
+    drop(state);
+    let mut sampled = Vec::new();
+    for (number, server, before) in servers {
+        let info = TcpInfo::of(&server).unwrap_or_default();
+        if info.segs_in != before && info.rtt > 0 {
+            add(Duration::from_micros(info.rtt.into()));
+            sampled.push((number, info.segs_in));
+        }
+    }
+    let mut state = lock(client);
+    for (number, segments) in sampled {
+        if let Some(open) = state.open.get_mut(&number) {
+            open.segments = segments;
+        }
+    }
+}
+
+/// Returns the counters of all connections at the client, and the segments that have arrived.
+pub(crate) fn receiver(state: &Mutex<ClientState>) -> (ConnectionReceiver, u64) {
+    let state = lock(state);
+    let mut sum = state.received;
+    let open: Vec<_> = state.open.values().filter_map(|open| open.client.clone()).collect();
+    drop(state);
+    open.iter().for_each(|socket| receive(&mut sum, TcpInfo::of(socket).ok()));
+    sum
+}
+
+/// Returns the counters of all connections at the server, and the segments that have arrived. The
+/// congestion window is that of all open ones.
+pub(crate) fn sender(state: &Mutex<ClientState>) -> (ConnectionSender, u64) {
+    let state = lock(state);
+    let mut sum = state.sent;
+    let open: Vec<_> = state.open.values().filter_map(|open| open.server.clone()).collect();
+    drop(state);
+    open.iter().for_each(|socket| send(&mut sum, TcpInfo::of(socket).ok()));
+    sum
 }
 
 fn receive((sum, segments): &mut Counted<ConnectionReceiver>, info: Option<TcpInfo>) {
