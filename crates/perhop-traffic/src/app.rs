@@ -6,6 +6,7 @@
 
 mod client;
 mod connection;
+mod ports;
 mod stream;
 
 use std::cmp::Reverse;
@@ -18,7 +19,6 @@ use std::sync::{Arc, Mutex};
 use perhop_app::{Action, Event, Request};
 use perhop_core::{Time, TrafficClass};
 use perhop_socket::{Epoll, Event as Ready, Interest, Nanos, Socket};
-use perhop_workload::FIRST_SOURCE_PORT;
 
 use crate::clock::{nanos, time};
 use crate::job::Job;
@@ -30,6 +30,7 @@ use crate::stream::lock;
 pub use client::Completed;
 pub(crate) use client::{ClientState, receiver, sample, sender};
 use connection::{Connection, Room, Side};
+pub(crate) use ports::{client_of, client_port};
 
 /// Time after which a client learns that a connection could not be opened, so that it does not try
 /// again at once.
@@ -37,20 +38,6 @@ const RETRY: Nanos = 1_000_000_000;
 
 /// Attempts to find a port for a connection, as earlier connections keep theirs for a minute.
 const ATTEMPTS: u32 = 100;
-
-/// Returns the port of a client's connection, as modelled hosts have it: those of several clients
-/// alternate, and they are used in turn. `None` if there are too many clients.
-pub(crate) fn client_port(client: usize, clients: u16, connection: u32) -> Option<u16> {
-    let ports = u32::from(u16::MAX - FIRST_SOURCE_PORT) + 1;
-    let turns = ports.checked_div(clients.into()).filter(|turns| *turns > 0)?;
-    let place = connection % turns * u32::from(clients) + client as u32;
-    Some(FIRST_SOURCE_PORT + place as u16)
-}
-
-/// Returns the number of the client to which a port belongs.
-pub(crate) fn client_of(port: u16, clients: usize) -> Option<usize> {
-    Some(usize::from(port.checked_sub(FIRST_SOURCE_PORT)?) % clients)
-}
 
 /// Sockets for the applications of a job, until they start.
 #[derive(Debug)]

@@ -6,17 +6,20 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Duration, Time, TrafficClass};
 use perhop_measure::{Density, Histogram, Marks, SRTT_EVERY, Samples, Stalls};
 
-use crate::app::{self, Completed};
-use crate::clock::{duration, nanos, time};
-use crate::open::clamp_window;
+use crate::clock::{nanos, time};
 use crate::readings::{
-    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
-    ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
+    DatagramReceiver, DatagramSender, DestinationReading, ProcessReading, Readings,
+    ReceiverReadings, SenderReadings, SourceReading,
 };
 use crate::shared::Shared;
 use crate::stream::{ClassCounts, DatagramsReceived, FlowState, StreamState, lock};
-use crate::tcp;
-use perhop_socket::{Nanos, TcpInfo};
+use perhop_socket::Nanos;
+
+mod connections;
+
+use connections::{
+    completed, connection_receiver, connection_sender, connections, sample_connection,
+};
 
 /// The interval at which smoothed round-trip times are read; it is longer with many connections.
 const SAMPLE: Nanos = SRTT_EVERY.as_picos() / 1_000;
@@ -197,22 +200,6 @@ impl Reader {
     }
 }
 
-/// Returns the number of streams, and of connections of clients.
-fn connections(shared: &Shared) -> Nanos {
-    let streams = shared.flows.iter().flat_map(|flow| &flow.streams);
-    let number = |stream: &StreamState| match &stream.client {
-        Some(client) => lock(client).connections(),
-        None => 1,
-    };
-    streams.map(|stream| number(stream) as Nanos).sum()
-}
-
-/// Returns what each client of a flow has completed; nothing without clients.
-fn completed(flow: &FlowState, at: Time) -> Vec<Completed> {
-    let clients = flow.streams.iter().filter_map(|stream| stream.client.as_ref());
-    clients.map(|client| lock(client).completed(at)).collect()
-}
-
 /// Returns the counters of this process.
 pub(crate) fn process(shared: &Shared, stalls: &Stalls) -> ProcessReading {
     let counters = &shared.counters;
@@ -243,38 +230,6 @@ fn sample_datagrams(
     if flow.here.source && history.noted.is_none_or(|at| now - at >= NOTED) {
         history.noted = Some(now);
         history.sent.push((now, stream.sent.load(Ordering::Relaxed)));
-    }
-}
-
-fn sample_connection(
-    flow: &FlowState,
-    stream: &StreamState,
-    history: &mut StreamHistory,
-    srtts: &mut Histogram,
-) {
-    if let Some(client) = &stream.client {
-        return app::sample(client, |srtt| {
-            history.srtt.add(srtt);
-            srtts.add(srtt);
-        });
-    }
-    if let Some(receiver) = stream.receiver.get() {
-        clamp_window(receiver, flow.window);
-    }
-    let Some(sender) = stream.open_sender() else { return };
-    let Ok(info) = TcpInfo::of(sender) else { return };
-    history.window = history.window.max(info.snd_wnd);
-    if info.segs_in != history.segments && info.rtt > 0 {
-        history.segments = info.segs_in;
-        let srtt = Duration::from_micros(info.rtt.into());
-        history.srtt.add(srtt);
-        srtts.add(srtt);
-    }
-    let unsent = tcp::unsent(info.delivery_rate);
-    if unsent / 2 >= history.unsent || unsent <= history.unsent / 2 {
-        history.unsent = unsent;
-        let option = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
-        let _ = sender.set_bytes(option, &unsent.to_ne_bytes());
     }
 }
 
@@ -357,49 +312,6 @@ fn senders(flow: &FlowState, kept: &mut FlowHistory, udp: bool) -> (SenderReadin
         ),
     };
     (readings, segments)
-}
-
-fn connection_receiver(flow: &FlowState, stream: &StreamState) -> (ConnectionReceiver, u64) {
-    let delivered = stream.delivered.load(Ordering::Relaxed);
-    let marked = flow.watched.destination.then(|| stream.marked.load(Ordering::Relaxed));
-    if let Some(client) = &stream.client {
-        let (reading, arrived) = app::receiver(client);
-        return (ConnectionReceiver { delivered, marked, ..reading }, arrived);
-    }
-    let info = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
-    let info = info.unwrap_or_default();
-    let before = stream.before(0);
-    let completion = stream.completion.load(Ordering::Relaxed);
-    let acks = |info: &TcpInfo| info.segs_out.saturating_sub(info.data_segs_out);
-    let reading = ConnectionReceiver {
-        delivered,
-        packets: info.data_segs_in.saturating_sub(before.data_segs_in).into(),
-        marked,
-        acks: acks(&info).saturating_sub(acks(&before)).into(),
-        completion: flow.volume.filter(|_| completion > 0).map(|_| duration(completion)),
-    };
-    (reading, info.segs_in.saturating_sub(before.segs_in).into())
-}
-
-fn connection_sender(stream: &StreamState, history: &mut StreamHistory) -> (ConnectionSender, u64) {
-    if let Some(client) = &stream.client {
-        let (reading, arrived) = app::sender(client);
-        return (ConnectionSender { srtt: std::mem::take(&mut history.srtt), ..reading }, arrived);
-    }
-    let Some(socket) = stream.open_sender() else { return Default::default() };
-    let info = TcpInfo::of(socket).unwrap_or_default();
-    let before = stream.before(1);
-    let reading = ConnectionSender {
-        retransmits: info.total_retrans.saturating_sub(before.total_retrans).into(),
-        repeated: info.dsack_dups.saturating_sub(before.dsack_dups).into(),
-        reordered: info.reord_seen.into(),
-        echoed: info.delivered_ce.saturating_sub(before.delivered_ce).into(),
-        cwnd: Some(u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
-        window: history.window,
-        acked: None,
-        srtt: std::mem::take(&mut history.srtt),
-    };
-    (reading, info.segs_in.saturating_sub(before.segs_in).into())
 }
 
 /// Returns the packets that have arrived at an end of a flow since the last reading, by DSCP and
