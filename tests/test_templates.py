@@ -21,12 +21,13 @@ NAMES = [
     "lte",
     "parking-lot",
     "rfc4594",
+    "rpm",
     "rrul",
     "wifi",
 ]
 
 
-def test_there_are_ten_with_descriptions() -> None:
+def test_all_have_names_and_descriptions() -> None:
     assert list(templates.names()) == NAMES
     for name, described in templates.descriptions().items():
         assert described.endswith("."), name

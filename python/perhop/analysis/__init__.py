@@ -45,7 +45,14 @@ from perhop.analysis.distributions import (
     sent,
 )
 from perhop.analysis.hops import Hop, hops
-from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
+from perhop.analysis.judgement import (
+    Comparison,
+    Verdict,
+    against_published,
+    expected,
+    measure,
+    verdicts,
+)
 from perhop.analysis.links import (
     class_counters,
     class_counts,
@@ -55,6 +62,12 @@ from perhop.analysis.links import (
 )
 from perhop.analysis.losses import class_losses, losses
 from perhop.analysis.paths import Capacity, capacities, narrowest
+from perhop.analysis.responsiveness import (
+    Bufferbloat,
+    Responsiveness,
+    bufferbloat,
+    responsiveness,
+)
 from perhop.analysis.spreads import (
     PERCENTILES,
     correlation,
@@ -84,6 +97,7 @@ __all__ = [
     "TOLERANCES",
     "TOTAL",
     "Basis",
+    "Bufferbloat",
     "Call",
     "Capacity",
     "ComparedPhase",
@@ -95,6 +109,7 @@ __all__ = [
     "Hop",
     "Order",
     "Quality",
+    "Responsiveness",
     "RunComparison",
     "SizeBin",
     "Verdict",
@@ -104,6 +119,7 @@ __all__ = [
     "against_published",
     "agreement",
     "bottlenecks",
+    "bufferbloat",
     "calls",
     "capacities",
     "class_counters",
@@ -122,6 +138,7 @@ __all__ = [
     "dscp_kept",
     "ecn_fields",
     "exchanges",
+    "expected",
     "fairness",
     "flow_rtt",
     "flow_srtt",
@@ -145,6 +162,7 @@ __all__ = [
     "rates",
     "rates_and_rtts",
     "reorder_density",
+    "responsiveness",
     "rtt",
     "sack_share",
     "seconds",

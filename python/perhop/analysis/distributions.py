@@ -152,15 +152,31 @@ def _measured(
 ) -> Distribution | None:
     """Return the samples of a flow in a window of one of the histograms of `_HISTOGRAMS`."""
     part = clip(dataset, window) or (0.0, 0.0)
-    table = _HISTOGRAMS[name]
-    if window is None:
-        bins = _bins(dataset, table).get((flow_named(dataset, flow),))
-    else:
-        bins = _binned(cut(of_flow(dataset, table, flow), part))
+    bins = histogram(dataset, flow, name, window)
     if bins is None:
         return None
     taken = of_flow(dataset, "intervals", flow).filter(pl.col(f"{name}_samples") > 0)
     return _of_bins(bins, cut(taken, part), name)
+
+
+def histogram(
+    dataset: Dataset, flow: str, name: str, window: Window | None = None
+) -> pl.DataFrame | None:
+    """Return the histogram of a flow's samples in a window.
+
+    Args:
+        dataset: The run.
+        flow: The flow.
+        name: `rtt`, `srtt` or `owd`.
+        window: Seconds of the run; the whole run by default.
+
+    Returns:
+        Columns `low_s`, `high_s` and `samples`; None if the run has none of the flow.
+    """
+    table = _HISTOGRAMS[name]
+    if window is None:
+        return _bins(dataset, table).get((flow_named(dataset, flow),))
+    return _binned(cut(of_flow(dataset, table, flow), clip(dataset, window) or (0.0, 0.0)))
 
 
 _HISTOGRAMS: Final = {"rtt": "rtts", "srtt": "srtts", "owd": "delays"}

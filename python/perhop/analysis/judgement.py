@@ -20,6 +20,7 @@ from perhop.analysis.distributions import (
     sack_share,
 )
 from perhop.analysis.links import DROPS, class_counts, utilisation
+from perhop.analysis.responsiveness import bufferbloat, responsiveness
 from perhop.analysis.spreads import fairness, stream_rates
 from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
@@ -125,7 +126,7 @@ def measure(
 
     Args:
         dataset: The run.
-        metric: A key of `perhop.scenario.METRICS` of one target; not `ratio`.
+        metric: A key of `perhop.scenario.METRICS` of one target; not `ratio` or `rpm`.
         target: The name of the flow, ping or directed link, or "total".
         window: Seconds of the run; the whole scenario by default.
         class_: The class of the directed link; all classes by default.
@@ -165,6 +166,9 @@ def measure(
         case "startup" | "stalls" | "stall_time" | "bitrate" | "switches":
             value = getattr(video(dataset, target, window), metric)
             return None if value is None else float(value)
+        case "bufferbloat":
+            bloat = bufferbloat(dataset, target, window)
+            return None if bloat is None else bloat.increase
         case "fairness":
             return fairness(stream_rates(dataset, target, window))
         case "utilisation":
@@ -239,6 +243,9 @@ def _of_item(dataset: Dataset, item: Measured) -> float | None:
     if item.metric.name == "fairness" and len(item.targets) > 1:
         rates = [throughput(dataset, flow, window) for flow in item.targets]
         return None if None in rates else fairness([rate for rate in rates if rate is not None])
+    if item.metric.name == "rpm":
+        answered = responsiveness(dataset, item.targets[0], item.targets[1:], window)
+        return None if answered is None else answered.rpm
     values = [
         measure(dataset, metric, target, window, class_=item.class_, cause=item.cause)
         for target in item.targets
@@ -247,6 +254,14 @@ def _of_item(dataset: Dataset, item: Measured) -> float | None:
         return values[0]
     first, second = values
     return first / second if first is not None and second else None
+
+
+def expected(dataset: Dataset, metric: str) -> list[tuple[Measured, Window]]:
+    """Return the expectations and published figures of a metric that the run reached."""
+    scenario = dataset.scenario
+    items = (item for item in (*scenario.expect, *scenario.published) if item.metric.name == metric)
+    both = [(item, _window(dataset, item.during)) for item in items]
+    return [(item, window) for item, window in both if _covers(dataset, window)]
 
 
 def verdicts(dataset: Dataset) -> list[Verdict]:

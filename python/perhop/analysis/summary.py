@@ -31,9 +31,10 @@ from perhop.analysis.distributions import (
     under_way,
 )
 from perhop.analysis.hops import Hop, hops
-from perhop.analysis.judgement import against_published, verdicts
+from perhop.analysis.judgement import against_published, expected, verdicts
 from perhop.analysis.links import class_counters, link_loads
 from perhop.analysis.losses import losses
+from perhop.analysis.responsiveness import bufferbloat, responsiveness
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
 from perhop.dataset import Dataset
 
@@ -58,11 +59,31 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "phases": _phases(dataset),
         "links": _links(dataset),
         "pings": {ping: _ping(dataset, ping) for ping in dataset.scenario.pings},
+        **_responsiveness(dataset),
         "expect": [asdict(verdict) for verdict in verdicts(dataset)],
         "published": [asdict(comparison) for comparison in against_published(dataset)],
         **({} if manifest.live is None else {"agents": manifest.live.model_dump()["agents"]}),
         **manifest.counters,
     }
+
+
+def _responsiveness(dataset: Dataset) -> dict[str, Any]:
+    """Return responsiveness and bufferbloat, of those that the scenario expects."""
+    answers, bloats = [], []
+    for item, (start, end) in expected(dataset, "rpm"):
+        probes, *load = item.targets
+        answer = responsiveness(dataset, probes, load, (start, end))
+        measured = answer and {"rpm": answer.rpm, "rating": answer.rating, **asdict(answer)}
+        of = {"probes": probes, "load": load, "start_s": start, "end_s": end}
+        answers.append({**of, **(measured or {})})
+    for item, (start, end) in expected(dataset, "bufferbloat"):
+        bloat = bufferbloat(dataset, item.target, (start, end))
+        values = bloat and {"idle_s": bloat.idle, "loaded_s": bloat.loaded}
+        graded = bloat and {"increase_s": bloat.increase, "grade": bloat.grade}
+        of = {"ping": item.target, "start_s": start, "end_s": end}
+        bloats.append({**of, **(values or {}), **(graded or {})})
+    found = {"responsiveness": answers, "bufferbloat": bloats}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def flow_summaries(dataset: Dataset) -> dict[str, dict[str, Any]]:

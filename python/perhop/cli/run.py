@@ -204,6 +204,7 @@ def print_tables(dataset: Dataset, folder: Path) -> None:
         report.loss_table(dataset),
         report.delay_table(dataset) if dataset.scenario.flows else None,
         report.ping_table(dataset),
+        *report.responsiveness_tables(dataset),
         *report.hop_tables(dataset),
         report.codepoint_table(dataset),
         report.ecn_table(dataset),

@@ -14,6 +14,7 @@ from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
 from perhop.report.html import Html, code, data, element, join
+from perhop.report.responsiveness import responsiveness_tables
 from perhop.report.script import drawing_script
 from perhop.report.sentences import lead, warning_lines
 from perhop.report.tables import Table
@@ -55,6 +56,7 @@ def page(dataset: Dataset) -> str:
         *_classes(dataset),
         figure("pings", ping) if ping else "",
         grid(tables.ping_table(dataset)),
+        *map(grid, responsiveness_tables(dataset)),
         *(grid(table) for table in tables.hop_tables(dataset)),
         _again(dataset),
     )

@@ -328,6 +328,24 @@ METRICS: dict[str, Metric] = {
             several=(2, 2),
             takes=("of",),
         ),
+        Metric(
+            "bufferbloat",
+            "increase of the RTT under load",
+            "duration",
+            ("ping",),
+            "The mean round-trip time of this ping, above that before the first flow starts.",
+        ),
+        Metric(
+            "rpm",
+            "responsiveness (RPM)",
+            "ratio",
+            ("flow",),
+            "Round trips per minute under load by draft-ietf-ippm-responsiveness: of a flow with "
+            "`rpc` over new connections, and the TCP flows that load the path.",
+            kinds=("tcp",),
+            several=(2, 1000),
+            cuts=True,
+        ),
         *_of_calls("mos", "MOS", "ratio", "mean opinion score by ITU-T G.107", "lowest"),
         *_of_calls("r_factor", "R-factor", "ratio", "rating factor by ITU-T G.107", "lowest"),
         *_of_calls(

@@ -55,6 +55,8 @@ def targets(scenario: ResolvedScenario) -> Iterator[Finding]:
         if not wrong and LINK not in metric.targets:
             for target in item.targets:
                 yield from _target(scenario, (*loc, metric.name), item.measured_metric, target)
+            if metric.name == "rpm":
+                yield from _probes_and_load(scenario, (*loc, "rpm"), item.targets)
 
 
 def links(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -104,6 +106,14 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
         yield Finding(loc, message, did_you_mean(target, candidates))
     elif target in scenario.pings and scenario.pings[target].is_trace:
         yield Finding(loc, f"{quote(target)} asks several nodes; expected a ping with one `ttl`")
+    elif target in scenario.pings and metric.name == "bufferbloat":
+        first = min((flow.starts[0] for flow in scenario.flows.values()), default=0)
+        if scenario.pings[target].start >= first:
+            message = "sends no request before the first flow starts at"
+            wanted = "a time without load, to compare with"
+            yield Finding(
+                loc, f"{quote(target)} {message} {format_duration(first)}; expected {wanted}"
+            )
     elif target in scenario.flows:
         flow = scenario.flows[target]
         if flow.kind not in metric.kinds:
@@ -118,6 +128,23 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
             message = f"ITU-T G.113 has no impairment factors of {flow.voice.codec}"
             keys = f"`ie` and `bpl` in `flows.{target}.voice`"
             yield Finding(loc, f"{message}; expected {keys}")
+
+
+def _probes_and_load(
+    scenario: ResolvedScenario, loc: Loc, targets: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Find flows that do not probe, or do not load a path, in a measurement of responsiveness."""
+    probes, *load = targets
+    rpc = scenario.flows[probes].rpc if probes in scenario.flows else None
+    if probes in scenario.flows and (rpc is None or rpc.connections != "new"):
+        yield Finding(
+            loc,
+            f"{quote(probes)} comes first and has no `rpc` with `connections: new`; expected one "
+            "that probes, and then the flows that load the path",
+        )
+    for name in load:
+        if name in scenario.flows and scenario.flows[name].applications:
+            yield Finding(loc, f"{quote(name)} has an application; expected a TCP flow without one")
 
 
 def _article(kind: FlowKind) -> str:
