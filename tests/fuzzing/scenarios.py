@@ -25,6 +25,7 @@ from perhop.scenario import METRICS, Scenario
 from perhop.scenario.model.agents import Agent
 from perhop.scenario.model.applications import (
     APPLICATIONS,
+    TABLES,
     VIDEOS,
     Objects,
     Rpc,
@@ -141,7 +142,7 @@ class Author(Writer):
             (Flow, "destination", self.host),
             (Ping, "source", self.host),
             (Ping, "destination", lambda: self.pick([*self.nodes])),
-            (Flow, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
+            (Flow, "start", self.start),
             (Flow, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),
             (Background, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
             (Background, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),
@@ -348,6 +349,18 @@ class Author(Writer):
             }
         return found
 
+    def start(self) -> Any:
+        """The start of a flow in the first half; at times several starts, or a random one."""
+
+        def instant(parts: int) -> At:
+            return At(self.whole(0, parts) / _PARTS)
+
+        if self.chance(80):
+            return instant(_PARTS // 2)
+        starts = [instant(_PARTS // 4) for _ in range(self.whole(1, 2))]
+        late = At(self.whole(1, _PARTS // 4) / _PARTS)
+        return {"at": starts, **({"jitter": late} if self.chance(60) else {})}
+
     def flow(self) -> dict[str, Any]:
         found: dict[str, Any] = self.model(Flow, but=[*KINDS, *APPLICATIONS], most=4)
         kind = self.whole(0, 11)
@@ -363,7 +376,7 @@ class Author(Writer):
             found.pop("volume", None)
         elif kind == 11:
             found["game"] = self.pick(get_args(Game))
-        if found.keys().isdisjoint(DATAGRAMS) and self.chance(25):
+        if found.keys().isdisjoint(DATAGRAMS) and self.chance(35):
             found = {key: found[key] for key in found if key not in ("volume", "source_port")}
             found |= self.application()
         return found
@@ -374,7 +387,7 @@ class Author(Writer):
         found = {"codec": codec.name, **self.model(Voice, but=["codec", "ptime", "rate"])}
         if self.chance(50):
             found["ptime"] = format_duration(self.pick(codec.frames))
-        if codec.rates and self.chance(50):
+        if codec.rates and self.chance(70):
             found["rate"] = format_rate(self.whole(*codec.rates))
         return found
 
@@ -388,10 +401,15 @@ class Author(Writer):
                 first, second = ({**self.model(Objects, but=["after"])} for _ in range(2))
                 web = {**web, "objects": {"html": first, "parts": {**second, "after": "html"}}}
             return {key: "desktop" if self.chance(20) else web}
-        model = Transfers if key == "transfers" else Rpc
         pace = self.pick([{"every": "50 ms"}, {"load": "30%"}, {"think": "10 ms"}])
-        size = {"size": "20 kB"} if key == "transfers" else {}
-        return {key: {**self.model(model, but=["every", "load", "think"]), **pace, **size}}
+        rest = ["every", "load", "think"]
+        if key == "rpc":
+            return {key: {**self.model(Rpc, but=rest), **pace}}
+        drawn = self.pick(["equal", "exponential", "pareto", "lognormal", *TABLES])
+        form = {"sizes": drawn} if drawn in TABLES else {"sizes": drawn, "size": "20 kB"}
+        form |= {"pareto": {"shape": 1.5}, "lognormal": {"sigma": 2}}.get(drawn, {})
+        rest += ["size", "sizes", "shape", "sigma"]
+        return {key: {**self.model(Transfers, but=rest), **pace, **form}}
 
     def datagrams(self) -> dict[str, Any]:
         if self.chance(40):
