@@ -242,16 +242,22 @@ def _delays(dataset: Dataset) -> None:
     end = scenario.end_ps / SECOND * (1 + 1e-9)
     for row in tables.iter_rows(named=True):
         flow = scenario.flows[row["flow"]]
-        far = shortest(scenario, least, flow.source, flow.destination) / SECOND * (1 - 1e-9)
-        for column, bound in (("owd", far), ("rtt", 2 * far)):
+        far, back = (
+            shortest(scenario, least, *ends) / SECOND * (1 - 1e-9)
+            for ends in ((flow.source, flow.destination), (flow.destination, flow.source))
+        )
+        for column, bound in (("owd", far), ("rtt", far + back)):
             low, high = row[f"{column}_min_s"], row[f"{column}_max_s"]
             assert low is None or bound <= low <= high <= end, (row, bound)
     for ping, probe in scenario.pings.items():
         replies = dataset.pings.filter(pl.col("ping") == ping)
         assert replies.height == replies.select("sequence", "ttl").n_unique(), ping
         whole = replies.filter(pl.col("answer") == "echo reply")
-        far = shortest(scenario, least, probe.source, probe.destination) / SECOND * (1 - 1e-9)
-        assert (whole["rtt_s"].drop_nulls() >= 2 * far).all(), ping
+        both = sum(
+            shortest(scenario, least, *ends)
+            for ends in ((probe.source, probe.destination), (probe.destination, probe.source))
+        )
+        assert (whole["rtt_s"].drop_nulls() >= both / SECOND * (1 - 1e-9)).all(), ping
         assert ((whole["sent_s"] + whole["rtt_s"]).drop_nulls() <= end).all(), ping
 
 
