@@ -49,7 +49,8 @@ pub struct ClassPlan {
     /// DSCP that its packets get after they are classified.
     #[serde(default)]
     pub mark: Option<Dscp>,
-    /// Guaranteed rate, which is its weight among the others, or quantum; `None` for a strict class.
+    /// Guaranteed rate, which is its weight among the others, or quantum; `None` for a strict
+    /// class.
     pub weight: Option<Weight>,
     /// Priority in link sharing: the lowest number borrows first.
     #[serde(default)]

@@ -276,8 +276,8 @@ impl Socket {
         self.0.send(bytes)
     }
 
-    /// Writes as much of a stream as fits. With `more`, the kernel keeps the rest of a segment until
-    /// more is written. Returns the number of bytes.
+    /// Writes as much of a stream as fits. With `more`, the kernel keeps the rest of a segment
+    /// until more is written. Returns the number of bytes.
     pub fn write(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
         let flags = if more { libc::MSG_MORE } else { 0 };
         self.0.send_with_flags(bytes, flags)

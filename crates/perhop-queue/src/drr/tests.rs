@@ -107,9 +107,9 @@ proptest! {
         prop_assert_eq!(order(&quanta, &arrivals), order_of_linux(&quanta, &arrivals));
     }
 
-    /// A packet that finds its class idle and fits into the quantum is sent in the first turn of its
-    /// class. Until then every other class has had one turn at most, in which it sends its quantum
-    /// and what it kept, less than a packet; and one packet is being sent.
+    /// A packet that finds its class idle and fits into the quantum is sent in the first turn of
+    /// its class. Until then every other class has had one turn at most, in which it sends its
+    /// quantum and what it kept, less than a packet; and one packet is being sent.
     #[test]
     fn an_idle_class_waits_for_one_turn_of_each_other((quanta, arrivals) in traffic()) {
         let sent = order(&quanta, &arrivals);

@@ -106,8 +106,8 @@ pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
     })
 }
 
-/// Returns a plan with many features at once: TCP, UDP, a call and an application, losses and jitter,
-/// classes and policers, pings. It takes four seconds.
+/// Returns a plan with many features at once: TCP, UDP, a call and an application, losses and
+/// jitter, classes and policers, pings. It takes four seconds.
 pub fn everything(seed: u64, marks: &[u64]) -> Value {
     let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
     policed["police"] = json!({"rate": 500_000, "burst": 6_000, "exceed": {"remark": 1}});

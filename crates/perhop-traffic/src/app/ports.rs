@@ -23,7 +23,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_port_says_whose_it_is(clients in 1..16_384_u16, client: u16, connection in 0..u32::MAX) {
+        fn a_port_says_whose_it_is(
+            clients in 1..16_384_u16, client: u16, connection in 0..u32::MAX,
+        ) {
             let client = usize::from(client % clients);
             let port = client_port(client, clients, connection).unwrap();
             prop_assert!(port >= FIRST_SOURCE_PORT);

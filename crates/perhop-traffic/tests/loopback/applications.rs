@@ -64,7 +64,11 @@ fn a_server_takes_its_time() {
 
 #[test]
 fn pages_load_with_and_without_multiplexing() {
-    let object = |after: Option<u32>, response: u64| json!({"after": after, "host": 0, "request": 400, "response": response, "server_time": MS});
+    let object = |after: Option<u32>, response: u64| {
+        json!({
+            "after": after, "host": 0, "request": 400, "response": response, "server_time": MS,
+        })
+    };
     let mut objects = vec![object(None, 30_000)];
     objects.extend((0..20).map(|_| object(Some(0), 50_000)));
     for multiplexed in [false, true] {
