@@ -12,13 +12,13 @@ from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.names import Name
 from perhop.scenario.model.quantities import (
     Duration,
+    ExchangeSize,
     ObjectCount,
     ParetoShape,
     PositiveDuration,
     Rate,
     Share,
     Sigma,
-    Size,
 )
 from perhop.units import SECOND, WHOLE
 
@@ -102,7 +102,7 @@ class _Exchanges(Model):
 class Transfers(_Exchanges):
     """Requests for data, whose completion times count."""
 
-    size: Size | None = None
+    size: ExchangeSize | None = None
     """The mean size of a transfer; published distributions have one of their own."""
 
     sizes: _Sizes = "equal"
@@ -115,7 +115,7 @@ class Transfers(_Exchanges):
     sigma: Sigma | None = None
     """The standard deviation of the logarithm of log-normal sizes; 1."""
 
-    request: Size = 200
+    request: ExchangeSize = 200
     """The size of a request."""
 
     connections: Literal["new", "reused"] = "new"
@@ -151,10 +151,10 @@ class Transfers(_Exchanges):
 class Rpc(_Exchanges):
     """Remote procedure calls: requests and responses of a constant size."""
 
-    request: Size = 200
+    request: ExchangeSize = 200
     """The size of a request."""
 
-    response: Size = 1000
+    response: ExchangeSize = 1000
     """The size of a response."""
 
     connections: Literal["new", "reused"] = "reused"
@@ -282,7 +282,7 @@ class Objects(Model):
     count: ObjectCount = 1
     """Their number."""
 
-    size: Size
+    size: ExchangeSize
     """The size of each."""
 
     after: Name | None = None
@@ -313,7 +313,7 @@ class Web(Model):
     pattern: Literal["constant", "poisson"] = "constant"
     """The times between pages: all equal, or exponentially distributed."""
 
-    request: Size = 500
+    request: ExchangeSize = 500
     """The size of a request."""
 
     @property

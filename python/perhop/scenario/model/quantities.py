@@ -119,6 +119,9 @@ SegmentSize = Annotated[int, _size(536, 65495, "1448 B")]
 DatagramSize = Annotated[int, _size(1, 65507, "1470 B")]
 """A UDP payload in bytes that IPv4 holds."""
 
+ExchangeSize = Annotated[int, _size(1, 10**12, "100 kB")]
+"""The size of a request or response of an application in bytes: up to 1 TB."""
+
 EchoSize = Annotated[int, _size(0, 65507, "56 B")]
 """An ICMP echo payload in bytes that IPv4 holds."""
 
