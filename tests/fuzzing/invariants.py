@@ -127,7 +127,7 @@ def _calls(dataset: Dataset) -> None:
     assert calls.filter((pl.col("played") == 0) & (pl.col("delay_s") != 0)).is_empty()
     for name, flow in dataset.scenario.flows.items():
         found = analysis.calls(dataset, name)
-        assert len(found) <= (flow.streams if flow.voice is not None else 0)
+        assert len(found) <= (flow.all_streams if flow.voice is not None else 0)
         for call in found:
             assert 0 <= call.lost <= 1
             assert 0 <= call.late <= 1
@@ -215,7 +215,7 @@ def _goodput(dataset: Dataset) -> None:
     got: dict[str, int] = dict(rows)  # type: ignore[arg-type]
     for name, flow in scenario.flows.items():
         if flow.volume is not None:
-            assert got[name] <= flow.volume * flow.streams, name
+            assert got[name] <= flow.volume * flow.all_streams, name
     if any(change.state is not None for change in scenario.changes):
         return  # paths change
     carried = {row["link"]: row["sent_bytes"] for row in _sums(dataset.links)}
