@@ -1,5 +1,9 @@
 """Applications between real hosts: what their clients get is what modelled ones get."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import perhop
@@ -72,6 +76,25 @@ def test_clients_of_real_servers_get_what_those_of_modelled_ones_do(engine: str)
         assert counted["packets"].sum() >= delivered / 1460
     marks = real.codepoints.filter(real.codepoints["flow"] == "files")
     assert set(marks["dscp_arrived"]) == {10}
+
+
+@MEASURES
+def test_connections_leave_files_for_the_servers(tmp_path: Path) -> None:
+    """Of 200 connections at once, two files each, a process that may have 300 opens some."""
+    flow = "rpc: {every: 10 ms, connections: new, server_time: 1 s}"
+    network = ALL_KINDS.partition("flows:")[0]
+    path, out = tmp_path / "many.yaml", tmp_path / "run"
+    path.write_text(
+        f"{network}flows: {{calls: {{from: server, to: client, {flow}}}}}\nduration: 3 s\n"
+    )
+    command = f"ulimit -n 300; exec {sys.executable} -m perhop run {path} --engine emu --out {out}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    if done.returncode == UnsupportedError.exit_code:
+        unable(UnsupportedError(done.stderr))
+    assert done.returncode == 0, done.stderr
+    assert "calls: cannot open a connection: the process has no files left" in done.stderr
+    completed = Dataset.read(out).completions["end_s"].count()
+    assert 10 <= completed <= 2 * 15
 
 
 def test_ports_that_two_flows_cannot_share_are_refused() -> None:

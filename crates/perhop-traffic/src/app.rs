@@ -44,15 +44,17 @@ const ATTEMPTS: u32 = 100;
 pub(crate) struct Applications {
     listeners: Vec<(SocketAddr, Socket)>,
     sockets: ClientSockets,
+    most: u64,
 }
 
 impl Applications {
-    pub fn new(job: &Job, opened: &mut BTreeMap<u16, Opened>) -> Self {
+    /// Takes the sockets of a job's applications, whose connections may have `most` ends at once.
+    pub fn new(job: &Job, opened: &mut BTreeMap<u16, Opened>, most: u64) -> Self {
         let listeners = opened.values_mut().flat_map(|host| host.servers.drain(..)).collect();
         let namespaces = opened.iter_mut();
         let namespaces =
             namespaces.filter_map(|(node, host)| Some((*node, host.namespace.take()?))).collect();
-        Self { listeners, sockets: ClientSockets::new(job, namespaces) }
+        Self { listeners, sockets: ClientSockets::new(job, namespaces), most }
     }
 
     /// Runs all clients and servers until the end of the run. Then their sockets are closed.
@@ -67,6 +69,7 @@ impl Applications {
             next: self.listeners.len() as u64,
             listeners: self.listeners,
             sockets: self.sockets,
+            most: self.most,
             connections: HashMap::new(),
             at_clients: BTreeMap::new(),
             opening: HashMap::new(),
@@ -103,6 +106,8 @@ struct Driver<'a> {
     /// Sockets of servers, whose tokens are their places.
     listeners: Vec<(SocketAddr, Socket)>,
     sockets: ClientSockets,
+    /// Most ends of connections at once, so that servers always have a descriptor to accept with.
+    most: u64,
     /// Token of the next end of a connection. No token is used again.
     next: u64,
     /// Ends of connections, by token.
@@ -223,6 +228,9 @@ impl Driver<'_> {
 
     fn connect(&mut self, opening: Opening) -> Result<(), Box<dyn std::error::Error>> {
         let Opening { client: id, number, multiplexed } = opening;
+        if (self.connections.len() + self.opening.len() + 2) as u64 > self.most {
+            return Err("the process has no files left; raise `ulimit -n`".into());
+        }
         let (flow, stream) = self.shared.at(id);
         let server = stream.server;
         let mut tried = 0;

@@ -108,7 +108,8 @@ impl Traffic {
             .into_iter()
             .map(|(id, pattern)| Datagrams::new(id, shared.at(id).0, pattern))
             .collect();
-        let applications = applications.map(|_| Applications::new(job, &mut opened));
+        let applications =
+            applications.map(|_| Applications::new(job, &mut opened, limit - needed));
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
         let stall_threshold = job.stall_threshold.unwrap_or(Duration::MAX);
         let recorder = Recorder {
