@@ -147,6 +147,20 @@ def test_linux_and_routers_get_the_rate_of_each_direction() -> None:
     assert "bandwidth 2000" in write(scenario, "ios", links=["edge>isp"])[0]
 
 
+def test_a_node_may_have_the_name_of_a_key() -> None:
+    """`drop` is a key of a queue, too."""
+    text = DSL.replace("isp", "drop").replace(
+        "queue: {edge: {limit: 20 packets}}",
+        "queue: {edge: {limit: 20 packets}, drop: {limit: 30 packets, drop: head}}",
+    )
+    scenario = parse(text)
+    queues = [scenario.links[1].queue_of(end) for end in scenario.links[1].ends]
+    assert [queue.drop for queue in queues] == ["tail", "head"]
+    assert parse(dump(scenario)) == scenario
+    one = parse(DSL.replace("isp", "drop").replace("{edge: {limit: 20 packets}}", "{drop: head}"))
+    assert {one.links[1].queue_of(end).drop for end in one.links[1].ends} == {"head"}
+
+
 def test_the_schema_takes_both_forms() -> None:
     rate = json_schema()["$defs"]["Link"]["properties"]["rate"]["anyOf"]
     assert [form.get("type") for form in rate] == ["string", "object"]

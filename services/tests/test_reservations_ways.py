@@ -33,7 +33,7 @@ def test_a_link_names_hosts_whose_shortest_path_it_is_on(network: Network) -> No
     directions = [pair for a, b, delay in links for pair in ((a, b, delay), (b, a, delay))]
     hosts = [node for node, router in enumerate(routers) if not router]
     calendar = Calendar(0, [CalendarLink(a, b, delay, 1, []) for a, b, delay in directions])
-    topology = Topology(routers, [(a, b, 1000 * delay) for a, b, delay in links])
+    topology = Topology(routers, [(a, b, 1000 * delay, 1000 * delay) for a, b, delay in links])
     expected: list[HostPair | None] = [None] * len(directions)
     for source, target in permutations(hosts, 2):
         others = [host for host in hosts if host not in (source, target)]

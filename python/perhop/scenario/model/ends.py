@@ -26,9 +26,9 @@ class ByEnd:
     """An annotation: one value for both directions, or a value for each sending end, by node.
 
     ``Annotated[Rate | dict[Name, Rate], ByEnd()]`` is written ``10 Mbps`` or
-    ``{edge: 2 Mbps, isp: 20 Mbps}``. Where a value is itself a mapping, its keys take precedence
-    over nodes of the same names, and a mapping without such keys inside is one value, so that
-    messages name a misspelt key.
+    ``{edge: 2 Mbps, isp: 20 Mbps}``. Where a value is itself a mapping, a mapping with its keys
+    alone is one value, whatever the names of nodes. So is one that holds something else than
+    values, so that messages name a misspelt key.
     """
 
     def __get_pydantic_core_schema__(
@@ -39,7 +39,7 @@ class ByEnd:
         keys, scalar = _forms(one)
 
         def form(value: object) -> str:
-            if not isinstance(value, Mapping) or keys & value.keys() or (keys and not value):
+            if not isinstance(value, Mapping) or (keys and value.keys() <= keys):
                 return VALUE
             return BY_END if all(map(is_value, value.values())) else VALUE
 
