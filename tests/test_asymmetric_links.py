@@ -147,6 +147,17 @@ def test_linux_and_routers_get_the_rate_of_each_direction() -> None:
     assert "bandwidth 2000" in write(scenario, "ios", links=["edge>isp"])[0]
 
 
+def test_a_queue_of_an_end_may_have_all_defaults() -> None:
+    text = DSL.replace("{edge: {limit: 20 packets}}", "{edge: {limit: 20 packets}, isp: {}}")
+    link = parse(text).links[1]
+    assert link.queue_of("edge").limit != link.queue_of("isp").limit
+    assert parse(dump(parse(text))) == parse(text)
+    both = parse(DSL.replace("{edge: {limit: 20 packets}}", "{edge: {}, isp: {}}")).links[1]
+    assert both.queue_of("edge") == both.queue_of("isp") == link.queue_of("isp")
+    with pytest.raises(ScenarioError, match="did you mean `fq-codel`"):
+        parse(DSL.replace("{edge: {limit: 20 packets}}", "{fq_codel: {}}"))
+
+
 def test_a_node_may_have_the_name_of_a_key() -> None:
     """`drop` is a key of a queue, too."""
     text = DSL.replace("isp", "drop").replace(

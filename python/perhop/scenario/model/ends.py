@@ -41,7 +41,9 @@ class ByEnd:
         def form(value: object) -> str:
             if not isinstance(value, Mapping) or (keys and value.keys() <= keys):
                 return VALUE
-            return BY_END if all(map(is_value, value.values())) else VALUE
+            found = [each for each in value.values() if not _is_empty(each)]
+            misspelt = keys and not found and len(value) == 1
+            return BY_END if all(map(is_value, found)) and not misspelt else VALUE
 
         def is_value(each: object) -> bool:
             if isinstance(each, Mapping):
@@ -59,6 +61,11 @@ class ByEnd:
         """Return the JSON Schema of either form."""
         one, ends = handler(schema)["oneOf"]
         return {"anyOf": [one, ends]}
+
+
+def _is_empty(value: object) -> bool:
+    """Return whether this is a mapping without keys, which any model with defaults may be."""
+    return isinstance(value, Mapping) and not value
 
 
 def _forms(annotation: Any) -> tuple[set[str], bool]:
