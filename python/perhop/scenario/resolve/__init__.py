@@ -7,6 +7,7 @@
 `nesting`         policies that divide classes of others
 `steps`           the network after each change
 `paths`           the paths that packets take
+`applications`    empty paths of applications, and the rates of their requests
 `background`      background traffic as flows between hosts
 `servers`         the iperf3 server that each flow uses on a live network
 `packets`         the packets that a class matches, and those that a scenario sends

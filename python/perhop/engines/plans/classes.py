@@ -1,0 +1,164 @@
+"""Plans of classes and of disciplines that have them: the types of `perhop-plan`."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from perhop.engines.plans.queues import QueueConfig
+
+
+class MatchPlan(TypedDict):
+    dscp: list[int]
+    protocol: list[Literal["icmp", "tcp", "udp"]]
+    port: list[tuple[int, int]]
+    source_port: list[tuple[int, int]]
+    destination_port: list[tuple[int, int]]
+    source: list[str] | None
+    destination: list[str] | None
+
+
+class MatchRulePlan(TypedDict):
+    permit: bool
+    conditions: MatchPlan
+
+
+class Shape(TypedDict):
+    rate: int
+    burst: int
+
+
+class _Remark(TypedDict):
+    remark: int
+
+
+Action = Literal["send", "drop"] | _Remark
+
+
+class PolicePlan(TypedDict):
+    rate: int
+    burst: int
+    excess_burst: int | None
+    peak: Shape | None
+    colour_aware: bool
+    conform: Action
+    exceed: Action
+    violate: Action
+
+
+class ClassPlan(TypedDict):
+    name: str
+    match: list[MatchRulePlan]
+    mark: int | None
+    weight: int | None
+    priority: int
+    police: PolicePlan | None
+    shape: Shape | None
+    discipline: DisciplinePlan
+
+
+Sharing = Literal["wfq", "drr", "drr-quanta", "link-sharing"]
+
+
+class ClassesPlan(TypedDict):
+    scheduler: Sharing
+    classes: list[ClassPlan]
+
+
+class CbqConfig(TypedDict):
+    rate: int
+    tick: int
+    packet: int
+    maxburst: int | None
+    minburst: int
+    token_bucket: bool
+    efficient: bool
+    kick: bool
+
+
+class CbqLeafPlan(TypedDict):
+    priority: int
+    mark: int | None
+    police: PolicePlan | None
+    queue: QueueConfig
+
+
+class _Leaf(TypedDict):
+    leaf: CbqLeafPlan
+
+
+class _Interior(TypedDict):
+    interior: list[CbqClassPlan]
+
+
+CbqClassKindPlan = _Leaf | _Interior
+
+
+class CbqClassPlan(TypedDict):
+    name: str
+    match: list[MatchRulePlan]
+    rate: int
+    borrow: bool
+    kind: CbqClassKindPlan
+
+
+class CbqPlan(TypedDict):
+    config: CbqConfig
+    classes: list[CbqClassPlan]
+
+
+class ServiceCurve(TypedDict):
+    m1: int
+    d: int
+    m2: int
+
+
+class HfscCurves(TypedDict):
+    realtime: ServiceCurve | None
+    linkshare: ServiceCurve | None
+    upperlimit: ServiceCurve | None
+
+
+class HfscLeafPlan(TypedDict):
+    mark: int | None
+    police: PolicePlan | None
+    queue: QueueConfig
+
+
+class _HfscLeaf(TypedDict):
+    leaf: HfscLeafPlan
+
+
+class _HfscInterior(TypedDict):
+    interior: list[HfscClassPlan]
+
+
+HfscClassKindPlan = _HfscLeaf | _HfscInterior
+
+
+class HfscClassPlan(TypedDict):
+    name: str
+    match: list[MatchRulePlan]
+    curves: HfscCurves
+    kind: HfscClassKindPlan
+
+
+class HfscPlan(TypedDict):
+    classes: list[HfscClassPlan]
+
+
+class _Queue(TypedDict):
+    queue: QueueConfig
+
+
+class _Classes(TypedDict):
+    classes: ClassesPlan
+
+
+_AltqCbq = TypedDict("_AltqCbq", {"altq-cbq": CbqPlan})
+
+
+class _Hfsc(TypedDict):
+    hfsc: HfscPlan
+
+
+DisciplinePlan = _Queue | _Classes | _AltqCbq | _Hfsc
