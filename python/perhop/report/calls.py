@@ -8,7 +8,7 @@ import polars as pl
 
 from perhop import analysis
 from perhop.report import text
-from perhop.report.style import INK, LINE_WIDTH, Spec, chart, rounded, styles, titled
+from perhop.report.style import INK, LINE_WIDTH, Spec, chart, rounded, step_lines, time_axis, titled
 from perhop.report.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -116,14 +116,7 @@ def mos_chart(dataset: Dataset) -> Spec | None:
             end = stop
         if end is not None:
             points.append(_point(name, end, points[-1]["y"]))
-    end_s = dataset.scenario.end_ps / 1e12
-    x: Spec = {
-        "field": "t",
-        "type": "quantitative",
-        "title": "time (s)",
-        "scale": {"domain": [0, end_s], "nice": False},
-        "axis": {"tickCount": 12},
-    }
+    x = time_axis(dataset.scenario.end_ps / 1e12)
     y: Spec = {
         "field": "y",
         "type": "quantitative",
@@ -131,7 +124,7 @@ def mos_chart(dataset: Dataset) -> Spec | None:
         "scale": {"domain": [1, 4.6], "nice": False},
         "axis": {"values": [1, 2, 3, 4], "format": "d"},
     }
-    layers: list[Spec] = [*_limits(y), _line(points, x, y, names)]
+    layers: list[Spec] = [*_limits(y), step_lines(points, x, y, names, LINE_WIDTH)]
     captions = ["mean opinion score of the worst call in each interval, by ITU-T G.107"]
     hidden = len(means) - len(names)
     if hidden > 0:
@@ -144,19 +137,6 @@ def mos_chart(dataset: Dataset) -> Spec | None:
 
 def _point(name: str, t: float, y: float | None) -> Spec:
     return {"t": t, "y": y, "flow": name}
-
-
-def _line(points: list[Spec], x: Spec, y: Spec, names: list[str]) -> Spec:
-    return {
-        "data": {"values": points},
-        "mark": {
-            "type": "line",
-            "interpolate": "step-after",
-            "strokeJoin": "round",
-            "strokeWidth": LINE_WIDTH,
-        },
-        "encoding": {"x": x, "y": y, **styles(names)},
-    }
 
 
 def _limits(y: Spec) -> list[Spec]:

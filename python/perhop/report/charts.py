@@ -21,7 +21,9 @@ from perhop.report.style import (
     ladder,
     log_ticks,
     rounded,
+    step_lines,
     styles,
+    time_axis,
     titled,
 )
 
@@ -79,13 +81,7 @@ def throughput_chart(
     ceiling = highest / factor if narrow else domain[1]
     placed = labels.place(_phases(dataset, cells, names, factor), end, step, axis, ceiling)
     colours = dict(zip(flows, cycle(COLOURS, len(flows)), strict=True))
-    x: Spec = {
-        "field": "t",
-        "type": "quantitative",
-        "title": "time (s)",
-        "scale": {"domain": [0, end], "nice": False},
-        "axis": {"tickCount": 12},
-    }
+    x = time_axis(end)
     y: Spec = {
         "field": "y",
         "type": "quantitative",
@@ -95,9 +91,9 @@ def throughput_chart(
     }
     layers = [
         *_changes(dataset, x, end),
-        _lines([p for p in points if p["flow"] == TOTAL], x, y, names, _RIBBON_WIDTH),
+        step_lines([p for p in points if p["flow"] == TOTAL], x, y, names, _RIBBON_WIDTH),
         *_capacity(narrow, x, y, factor),
-        _lines([p for p in points if p["flow"] != TOTAL], x, y, names, LINE_WIDTH),
+        step_lines([p for p in points if p["flow"] != TOTAL], x, y, names, LINE_WIDTH),
     ]
     if empty:
         layers.append(
@@ -183,7 +179,7 @@ def ping_chart(dataset: Dataset) -> Spec | None:
         "scale": {"domain": [0, 1]},
         "axis": {"format": ".0%"},
     }
-    layer = _lines(points, x, y, pings, LINE_WIDTH)
+    layer = step_lines(points, x, y, pings, LINE_WIDTH)
     captions = ["round-trip times of pings; a curve that ends below 100% lost the rest"]
     if hidden > 0:
         captions.append(f"the {MOST_FLOWS} with the longest median; {hidden} more in the table")
@@ -319,19 +315,6 @@ def _capacity(narrow: list[_Ceiling], x: Spec, y: Spec, factor: float) -> list[S
             }
         )
     return layers if narrow else []
-
-
-def _lines(points: list[Spec], x: Spec, y: Spec, names: list[str], width: float) -> Spec:
-    return {
-        "data": {"values": points},
-        "mark": {
-            "type": "line",
-            "interpolate": "step-after",
-            "strokeJoin": "round",
-            "strokeWidth": width,
-        },
-        "encoding": {"x": x, "y": y, **styles(names)},
-    }
 
 
 def _captions(dataset: Dataset, scale: str, step: float, gaps: bool) -> list[str]:

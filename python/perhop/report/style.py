@@ -96,6 +96,31 @@ def chart(layers: list[Spec], description: str, title: Spec, height: int = HEIGH
     }
 
 
+def time_axis(end_s: float) -> Spec:
+    """The horizontal axis of a chart over the time of a run."""
+    return {
+        "field": "t",
+        "type": "quantitative",
+        "title": "time (s)",
+        "scale": {"domain": [0, end_s], "nice": False},
+        "axis": {"tickCount": 12},
+    }
+
+
+def step_lines(points: list[Spec], x: Spec, y: Spec, names: list[str], width: float) -> Spec:
+    """A layer of lines that hold each value until the next one, in the colours of `names`."""
+    return {
+        "data": {"values": points},
+        "mark": {
+            "type": "line",
+            "interpolate": "step-after",
+            "strokeJoin": "round",
+            "strokeWidth": width,
+        },
+        "encoding": {"x": x, "y": y, **styles(names)},
+    }
+
+
 def ladder(top: float) -> list[float]:
     """1, 2 and 5 times the powers of ten up to `top`, over some ten decades."""
     exponent = int(f"{top:e}".split("e")[1])
