@@ -161,7 +161,7 @@ def test_a_sweep_whose_points_are_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "found.yaml").write_text(dump(scenario(flow="volume: 1 kB")))
     vary = {"links.0.rate": ["1 Mbps"]}
     kept = Sweep(source=str(tmp_path / "found.yaml"), vary=vary, folder=tmp_path / "swept")
-    kept._claim(kept.points())
+    kept._claim()
     (tmp_path / "swept" / "points").write_text("")
     with pytest.raises(OutputError, match=r"cannot write .*points: File exists"):
         kept.run()

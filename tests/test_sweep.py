@@ -50,7 +50,7 @@ def two_by_two(source: str, folder: Path) -> Sweep:
 
 
 def test_points_are_every_combination_in_order(source: str, tmp_path: Path) -> None:
-    points = two_by_two(source, tmp_path / "s").points()
+    points = two_by_two(source, tmp_path / "s").points
     assert [point.number for point in points] == list(range(8))
     assert [(*point.values.values(), point.seed) for point in points] == [
         (rate, load, seed)
@@ -75,7 +75,7 @@ def test_the_result_does_not_depend_on_how_many_work(source: str, tmp_path: Path
 
 def test_each_point_is_the_run_that_perhop_run_gives(source: str, tmp_path: Path) -> None:
     table = two_by_two(source, tmp_path / "s").run(jobs=1)
-    point = two_by_two(source, tmp_path / "s").points()[7]
+    point = two_by_two(source, tmp_path / "s").points[7]
     alone = perhop.run(point.scenario, seed=2)
     kept = Dataset.read(tmp_path / "s" / "points" / "7")
     assert kept.intervals.equals(alone.intervals)
@@ -118,7 +118,7 @@ def test_a_wrong_point_is_told_before_anything_runs(source: str, tmp_path: Path)
     assert not (tmp_path / "s").exists()
     many = [f"{n} Mbps" for n in range(1, MOST_POINTS + 2)]
     with pytest.raises(UsageError, match=r"100,001 points"):
-        Sweep(source, {"links.1.rate": many}, tmp_path / "s").points()
+        _ = Sweep(source, {"links.1.rate": many}, tmp_path / "s").points
 
 
 def test_values_are_separated_by_commas_outside_brackets() -> None:

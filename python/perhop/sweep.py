@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -68,7 +69,7 @@ class Point:
     scenario: Scenario
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sweep:
     """A scenario, the values that are varied, and the folder of the results.
 
@@ -120,13 +121,14 @@ class Sweep:
         definition = self.folder / _DEFINITION
         try:
             if definition.is_file():
-                return definition.read_bytes() == self._definition(self.points()).encode()
+                return definition.read_bytes() == self._definition().encode()
             return not self.folder.exists() or not any(self.folder.iterdir())
         except OSError:
             return False
 
+    @cached_property
     def points(self) -> list[Point]:
-        """Return the points; the last path varies fastest, the seed faster still.
+        """The points; the last path varies fastest, the seed faster still.
 
         Raises:
             ScenarioError: The scenario is wrong at a point; the error is that of the first one.
@@ -153,7 +155,7 @@ class Sweep:
             ScenarioError: The scenario is wrong at a point.
             UsageError: There are no points, or too many.
         """
-        scenarios = [point.scenario for point in self.points()[:: len(self.seeds)]]
+        scenarios = [point.scenario for point in self.points[:: len(self.seeds)]]
         found = (list(unused_seeds(each, self.engine, self.seeds)) for each in scenarios)
         said = [one for each in found for one in each]
         return said[:1] if len(said) == len(scenarios) else []
@@ -182,28 +184,28 @@ class Sweep:
             UsageError: If the engine is unknown, or there are too many points.
             OutputError: If the folder cannot be written, or holds another sweep.
         """
-        points = self.points()
-        self._claim(points)
-        todo = [point for point in points if not self._has(point)]
-        done = len(points) - len(todo)
+        self._claim()
+        count = len(self.points)
+        todo = [point for point in self.points if self._result(point) is None]
+        done = count - len(todo)
         if watch is not None:
-            watch(done, len(points))
+            watch(done, count)
         tasks = [Task(p.scenario, self._place(p), self.engine, p.seed) for p in todo]
         with closing(work(tasks, jobs or cores())) as made:
             for _ in made:
                 done += 1
                 if watch is not None:
-                    watch(done, len(points))
-        return self.table(points)
+                    watch(done, count)
+        return self.table()
 
-    def table(self, points: Sequence[Point] | None = None) -> pl.DataFrame:
+    def table(self) -> pl.DataFrame:
         """Return the results of the finished points; see `run`."""
         rows: list[dict[str, Any]] = []
-        for point in self.points() if points is None else points:
-            if not self._has(point):
-                continue
-            place = {"point": point.number, **point.values, "seed": point.seed}
-            rows += [{**place, **row} for row in _rows(Dataset.read(self._place(point)))]
+        for point in self.points:
+            result = self._result(point)
+            if result is not None:
+                place = {"point": point.number, **point.values, "seed": point.seed}
+                rows += [{**place, **row} for row in _rows(result)]
         schema = {"point": pl.Int64, **dict.fromkeys(self.vary, pl.String), "seed": pl.UInt64}
         measured = {"target": pl.String, "metric": pl.String, "value": pl.Float64}
         table = pl.DataFrame(rows, schema={**schema, **measured})
@@ -217,14 +219,15 @@ class Sweep:
     def _place(self, point: Point) -> Path:
         return self.folder / "points" / str(point.number)
 
-    def _has(self, point: Point) -> bool:
-        """Return whether the point was run to its end."""
+    def _result(self, point: Point) -> Dataset | None:
+        """Return the dataset of a point that was run to its end."""
         try:
-            return Dataset.read(self._place(point)).manifest.complete
+            dataset = Dataset.read(self._place(point))
         except OutputError:
-            return False
+            return None
+        return dataset if dataset.manifest.complete else None
 
-    def _definition(self, points: Sequence[Point]) -> str:
+    def _definition(self) -> str:
         """Return the description of the sweep, as in its folder."""
         definition = {
             "format": 1,
@@ -233,13 +236,13 @@ class Sweep:
             "seeds": list(self.seeds),
             "engine": self.engine,
             # Two sweeps over files of one name must not be taken for each other.
-            "scenario": to_mapping(points[0].scenario),
+            "scenario": to_mapping(self.points[0].scenario),
         }
         return json.dumps(definition, indent=2, ensure_ascii=False) + "\n"
 
-    def _claim(self, points: Sequence[Point]) -> None:
+    def _claim(self) -> None:
         """Write what the sweep is into its folder, or find that it is there already."""
-        text = self._definition(points)
+        text = self._definition()
         path = self.folder / _DEFINITION
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
