@@ -357,25 +357,18 @@ impl Driver<'_> {
             }
             end.write(time(now), &mut self.room)
         });
-        match written {
-            Ok(()) if end.is_over() => {
-                let lost = end.is_client() && !end.is_closing();
-                self.remove(token);
-                if lost {
-                    self.news.push_back((id, Event::Lost { connection: number }));
-                }
-            }
-            Ok(()) => self.update(token),
-            Err(error) => {
-                let lost = end.is_client() && !end.is_closing();
-                self.remove(token);
-                if lost {
-                    let what = format!("{}: a connection was lost: {error}", flow.name);
-                    self.shared.warn(what);
-                    self.news.push_back((id, Event::Lost { connection: number }));
-                }
-            }
+        if written.is_ok() && !end.is_over() {
+            return self.update(token);
         }
+        let lost = end.is_client() && !end.is_closing();
+        self.remove(token);
+        if !lost {
+            return;
+        }
+        if let Err(error) = written {
+            self.shared.warn(format!("{}: a connection was lost: {error}", flow.name));
+        }
+        self.news.push_back((id, Event::Lost { connection: number }));
     }
 
     /// Waits for what an end of a connection needs next.
