@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.model.trace import OPPORTUNITY
 from perhop.scenario.resolve import mean_gap
 from perhop.units import SECOND, WHOLE
 
 if TYPE_CHECKING:
     from perhop.scenario import Flow, Scenario
+    from perhop.scenario.model.trace import Trace
 
 BUDGET: Final = 150_000
 """Limits of a run: packets that cross links, ticks, and rows of tables."""
@@ -41,9 +43,13 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
     """The packets of a flow, acknowledgements included."""
     start, stop = scenario.active_ps(flow)
     active = (stop - start) / SECOND * stretch
-    changes = [rate for change in scenario.changes for rate in values_of(change.rate)]
-    links = [link for link in scenario.links if flow.source in link.ends]
-    access = float(sum(max([link.medium(flow.source).rate, *changes]) for link in links))
+    access = float(
+        sum(
+            max([link.medium(node).rate, *changed(scenario, name, "rate")])
+            for name, (link, node) in scenario.directions.items()
+            if node == flow.source
+        )
+    )
     if flow.tcp is not None:
         tcp = flow.tcp
         mss = min([tcp.mss, *(link.mtu - 60 for link in scenario.links if link.mtu)])
@@ -103,14 +109,25 @@ def _ticks(scenario: Scenario) -> float:
 
 
 def changed(scenario: Scenario, direction: str, key: str) -> list[int]:
-    """Return the settings that changes give a link later, in either direction."""
-    link, _ = scenario.directions[direction]
-    return [
+    """Return the settings that changes give a link, in either direction, and its trace."""
+    link, node = scenario.directions[direction]
+    changes = [
         value
         for change in scenario.changes
         if change.on is not None and scenario.directions[change.on][0] is link
-        for value in values_of(getattr(change, key))
+        for value in values_of(getattr(change, key, None))
     ]
+    trace = link.trace.get(node)
+    return changes if trace is None else [*changes, *traced(trace, key)]
+
+
+def traced(trace: Trace, key: str) -> list[int]:
+    """Return the values that a trace has of a key of links; of opportunities, rates within 1 ms."""
+    if trace.steps is not None:
+        return [getattr(step, key) for step in trace.steps] if trace.sets(key) else []
+    assert trace.opportunities is not None
+    most = max(number for _, number in trace.opportunities)
+    return [0, 8 * OPPORTUNITY * 1000 * most] if key == "rate" else []
 
 
 def values_of(value: int | dict[str, int] | None) -> list[int]:

@@ -120,7 +120,7 @@ class Author(Writer):
             (Link, "name", lambda: self.pick(["one", "south", "x"])),
             (Link, "egress", lambda: {end(): self.pick(self.policies or ["p"])}),
             (Link, "shape", lambda: {end(): self.model(Shape)}),
-            (Link, "trace", lambda: OMIT),  # invariants of links go by their rates
+            (Link, "trace", lambda: {end(): self.trace()}),
             (
                 Link,
                 "remark",
@@ -348,6 +348,17 @@ class Author(Writer):
                 end: self.pick(self.policies) for end in self.some(self.ends, 2) or self.ends[:1]
             }
         return found
+
+    def trace(self) -> dict[str, Any]:
+        """Rates of a direction of a link, some with delays, or opportunities."""
+        if self.chance(40):
+            return {"opportunities": self.pick(["1", "3 5x2", "0x4 20 1x3", "100"])}
+        every = self.pick(["delay 1 ms jitter 0 s loss 0%", "delay 20 ms jitter 3 ms loss 1%", ""])
+        times = ["0 s", "7 ms", "100 ms", "2 s"][: self.whole(1, 4)]
+        rates = [self.pick(["2 Mbps", "100 kbps", "0 bps", "30 Mbps"]) for _ in times]
+        steps = [" ".join([*step, every]) for step in zip(times, rates, strict=True)]
+        found: dict[str, Any] = {"steps": "; ".join(steps)}
+        return {**found, "repeat": True} if self.chance(50) else found
 
     def start(self) -> Any:
         """The start of a flow in the first half; at times several starts, or a random one."""
