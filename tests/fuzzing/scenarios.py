@@ -39,6 +39,7 @@ from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Class, Police, Policy, Shape
 from perhop.scenario.model.codecs import CODECS
+from perhop.scenario.model.encapsulation import Mark
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
 from perhop.scenario.model.game import Game
 from perhop.scenario.model.hfsc import CURVES, Curve
@@ -126,6 +127,12 @@ class Author(Writer):
                 "remark",
                 lambda: {end(): self.field(Node, "remark", Node.model_fields["remark"])},
             ),
+            (
+                Link,
+                "encapsulation",
+                lambda: self.pick(["dot1q", "mpls", {"dot1q": 2}, {"mpls": 3}]),
+            ),
+            (Mark, "dscp", lambda: self.pick(["be", "af21", "ef", 7])),
             (Match, "source", self.match_ends),
             (Match, "destination", self.match_ends),
             (Police, "rate", self.guarantee),
@@ -174,6 +181,9 @@ class Author(Writer):
             Wred: self.profiles,
             WredProfile: self.thresholds,
             Tcp: self.control,
+            # No packet has a tag and labels, and no cells have either.
+            Match: lambda m: "pcp" in m and m.pop("mpls_tc", None),
+            Link: lambda one: "atm" in str(one.get("overhead")) and one.pop("encapsulation", None),
         }
 
     def pick_of(self, what: str) -> Any:

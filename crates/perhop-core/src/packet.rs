@@ -1,6 +1,6 @@
 //! Packets as the network sees them.
 
-use crate::{Bytes, Dscp, Ecn, TrafficClass};
+use crate::{Bytes, Dscp, Ecn, LinkClass, TrafficClass};
 
 /// A node of the network: a host or a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,14 +44,63 @@ pub struct Header {
     pub source_port: u16,
     /// Destination port; zero for ICMP.
     pub destination_port: u16,
-    /// Transport protocol.
-    pub protocol: Protocol,
+    /// Transport protocol, and the class at layer 2.
+    pub protocol: Transport,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,
     /// Time to live: the number of routers that may still forward the packet.
     pub ttl: u8,
     /// What an ACK filter reads of a TCP segment.
     pub ack: AckHint,
+}
+
+/// Transport protocol and [`LinkClass`] of a packet, which share a byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Transport(u8);
+
+impl Transport {
+    /// Bits of the protocol.
+    const PROTOCOL: u8 = 0b11;
+
+    /// Returns the protocol.
+    #[inline]
+    pub const fn protocol(self) -> Protocol {
+        match self.0 & Self::PROTOCOL {
+            0 => Protocol::Icmp,
+            1 => Protocol::Tcp,
+            2 => Protocol::Udp,
+            _ => Protocol::Other,
+        }
+    }
+
+    /// Returns the class at layer 2.
+    #[inline]
+    pub const fn link_class(self) -> LinkClass {
+        LinkClass::from_code(self.0 >> 2)
+    }
+
+    /// Returns the same protocol with another class at layer 2.
+    #[inline]
+    #[must_use]
+    pub const fn with_link_class(self, class: LinkClass) -> Self {
+        Self(self.0 & Self::PROTOCOL | class.code() << 2)
+    }
+}
+
+impl From<Protocol> for Transport {
+    fn from(protocol: Protocol) -> Self {
+        Self(protocol as u8)
+    }
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("Transport")
+            .field(&self.protocol())
+            .field(&self.link_class())
+            .finish()
+    }
 }
 
 /// What an ACK filter reads of a TCP segment, in a byte, because routers see no bodies: a hash of
@@ -117,6 +166,24 @@ impl Header {
         self.traffic_class.ecn()
     }
 
+    /// Returns the transport protocol.
+    #[inline]
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol.protocol()
+    }
+
+    /// Returns the class at layer 2.
+    #[inline]
+    pub const fn link_class(&self) -> LinkClass {
+        self.protocol.link_class()
+    }
+
+    /// Replaces the class at layer 2.
+    #[inline]
+    pub const fn set_link_class(&mut self, class: LinkClass) {
+        self.protocol = self.protocol.with_link_class(class);
+    }
+
     /// Returns a number that is the same for all packets of a flow: a hash of its addresses, ports
     /// and protocol with `perturbation`, so that another perturbation makes other flows collide.
     pub fn flow_hash(&self, perturbation: u64) -> u64 {
@@ -124,7 +191,7 @@ impl Header {
             | u64::from(self.destination.0) << 32
             | u64::from(self.source_port) << 16
             | u64::from(self.destination_port);
-        mix(mix(perturbation ^ ends).wrapping_add(self.protocol as u64))
+        mix(mix(perturbation ^ ends).wrapping_add(self.protocol() as u64))
     }
 }
 
@@ -172,7 +239,7 @@ mod tests {
             destination: NodeId(2),
             source_port,
             destination_port: 5001,
-            protocol,
+            protocol: protocol.into(),
             traffic_class: TrafficClass::default(),
             ttl: Header::TTL,
             ack: AckHint::NONE,

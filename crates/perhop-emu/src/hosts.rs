@@ -200,7 +200,7 @@ impl LinuxHosts {
             destination: *self.by_address.get(&parsed.destination).unwrap_or(&self.nowhere),
             source_port: parsed.ports[0],
             destination_port: parsed.ports[1],
-            protocol: parsed.protocol(),
+            protocol: parsed.protocol().into(),
             traffic_class: parsed.traffic_class,
             ttl: parsed.ttl,
             ack: ack_hint(bytes, &parsed),
@@ -268,7 +268,7 @@ impl LinuxHosts {
             network.send(router, Packet { header, body });
             return;
         }
-        if matches!(header.protocol, Protocol::Tcp | Protocol::Udp) {
+        if matches!(header.protocol(), Protocol::Tcp | Protocol::Udp) {
             network.send_icmp_error(router, &packet, IcmpError::PortUnreachable, self);
         }
         self.store.release(body);
@@ -418,7 +418,7 @@ impl Hosts<Buffer> for LinuxHosts {
     fn lost(&mut self, packet: Packet<Buffer>, loss: Loss, at: Option<PortId>) {
         let Header { source, destination, protocol, source_port, destination_port, .. } =
             packet.header;
-        let key = (source, destination, protocol, destination_port);
+        let key = (source, destination, protocol.protocol(), destination_port);
         let flow = self.flows_by_source_port.get(&(key, source_port));
         if let Some(&flow) = flow.or_else(|| self.flows.get(&key)) {
             self.losses.add(flow, loss, at);

@@ -175,7 +175,7 @@ mod tests {
             destination: NodeId(0),
             source_port: 0,
             destination_port: 0,
-            protocol: perhop_core::Protocol::Icmp,
+            protocol: perhop_core::Protocol::Icmp.into(),
             traffic_class: perhop_core::TrafficClass::from_octet(0),
             ttl: 64,
             ack: perhop_core::AckHint::NONE,

@@ -56,7 +56,7 @@ fn destination(header: &Header) -> Header {
         source: nobody,
         source_port: 0,
         destination_port: 0,
-        protocol: Protocol::Icmp,
+        protocol: Protocol::Icmp.into(),
         ..*header
     }
 }

@@ -71,7 +71,7 @@ impl IcmpError {
             destination: about.source,
             source_port: 0,
             destination_port: 0,
-            protocol: Protocol::Icmp,
+            protocol: Protocol::Icmp.into(),
             traffic_class: TrafficClass::new(dscp),
             ttl: Header::TTL,
             ack: AckHint::NONE,

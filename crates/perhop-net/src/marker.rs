@@ -46,7 +46,7 @@ mod tests {
             destination: NodeId(1),
             source_port: 0,
             destination_port: 0,
-            protocol,
+            protocol: protocol.into(),
             traffic_class: TrafficClass::new(dscp).with_ecn(Ecn::Ect0),
             ttl: Header::TTL,
             ack: AckHint::NONE,

@@ -1,6 +1,6 @@
 //! Nodes, links, and the loop that forwards packets.
 
-use perhop_core::{Bytes, Header, NodeId, Packet, Stream, Time};
+use perhop_core::{Bytes, Encapsulation, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Class, Dequeue, Discipline, Ledger, Pass, Reserved};
 
 use crate::agenda::{Agenda, EventId};
@@ -168,8 +168,18 @@ impl<B: Clone> Network<B> {
         }
         let ends = both.map(|port| self.ports[port].to);
         for port in self.ports.iter_mut().filter(|port| ends.contains(&port.to)) {
-            port.measure_arrivals();
+            port.inspect_arrivals();
         }
+    }
+
+    /// Has all packets on a link carry a tag or label, from now on. Without any such link, no packet
+    /// has a class at layer 2.
+    pub fn set_encapsulation(&mut self, link: u32, encapsulation: Encapsulation) {
+        for port in [2 * link, 2 * link + 1] {
+            self.ports[port as usize].encapsulation = Some(encapsulation);
+        }
+        // A packet loses its class on the first link without.
+        self.ports.iter_mut().for_each(Port::inspect_arrivals);
     }
 
     /// Returns the least MTU of the links at `node`, in bytes; [`u32::MAX`] if none has one.
@@ -476,7 +486,8 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Handles arrivals with reordering, duplicates, watched interfaces, markers or MTUs.
+    /// Handles arrivals with reordering, duplicates, watched interfaces, markers, MTUs or classes at
+    /// layer 2.
     #[cold]
     fn arrive_specially(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
@@ -495,10 +506,13 @@ impl<B: Clone> Network<B> {
         let port = &mut self.ports[id.index()];
         port.counters.duplicated += u64::from(copy.is_some());
         let (node, watched) = (port.to, port.are_arrivals_watched());
+        let encapsulation = port.encapsulation;
         for mut packet in [Some(packet), copy].into_iter().flatten() {
             if watched {
                 hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &packet);
             }
+            let header = &mut packet.header;
+            header.set_link_class(header.link_class().over(encapsulation, header.dscp()));
             if let Some(marker) = self.ports[id.index()].marker() {
                 marker.mark(&mut packet.header);
             }

@@ -1,6 +1,6 @@
 //! One direction of a link.
 
-use perhop_core::{Bytes, Duration, Header, NodeId, Packet, Stream, Time};
+use perhop_core::{Bytes, Duration, Encapsulation, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Discipline, Ledger};
 
 use crate::hosts::{Departures, Waits};
@@ -41,6 +41,8 @@ pub(crate) struct Port<B> {
     marker: Option<Box<Marker>>,
     /// MTU, in bytes.
     pub mtu: u32,
+    /// Tag or label of the packets on the wire, if any.
+    pub encapsulation: Option<Encapsulation>,
     /// Time of the transmitter's event; [`Time::MAX`] if there is none. While packets wait, this is
     /// the end of the transmission, or when the discipline releases the next one.
     pub wake: Time,
@@ -93,6 +95,7 @@ impl<B> Port<B> {
             watched_at_end: false,
             marker: None,
             mtu: u32::MAX,
+            encapsulation: None,
             wake: Time::MAX,
             under_way: UnderWay::new(),
             aside: None,
@@ -464,8 +467,9 @@ impl<B> Port<B> {
         to.under_way.len() == 1
     }
 
-    /// Has the node at the far end check the length of packets.
-    pub fn measure_arrivals(&mut self) {
+    /// Has the node at the far end read packets on arrival: their lengths, or their classes at
+    /// layer 2.
+    pub fn inspect_arrivals(&mut self) {
         self.special = true;
     }
 

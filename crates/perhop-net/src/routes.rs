@@ -166,7 +166,7 @@ mod tests {
             destination: NodeId(destination),
             source_port: 0,
             destination_port: 0,
-            protocol: Protocol::Udp,
+            protocol: Protocol::Udp.into(),
             traffic_class: TrafficClass::default(),
             ttl: Header::TTL,
             ack: AckHint::NONE,

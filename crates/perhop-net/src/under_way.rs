@@ -197,7 +197,7 @@ mod tests {
             destination: NodeId(2),
             source_port: 3,
             destination_port: 4,
-            protocol: Protocol::Udp,
+            protocol: Protocol::Udp.into(),
             traffic_class: TrafficClass::default(),
             ttl: 9,
             ack: AckHint::NONE,

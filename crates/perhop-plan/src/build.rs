@@ -66,6 +66,9 @@ impl NetworkPlan {
             if let Some(mtu) = plan.mtu {
                 network.set_mtu(number as u32, mtu);
             }
+            if let Some(encapsulation) = plan.encapsulation {
+                network.set_encapsulation(number as u32, encapsulation);
+            }
             for (end, port) in [(0, 0), (1, 1)] {
                 if let Some(trace) = &plan.ends[end].trace {
                     network.set_trace(PortId(2 * number as u32 + port), trace.trace()?);

@@ -1,13 +1,13 @@
 //! Class-based queueing in a plan, and the tree built from it.
 
-use perhop_core::{Dscp, Duration, Rate};
+use perhop_core::{Duration, Rate};
 use perhop_queue::{Cbq, CbqClassKind, CbqConfig, CbqSpec, Class, Queue, QueueConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
 use crate::classes::{
-    LeafPlan, MatchRulePlan, PolicePlan, Site, checked_number, checked_rules, resolve,
+    LeafPlan, MarkPlan, MatchRulePlan, PolicePlan, Site, checked_number, checked_rules, resolve,
 };
 
 /// Least time between two ticks.
@@ -59,9 +59,9 @@ pub enum CbqClassKindPlan {
 pub struct CbqLeafPlan {
     /// Priority, from 0 (highest) to 7.
     pub priority: u8,
-    /// DSCP that its packets get after they are classified.
+    /// Marks that its packets get after they are classified.
     #[serde(default)]
-    pub mark: Option<Dscp>,
+    pub mark: Option<MarkPlan>,
     /// Policer.
     pub police: Option<PolicePlan>,
     /// Queue.

@@ -1,8 +1,8 @@
 //! Disciplines and traffic classes in a plan, and the classes built from them.
 
-use perhop_core::{Bytes, Dscp, NodeId, Protocol, Rate, Stream};
+use perhop_core::{Bytes, Dscp, Encapsulation, LinkClass, NodeId, Protocol, Rate, Stream};
 use perhop_queue::{
-    Action, Actions, Class, ClassService, ClassSpec, Classes, Match, MatchRule, MatchRules,
+    Action, Actions, Class, ClassService, ClassSpec, Classes, Mark, Match, MatchRule, MatchRules,
     Policer, Queue, QueueConfig, Shaper, Sharing, Weight,
 };
 use schemars::JsonSchema;
@@ -46,9 +46,9 @@ pub struct ClassPlan {
     /// Filter of its packets.
     #[serde(rename = "match")]
     pub matches: Vec<MatchRulePlan>,
-    /// DSCP that its packets get after they are classified.
+    /// Marks that its packets get after they are classified.
     #[serde(default)]
-    pub mark: Option<Dscp>,
+    pub mark: Option<MarkPlan>,
     /// Guaranteed rate, which is its weight among the others, or quantum; `None` for a strict
     /// class.
     pub weight: Option<Weight>,
@@ -62,6 +62,31 @@ pub struct ClassPlan {
     pub shape: Option<Shape>,
     /// Content of the class.
     pub discipline: DisciplinePlan,
+}
+
+/// New marks of packets.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarkPlan {
+    /// DSCP.
+    pub dscp: Option<Dscp>,
+    /// PCP or MPLS traffic class, 0 to 7, on the next link.
+    pub link: Option<u8>,
+}
+
+impl MarkPlan {
+    fn mark(self) -> Result<Mark, BuildError> {
+        let link = self.link.map(checked_class).transpose()?;
+        Ok(Mark { dscp: self.dscp, link: link.map(LinkClass::marked) })
+    }
+}
+
+/// Checks that a PCP or an MPLS traffic class has three bits.
+fn checked_class(value: u8) -> Result<u8, BuildError> {
+    match value < LinkClass::VALUES {
+        true => Ok(value),
+        false => Err(BuildError::TooLarge("a PCP or an MPLS traffic class is above 7")),
+    }
 }
 
 /// Rule of a filter: the first that applies to a packet decides whether the packet matches. A
@@ -94,6 +119,10 @@ pub struct MatchPlan {
     pub source: Option<Vec<String>>,
     /// Destination nodes.
     pub destination: Option<Vec<String>>,
+    /// PCPs with which packets arrive.
+    pub pcp: Vec<u8>,
+    /// MPLS traffic classes with which packets arrive.
+    pub mpls_tc: Vec<u8>,
 }
 
 /// A policer.
@@ -203,8 +232,8 @@ impl ClassesPlan {
 /// Settings of a leaf of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeafPlan<'a> {
-    /// DSCP that its packets get after they are classified.
-    pub mark: Option<Dscp>,
+    /// Marks that its packets get after they are classified.
+    pub mark: Option<MarkPlan>,
     /// Policer.
     pub police: Option<PolicePlan>,
     /// Queue.
@@ -216,7 +245,7 @@ impl LeafPlan<'_> {
         let queue = DisciplinePlan::Queue(self.queue.clone()).queue(name, site)?;
         let mut class = Class::new(queue).named(name);
         if let Some(mark) = self.mark {
-            class = class.marked(mark);
+            class = class.marked(mark.mark()?);
         }
         if let Some(police) = self.police {
             class = class.policed(police.policer(), police.actions());
@@ -260,7 +289,7 @@ impl ClassPlan {
     fn spec<B>(&self, site: Site<'_>) -> Result<ClassSpec<B>, BuildError> {
         let mut class = Class::new(self.discipline.queue(&self.name, site)?).named(&self.name);
         if let Some(mark) = self.mark {
-            class = class.marked(mark);
+            class = class.marked(mark.mark()?);
         }
         if let Some(police) = self.police {
             class = class.policed(police.policer(), police.actions());
@@ -288,7 +317,14 @@ impl MatchPlan {
             Some(none) if none.is_empty() => Ok(vec![NOBODY]),
             Some(some) => some.iter().map(|node| names.node(node)).collect(),
         };
+        let classes = |values: &[u8], encapsulation| {
+            let class = |&value| Ok(LinkClass::arrived(encapsulation, checked_class(value)?));
+            values.iter().map(class).collect::<Result<Vec<_>, BuildError>>()
+        };
+        let mut link_classes = classes(&self.pcp, Encapsulation::Dot1q)?;
+        link_classes.extend(classes(&self.mpls_tc, Encapsulation::Mpls)?);
         Ok(Match {
+            link_classes,
             dscps: self.dscp.clone(),
             protocols: self.protocol.clone(),
             ports: ranges(&self.port),

@@ -1,13 +1,13 @@
 //! Service curves in a plan, and the tree built from them.
 
-use perhop_core::Dscp;
 use perhop_queue::{Hfsc, HfscClassKind, HfscCurves, HfscSpec, Queue, QueueConfig, ServiceCurve};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
 use crate::classes::{
-    LeafPlan, MAX_WEIGHTS, MatchRulePlan, PolicePlan, Site, checked_number, checked_rules, resolve,
+    LeafPlan, MAX_WEIGHTS, MarkPlan, MatchRulePlan, PolicePlan, Site, checked_number,
+    checked_rules, resolve,
 };
 
 /// Classes with service curves.
@@ -47,9 +47,9 @@ pub enum HfscClassKindPlan {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HfscLeafPlan {
-    /// DSCP that its packets get after they are classified.
+    /// Marks that its packets get after they are classified.
     #[serde(default)]
-    pub mark: Option<Dscp>,
+    pub mark: Option<MarkPlan>,
     /// Policer.
     pub police: Option<PolicePlan>,
     /// Queue.

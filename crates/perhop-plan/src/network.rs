@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use perhop_core::{Duration, Overhead, Rate, Time};
+use perhop_core::{Duration, Encapsulation, Overhead, Rate, Time};
 use perhop_net::{
     Balance, Gilbert, IcmpErrors, NodeKind, Reorder, Trace, TraceError, TraceMedium, TraceStep,
 };
@@ -63,6 +63,9 @@ pub struct LinkPlan {
     /// MTU in bytes, if there is one.
     #[serde(default)]
     pub mtu: Option<u32>,
+    /// Tag or label of its packets, if they carry any. Its length is part of the overhead.
+    #[serde(default)]
+    pub encapsulation: Option<Encapsulation>,
 }
 
 /// The transmission medium from a node to another.

@@ -64,7 +64,7 @@ fn run(sharing: Sharing, classes: u16, packets: u64) -> u64 {
             destination: NodeId(1),
             source_port: 0,
             destination_port: (number * 7_919 % u64::from(classes)) as u16,
-            protocol: Protocol::Udp,
+            protocol: Protocol::Udp.into(),
             ttl: Header::TTL,
             ack: AckHint::NONE,
             traffic_class: TrafficClass::default(),

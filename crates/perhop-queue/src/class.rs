@@ -3,11 +3,13 @@
 mod conditioner;
 mod reserved;
 
-use perhop_core::{Bytes, Dscp, Packet, Rate, Time};
+use perhop_core::{Bytes, Packet, Rate, Time};
 
+pub use conditioner::Mark;
+pub(crate) use conditioner::Unmarked;
 pub use reserved::Reserved;
 
-use conditioner::{Conditioned, Conditioner};
+use conditioner::Conditioner;
 
 use crate::{
     Actions, Backlog, Cause, ClassCounters, Dequeue, Discipline, Fifo, Ledger, Limit, Pass,
@@ -57,13 +59,13 @@ impl<B> Class<B> {
         self
     }
 
-    /// Returns the same class with a DSCP that all its packets get when they arrive: after they are
-    /// classified, before the policer, whose [`Remark`](crate::Action::Remark) replaces it.
+    /// Returns the same class with marks that all its packets get when they arrive: after they are
+    /// classified, before the policer, whose [`Remark`](crate::Action::Remark) replaces the DSCP.
     ///
-    /// Classes inside this one classify by the DSCP that the packets had.
+    /// Classes inside this one classify by the marks that the packets had.
     #[must_use]
-    pub fn marked(mut self, mark: Dscp) -> Self {
-        self.conditioner.get_or_insert_default().mark = Some(mark);
+    pub fn marked(mut self, mark: impl Into<Mark>) -> Self {
+        self.conditioner.get_or_insert_default().mark = Some(mark.into());
         self
     }
 
@@ -214,29 +216,24 @@ impl<B> Class<B> {
         self.shaper.as_ref().and_then(|shaper| shaper.staged())
     }
 
-    /// Offers a packet to a class that marks or polices, or that is inside one that marks: the
-    /// packet then had the DSCP `unmarked`, by which the classes inside classify.
+    /// Offers a packet to a class that marks or polices, or that is inside one that marks: classes
+    /// inside then classify the packet by the marks `unmarked`.
     pub(crate) fn enqueue_marked(
         &mut self,
         now: Time,
         mut packet: Packet<B>,
-        unmarked: Option<Dscp>,
+        unmarked: Option<Unmarked>,
         ledger: &mut Ledger<B>,
     ) {
         let (drops, marks) = (ledger.drops.len(), ledger.marks);
-        let effect = match &mut self.conditioner {
-            None => Ok(Conditioned::Unchanged),
-            Some(conditioner) => conditioner.apply(now, &mut packet, &mut self.counters),
+        let unmarked = match &mut self.conditioner {
+            None => Ok(unmarked),
+            Some(conditioner) => conditioner.apply(now, &mut packet, unmarked, &mut self.counters),
         };
-        let unmarked = match effect {
-            Ok(Conditioned::Unchanged) | Err(_) => unmarked,
-            Ok(Conditioned::Marked { unmarked: before }) => unmarked.or(Some(before)),
-            Ok(Conditioned::Remarked) => None,
-        };
-        match (effect, unmarked) {
-            (Err(cause), _) => ledger.drop(packet, cause),
-            (Ok(_), None) => self.queue.enqueue(now, packet, ledger),
-            (Ok(_), Some(dscp)) => self.queue.enqueue_marked(now, packet, dscp, ledger),
+        match unmarked {
+            Err(cause) => ledger.drop(packet, cause),
+            Ok(None) => self.queue.enqueue(now, packet, ledger),
+            Ok(Some(unmarked)) => self.queue.enqueue_marked(now, packet, unmarked, ledger),
         }
         self.counters.count_since(ledger, drops, marks);
     }

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use perhop_core::{Bytes, Dscp, Packet, Time};
+use perhop_core::{Bytes, Packet, Time};
 
+use crate::class::Unmarked;
 use crate::flags::Flags;
 use crate::scheduler::Scheduler;
 use crate::{
@@ -206,18 +207,16 @@ impl<B> Classes<B> {
 }
 
 impl<B> Classes<B> {
-    /// Offers a packet that an outer class has marked, and that is classified by the DSCP
-    /// `unmarked`, which it had.
+    /// Offers a packet that an outer class has marked, and that is classified by the marks
+    /// `unmarked`.
     pub(crate) fn enqueue_marked(
         &mut self,
         now: Time,
         packet: Packet<B>,
-        unmarked: Dscp,
+        unmarked: Unmarked,
         ledger: &mut Ledger<B>,
     ) {
-        let mut header = packet.header;
-        header.traffic_class = header.traffic_class.with_dscp(unmarked);
-        let index = self.classifier.classify(&header);
+        let index = self.classifier.classify(&unmarked.restored(packet.header));
         self.offer(now, index, |class| {
             class.enqueue_marked(now, packet, Some(unmarked), ledger);
         });

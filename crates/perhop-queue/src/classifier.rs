@@ -5,7 +5,7 @@ mod rules;
 
 use std::ops::RangeInclusive;
 
-use perhop_core::{Dscp, Header, NodeId, Protocol};
+use perhop_core::{Dscp, Header, LinkClass, NodeId, Protocol};
 
 pub use rules::{MatchRule, MatchRules};
 
@@ -33,6 +33,8 @@ pub struct Match {
     pub sources: Vec<NodeId>,
     /// Destination nodes.
     pub destinations: Vec<NodeId>,
+    /// Classes at layer 2 with which packets arrive.
+    pub link_classes: Vec<LinkClass>,
 }
 
 impl Match {
@@ -46,12 +48,13 @@ impl Match {
             ranges.is_empty() || ranges.iter().any(hit)
         }
         among(&self.dscps, header.dscp())
-            && among(&self.protocols, header.protocol)
+            && among(&self.protocols, header.protocol())
             && within(&self.ports, &[header.source_port, header.destination_port])
             && within(&self.source_ports, &[header.source_port])
             && within(&self.destination_ports, &[header.destination_port])
             && among(&self.sources, header.source)
             && among(&self.destinations, header.destination)
+            && among(&self.link_classes, header.link_class())
     }
 
     /// Returns `true` if the conditions depend on nothing but the DSCP.

@@ -40,7 +40,7 @@ mod wf2q;
 use perhop_core::{Bytes, Packet, Time};
 
 pub use cbq::{Cbq, CbqClassKind, CbqConfig, CbqSpec};
-pub use class::{Class, Reserved};
+pub use class::{Class, Mark, Reserved};
 pub use classes::{ClassService, ClassSpec, Classes};
 pub use classifier::{Classifier, Match, MatchRule, MatchRules, PortRanges};
 pub use counters::ClassCounters;

@@ -12,7 +12,7 @@ mod sfq;
 mod signal;
 mod waiting;
 
-use perhop_core::{Bytes, Dscp, Packet, Stream, Time};
+use perhop_core::{Bytes, Packet, Stream, Time};
 
 pub use cake::{AckFilter, Cake, CakeConfig, Coding, Diffserv, Framing, Isolation};
 pub use codel::{Codel, CodelConfig};
@@ -23,6 +23,7 @@ pub use pie::{Pie, PieConfig};
 pub use red::{Measure, Red, RedConfig, RedProfile, RedRule, RedSpec};
 pub use sfq::{Sfq, SfqConfig};
 
+use crate::class::Unmarked;
 use crate::{Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Hfsc, Ledger, Pass};
 
 /// Any discipline. The set is closed and known when a scenario is compiled, so that the dispatch is
@@ -111,12 +112,12 @@ impl<B> Discipline<B> for Queue<B> {
 
 impl<B> Queue<B> {
     /// Offers a packet that the class of this queue has marked, or one above it. Classes classify
-    /// it by the DSCP `unmarked`, which it had.
+    /// it by the marks `unmarked`.
     pub(crate) fn enqueue_marked(
         &mut self,
         now: Time,
         packet: Packet<B>,
-        unmarked: Dscp,
+        unmarked: Unmarked,
         ledger: &mut Ledger<B>,
     ) {
         match self {

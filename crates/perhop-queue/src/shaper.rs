@@ -96,7 +96,7 @@ mod tests {
             destination: NodeId(1),
             source_port: 0,
             destination_port: 0,
-            protocol: Protocol::Udp,
+            protocol: Protocol::Udp.into(),
             traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
             ttl: Header::TTL,
             ack: AckHint::NONE,

@@ -221,7 +221,7 @@ fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> 
                 destination: NodeId(1),
                 source_port: 0,
                 destination_port: 0,
-                protocol: Protocol::Udp,
+                protocol: Protocol::Udp.into(),
                 traffic_class: TrafficClass::new(Dscp::new(leaf as u8).unwrap()),
                 ttl: Header::TTL,
                 ack: AckHint::NONE,

@@ -1,12 +1,13 @@
 //! Marks of classes: the DSCP with which packets leave, and what looks at which DSCP.
 
 use perhop_core::{
-    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+    AckHint, Bytes, Dscp, Duration, Encapsulation, Header, LinkClass, NodeId, Packet, Protocol,
+    Rate, Time, TrafficClass,
 };
 use perhop_queue::{
     Action, Actions, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger,
-    Limit, Match, Measure, Policer, Queue, QueueConfig, RedConfig, RedProfile, RedRule, RedSpec,
-    Weight,
+    Limit, Mark, Match, Measure, Policer, Queue, QueueConfig, RedConfig, RedProfile, RedRule,
+    RedSpec, Weight,
 };
 
 fn dscp(value: u8) -> Dscp {
@@ -20,7 +21,7 @@ fn packet(value: u8) -> Packet<()> {
         destination: NodeId(1),
         source_port: 0,
         destination_port: 0,
-        protocol: Protocol::Udp,
+        protocol: Protocol::Udp.into(),
         traffic_class: TrafficClass::new(dscp(value)),
         ttl: Header::TTL,
         ack: AckHint::NONE,
@@ -130,6 +131,41 @@ fn classes_inside_see_the_remark_of_an_outer_policer() {
     let mut class = by_dscp([remarks, fifo(), fifo()]).marked(dscp(9));
     assert_eq!(leave(&mut class, &[1, 1, 1]), [2, 2, 9]);
     assert_eq!(sent(&class.inner()[0]), [1, 2, 0]);
+}
+
+#[test]
+fn marks_at_layer_2_leave_the_dscp_and_what_classes_inside_see() {
+    let arrived = LinkClass::arrived(Encapsulation::Dot1q, 3);
+    let mark = |dscp, link: u8| Mark { dscp, link: Some(LinkClass::marked(link)) };
+    // A class inside for the PCP 3, which remarks; the policer outside changes DSCPs alone.
+    let spec = |link_classes, class: Class<()>| ClassSpec {
+        matches: Match { link_classes, ..Match::default() }.into(),
+        service: ClassService::Share(Weight::new(1).unwrap(), 0),
+        class,
+    };
+    let inside = vec![spec(vec![arrived], fifo().marked(mark(None, 6))), spec(vec![], fifo())];
+    let inner = Class::new(Queue::Classes(Box::new(Classes::new(inside))));
+    let mut class = one(inner.marked(mark(Some(dscp(9)), 1)), Action::Remark(dscp(2)));
+    let mut ledger = Ledger::new();
+    for link in [arrived, arrived, LinkClass::NONE] {
+        let mut packet = packet(1);
+        packet.header.set_link_class(link);
+        class.enqueue(Time::ZERO, packet, &mut ledger);
+    }
+    assert_eq!(sent_after(&mut class, &mut ledger), [(2, 1), (2, 6), (9, 6)]);
+    assert_eq!(sent(&class), [2, 1]);
+}
+
+/// Returns the DSCPs and the marks at layer 2 of the packets that a class holds, sorted.
+fn sent_after(class: &mut Class<()>, ledger: &mut Ledger<()>) -> Vec<(u8, u8)> {
+    let mut left = Vec::new();
+    while let Dequeue::Packet(packet) = class.dequeue(Time::ZERO, ledger) {
+        let mark = packet.header.link_class();
+        let value = (0..8).find(|&value| mark == LinkClass::marked(value)).unwrap();
+        left.push((packet.header.dscp().get(), value));
+    }
+    left.sort_unstable();
+    left
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn packet(id: Id, arrival: &Arrival) -> Packet<Id> {
         destination: NodeId(1),
         source_port: 0,
         destination_port: 0,
-        protocol: Protocol::Udp,
+        protocol: Protocol::Udp.into(),
         traffic_class: TrafficClass::new(Dscp::new(arrival.class).unwrap()),
         ttl: Header::TTL,
         ack: AckHint::NONE,

@@ -118,7 +118,7 @@ impl Endpoint {
             destination: nobody,
             source_port: 0,
             destination_port: 0,
-            protocol: Protocol::Tcp,
+            protocol: Protocol::Tcp.into(),
             traffic_class: TrafficClass::default(),
             ttl: 0,
             ack: AckHint::NONE,
@@ -461,7 +461,7 @@ impl Hosts<BodyId> for ModelledHosts {
                     let line = Line { header, ..endpoint.line };
                     for _ in 0..train {
                         let sequence = pinger.record(now, ttl);
-                        let message = match header.protocol {
+                        let message = match header.protocol() {
                             Protocol::Udp => Message::Probe { sequence },
                             _ => Message::EchoRequest { sequence },
                         };

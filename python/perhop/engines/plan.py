@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     )
     from perhop.scenario.model.hfsc import Curve
     from perhop.scenario.model.matching import Matching
-    from perhop.scenario.model.queues import Queue
     from perhop.scenario.model.topology import Medium
     from perhop.scenario.model.trace import Trace
     from perhop.scenario.resolve import Step
@@ -106,7 +105,7 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
             "name": name,
             "medium": _medium(medium),
             "discipline": _discipline(
-                scenario, link.queue_of(node), link.egress.get(node), link.capacity(node)
+                scenario, link, node, link.egress.get(node), link.capacity(node)
             ),
             "shape": _shape(link.shape.get(node), medium.rate),
             "trace": _trace(link.trace.get(node)),
@@ -117,7 +116,8 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
         }
 
     near, far = map(end, link.ends, names)
-    return {"ends": (near, far), "mtu": link.mtu}
+    encapsulation = None if link.encapsulation is None else link.encapsulation.kind
+    return {"ends": (near, far), "mtu": link.mtu, "encapsulation": encapsulation}
 
 
 def _medium(medium: Medium) -> plans.MediumPlan:
@@ -168,12 +168,23 @@ def loss_plan(loss: int | BurstLoss) -> tuple[int, plans.GilbertPlan | None]:
 
 
 def _discipline(
-    scenario: Scenario, queue: Queue, policy: str | None, capacity: int
+    scenario: Scenario, link: Link, node: str, policy: str | None, capacity: int
 ) -> plans.DisciplinePlan:
-    """Return the discipline of a directed link: a policy that divides `capacity`, or its queue."""
+    """Return the discipline of an end of a link: a policy that divides `capacity`, or its queue."""
     if policy is None:
-        return {"queue": queue_plan(queue, capacity, in_class=False)}
-    return _classes(scenario, scenario.policies[policy], capacity)
+        return {"queue": queue_plan(link.queue_of(node), capacity, in_class=False)}
+    return _classes(scenario, link, scenario.policies[policy], capacity)
+
+
+def _mark(link: Link, class_: Class, above: plans.MarkPlan | None = None) -> plans.MarkPlan | None:
+    """Return the marks of a class before a link, of which those of the class above are part."""
+    if class_.mark is None:
+        return above
+    own: plans.MarkPlan = {"dscp": class_.mark.dscp, "link": class_.mark.on(link.encapsulation)}
+    if above is not None:
+        own["dscp"] = above["dscp"] if own["dscp"] is None else own["dscp"]
+        own["link"] = above["link"] if own["link"] is None else own["link"]
+    return None if own["dscp"] is None and own["link"] is None else own
 
 
 def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
@@ -193,8 +204,7 @@ def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
     if change.state is not None:
         yield {"state": {"on": on, "up": change.state == "up"}}
     if change.policy is not None:
-        queue = link.queue_of(step.node)
-        discipline = _discipline(scenario, queue, step.policy, step.capacity)
+        discipline = _discipline(scenario, link, step.node, step.policy, step.capacity)
         shape = _shape(link.shape.get(step.node), link.medium(step.node).rate)
         yield {"discipline": {"on": on, "discipline": discipline, "shape": shape}}
     if change.police is not None and step.policy is not None:
@@ -213,7 +223,7 @@ def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
 
 
 def _classes(
-    scenario: Scenario, policy: Policy, capacity: int, above: str = ""
+    scenario: Scenario, link: Link, policy: Policy, capacity: int, above: str = ""
 ) -> plans.DisciplinePlan:
     """Return the classes of a policy; `above` is the prefix of the names of nested classes."""
     guaranteed = rates(policy, capacity)
@@ -223,14 +233,14 @@ def _classes(
         nested = scenario.divided(policy, class_)
         discipline: plans.DisciplinePlan
         if nested is not None:
-            discipline = _classes(scenario, nested, rate or capacity, f"{above}{name}/")
+            discipline = _classes(scenario, link, nested, rate or capacity, f"{above}{name}/")
         else:
             queue = queue_plan(class_.effective_queue, rate or capacity, in_class=True)
             discipline = {"queue": queue}
         return {
             "name": f"{above}{name}",
             "match": _rules(scenario, class_.match),
-            "mark": class_.mark,
+            "mark": _mark(link, class_),
             "weight": None if policy.strict(class_) else class_.quantum or rate,
             "priority": class_.priority if isinstance(class_.priority, int) else 0,
             "police": None if class_.police is None else _police(class_.police, capacity),
@@ -250,18 +260,18 @@ def _classes(
         case "priority":
             return shared("wfq")  # every class is strict
         case "altq-cbq":
-            return {"altq-cbq": _cbq(scenario, policy, capacity)}
+            return {"altq-cbq": _cbq(scenario, link, policy, capacity)}
         case "hfsc":
-            return {"hfsc": {"classes": _hfsc(scenario, policy, capacity, "", None)}}
+            return {"hfsc": {"classes": _hfsc(scenario, link, policy, capacity, "", None)}}
         case unknown:
             assert_never(unknown)
 
 
-def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
+def _cbq(scenario: Scenario, link: Link, policy: Policy, capacity: int) -> plans.CbqPlan:
     """Return the classes of a policy for ALTQ's class-based queueing."""
 
     def classes(
-        policy: Policy, capacity: int, above: str, mark: int | None
+        policy: Policy, capacity: int, above: str, mark: plans.MarkPlan | None
     ) -> list[plans.CbqClassPlan]:
         found: list[plans.CbqClassPlan] = []
         for name, rate in rates(policy, capacity).items():
@@ -279,10 +289,10 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
         return found
 
     def kind(
-        policy: Policy, class_: Class, rate: int, above: str, mark: int | None
+        policy: Policy, class_: Class, rate: int, above: str, mark: plans.MarkPlan | None
     ) -> plans.CbqClassKindPlan:
         # A leaf is known before anything is marked, and its own mark is the last.
-        mark = mark if class_.mark is None else class_.mark
+        mark = _mark(link, class_, mark)
         inside = policy.inside(class_)
         if inside is not None:
             return {"interior": classes(inside, rate, above, mark)}
@@ -314,17 +324,22 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
 
 
 def _hfsc(
-    scenario: Scenario, policy: Policy, capacity: int, above: str, mark: int | None
+    scenario: Scenario,
+    link: Link,
+    policy: Policy,
+    capacity: int,
+    above: str,
+    mark: plans.MarkPlan | None,
 ) -> list[plans.HfscClassPlan]:
     """Return the classes of a policy with service curves; `mark` is that of the class above."""
 
     def one(name: str, class_: Class, rate: int) -> plans.HfscClassPlan:
         # A leaf is known before anything is marked, and its own mark is the last.
-        own = mark if class_.mark is None else class_.mark
+        own = _mark(link, class_, mark)
         inside = policy.inside(class_)
         kind: plans.HfscClassKindPlan
         if inside is not None:
-            kind = {"interior": _hfsc(scenario, inside, rate, f"{above}{name}/", own)}
+            kind = {"interior": _hfsc(scenario, link, inside, rate, f"{above}{name}/", own)}
         else:
             kind = {
                 "leaf": {
@@ -416,4 +431,6 @@ def match_plan(scenario: Scenario, match: Match) -> plans.MatchPlan:
         "destination_port": list(match.destination_port or ()),
         "source": within(match.source),
         "destination": within(match.destination),
+        "pcp": list(match.pcp or ()),
+        "mpls_tc": list(match.mpls_tc or ()),
     }

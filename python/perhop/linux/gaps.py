@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perhop.errors import UnsupportedError
+from perhop.scenario.resolve.elements import link_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Gap", "refuse"]
+    from perhop.scenario import Scenario
+
+__all__ = ["Gap", "link_class_gaps", "refuse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,12 @@ class Gap:
     def __str__(self) -> str:
         said = f"{self.path}: {self.reason}"
         return f"{self.place}: {said}" if self.place else said
+
+
+def link_class_gaps(scenario: Scenario) -> list[Gap]:
+    """Return the matches and marks of classes at layer 2, which perhop writes for no target."""
+    reason = "perhop writes no matches or marks of VLAN tags and MPLS labels"
+    return [Gap(".".join(map(str, loc)), reason) for loc in link_classes(scenario)]
 
 
 def refuse(gaps: Iterable[Gap], name: str, who: str = "Linux cannot express") -> None:

@@ -88,12 +88,14 @@ def classify(
             at = f"{place}.{key}"
             label = f"{name}_{node.minor:x}"
             nested = scenario.divided(policy, class_)
-            mark = above if class_.mark is None else class_.mark
+            mark = above if class_.dscp_mark is None else class_.dscp_mark
             # Classes inside classify by the DSCP that a packet had.
             inside = _marks(mark) if mark is not None and nested is None else []
             if mark is not None and nested is not None and _remarks(class_):
                 reason = "its rules mark after the policer, and would undo its marks"
-                gaps.append(Gap(f"{at}.police" if class_.mark is None else f"{at}.mark", reason))
+                gaps.append(
+                    Gap(f"{at}.police" if class_.dscp_mark is None else f"{at}.mark", reason)
+                )
             counters: list[str] = []
             if class_.police is not None and own not in policed:
                 now = (

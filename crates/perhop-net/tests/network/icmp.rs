@@ -48,7 +48,10 @@ fn a_router_that_uses_up_the_time_to_live_says_so() {
         assert_eq!(at.as_picos(), expected);
         let header = error.header;
         assert_eq!((header.source, header.destination), (NodeId(ttl.into()), NodeId(0)));
-        assert_eq!((header.size, header.protocol, header.dscp()), (56, Protocol::Icmp, Dscp::CS6));
+        assert_eq!(
+            (header.size, header.protocol(), header.dscp()),
+            (56, Protocol::Icmp, Dscp::CS6)
+        );
         assert_eq!(header.ttl, Header::TTL - (ttl - 1), "other routers forwarded it");
         let [(_, quoted, reason)] = hosts.quoted[..] else { panic!("{:?}", hosts.quoted) };
         assert_eq!((quoted.header.ttl, reason), (1, IcmpError::TimeExceeded));

@@ -122,7 +122,7 @@ pub fn packet(from: u16, to: u16, size: u32, line: Line) -> Packet<Line> {
         destination: NodeId(to),
         source_port: 0,
         destination_port: 0,
-        protocol: Protocol::Udp,
+        protocol: Protocol::Udp.into(),
         traffic_class: TrafficClass::default(),
         ttl: Header::TTL,
         ack: AckHint::NONE,

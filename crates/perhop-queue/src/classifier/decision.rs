@@ -63,7 +63,7 @@ impl Field {
             Self::SourcePort => header.source_port,
             Self::Destination => header.destination.0,
             Self::Source => header.source.0,
-            Self::Protocol => number(header.protocol),
+            Self::Protocol => number(header.protocol()),
         }
     }
 
@@ -213,7 +213,7 @@ mod tests {
             destination: NodeId(1),
             source_port,
             destination_port,
-            protocol: Protocol::Udp,
+            protocol: Protocol::Udp.into(),
             ttl: Header::TTL,
             ack: AckHint::NONE,
             traffic_class: TrafficClass::default(),

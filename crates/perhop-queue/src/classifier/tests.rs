@@ -1,5 +1,5 @@
 use super::*;
-use perhop_core::{AckHint, TrafficClass};
+use perhop_core::{AckHint, Encapsulation, TrafficClass, Transport};
 use proptest::prelude::*;
 
 fn dscp() -> impl Strategy<Value = Dscp> {
@@ -18,15 +18,24 @@ fn nodes() -> impl Strategy<Value = Vec<NodeId>> {
     prop::collection::vec((0_u16..4).prop_map(NodeId), 0..2)
 }
 
+/// Classes with which packets arrive, or none.
+fn link_class() -> impl Strategy<Value = LinkClass> {
+    let arrived = (prop::sample::select(vec![Encapsulation::Dot1q, Encapsulation::Mpls]), 0_u8..3)
+        .prop_map(|(encapsulation, value)| LinkClass::arrived(encapsulation, value));
+    prop_oneof![Just(LinkClass::NONE), arrived]
+}
+
 prop_compose! {
     fn rule()(
         dscps in prop::collection::vec(dscp(), 0..3),
         protocols in prop::collection::vec(protocol(), 0..2),
         (ports, source_ports, destination_ports) in (ports(), ports(), ports()),
         (sources, destinations) in (nodes(), nodes()),
+        link_classes in prop::collection::vec(link_class(), 0..2),
     ) -> Match {
         Match {
             dscps, protocols, ports, source_ports, destination_ports, sources, destinations,
+            link_classes,
         }
     }
 }
@@ -34,11 +43,12 @@ prop_compose! {
 prop_compose! {
     fn header()(
         dscp in dscp(), protocol in protocol(), source in 0_u16..4, destination in 0_u16..4,
-        source_port in 0_u16..8, destination_port in 0_u16..8,
+        source_port in 0_u16..8, destination_port in 0_u16..8, link_class in link_class(),
     ) -> Header {
         Header {
             size: 100, source: NodeId(source), destination: NodeId(destination),
-            source_port, destination_port, protocol, traffic_class: TrafficClass::new(dscp),
+            source_port, destination_port, traffic_class: TrafficClass::new(dscp),
+            protocol: Transport::from(protocol).with_link_class(link_class),
             ttl: Header::TTL,
             ack: AckHint::NONE,
         }

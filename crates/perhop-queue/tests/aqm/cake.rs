@@ -441,7 +441,7 @@ proptest! {
             }
             now = at;
             let mut packet = packet(id, 0, 52, Ecn::NotEct);
-            packet.header.protocol = Protocol::Tcp;
+            packet.header.protocol = Protocol::Tcp.into();
             packet.header.ack = AckHint::of(ack.number, ack.pure);
             cake.enqueue(now, packet, &mut ledger);
             due = poll(&mut cake, now, &mut sent, &mut ledger);
@@ -471,7 +471,7 @@ fn the_filter_thins_acknowledgements() {
         let mut ledger = Ledger::new();
         for id in 0..30 {
             let mut packet = packet(id, 0, 52, Ecn::NotEct);
-            packet.header.protocol = Protocol::Tcp;
+            packet.header.protocol = Protocol::Tcp.into();
             packet.header.ack = AckHint::of(2896 * id as u32, true);
             cake.enqueue(Time::ZERO, packet, &mut ledger);
         }

@@ -16,7 +16,7 @@ pub fn packet(id: Id, flow: u16, size: u32, ecn: Ecn) -> Packet<Id> {
         destination: NodeId(1),
         source_port: flow,
         destination_port: 5001,
-        protocol: Protocol::Udp,
+        protocol: Protocol::Udp.into(),
         traffic_class: TrafficClass::default().with_ecn(ecn),
         ttl: Header::TTL,
         ack: AckHint::NONE,

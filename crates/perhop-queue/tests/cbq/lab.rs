@@ -46,7 +46,7 @@ pub fn packet(dscp: u8, size: u32, number: u64) -> Packet<u64> {
         destination: NodeId(1),
         source_port: 0,
         destination_port: 0,
-        protocol: Protocol::Udp,
+        protocol: Protocol::Udp.into(),
         traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
         ttl: Header::TTL,
         ack: AckHint::NONE,

@@ -75,7 +75,7 @@ pub fn run(specs: Vec<HfscSpec<usize>>, arrivals: &[Arrival], until: u64) -> Vec
                 destination: NodeId(1),
                 source_port: 0,
                 destination_port: 0,
-                protocol: Protocol::Udp,
+                protocol: Protocol::Udp.into(),
                 traffic_class: TrafficClass::new(Dscp::new(class).unwrap()),
                 ttl: Header::TTL,
                 ack: perhop_core::AckHint::NONE,

@@ -102,7 +102,7 @@ fn ip(
 }
 
 const fn protocol(header: &Header) -> u8 {
-    match header.protocol {
+    match header.protocol() {
         Protocol::Icmp => number::ICMP,
         Protocol::Tcp => number::TCP,
         Protocol::Udp => number::UDP,

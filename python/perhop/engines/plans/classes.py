@@ -15,6 +15,8 @@ class MatchPlan(TypedDict):
     destination_port: list[tuple[int, int]]
     source: list[str] | None
     destination: list[str] | None
+    pcp: list[int]
+    mpls_tc: list[int]
 
 
 class MatchRulePlan(TypedDict):
@@ -45,10 +47,15 @@ class PolicePlan(TypedDict):
     violate: Action
 
 
+class MarkPlan(TypedDict):
+    dscp: int | None
+    link: int | None
+
+
 class ClassPlan(TypedDict):
     name: str
     match: list[MatchRulePlan]
-    mark: int | None
+    mark: MarkPlan | None
     weight: int | None
     priority: int
     police: PolicePlan | None
@@ -77,7 +84,7 @@ class CbqConfig(TypedDict):
 
 class CbqLeafPlan(TypedDict):
     priority: int
-    mark: int | None
+    mark: MarkPlan | None
     police: PolicePlan | None
     queue: QueueConfig
 
@@ -119,7 +126,7 @@ class HfscCurves(TypedDict):
 
 
 class HfscLeafPlan(TypedDict):
-    mark: int | None
+    mark: MarkPlan | None
     police: PolicePlan | None
     queue: QueueConfig
 

@@ -96,6 +96,7 @@ class MediumPlan(TypedDict):
 class LinkPlan(TypedDict):
     ends: tuple[EndPlan, EndPlan]
     mtu: int | None
+    encapsulation: Literal["dot1q", "mpls"] | None
 
 
 class WirePlan(TypedDict):

@@ -141,6 +141,8 @@ def _boxes(conditions: Any, addresses: Mapping[str, IPv4Address]) -> Iterator[Bo
         yield EVERYTHING
         return
     dscps, numbers, sources, destinations, origins, goals = EVERYTHING
+    if match.pcp is not None or match.mpls_tc is not None:
+        raise TooComplexError
     if match.dscp is not None:
         dscps = joined((point, point) for point in match.dscp)
     with_ports = (match.port, match.source_port, match.destination_port) != (None, None, None)

@@ -309,7 +309,7 @@ class AttachedPolicy:
                 class_,
                 policy,
                 given["match"],
-                getattr(class_, "mark", None),
+                getattr(class_, "dscp_mark", None),
                 capacity,
                 reach,
                 self,

@@ -70,7 +70,7 @@ class Part:
     @property
     def mark(self) -> int | None:
         """The code point that packets of the class get, before its policer."""
-        return self.class_.mark
+        return self.class_.dscp_mark
 
     @property
     def queue(self) -> Queue:

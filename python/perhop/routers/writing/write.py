@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.linux import one_line
+from perhop.linux.gaps import link_class_gaps
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.routers.writing import altq, ios, junos, pf, tc, vyos
 from perhop.routers.writing.draft import Draft
@@ -105,7 +106,7 @@ def write(
             )
     if family == "tc":
         return tc.write(scenario, links, named, police)
-    writer, draft = _WRITERS[family], Draft(approximate)
+    writer, draft = _WRITERS[family], Draft(approximate, link_class_gaps(scenario))
     lines = [scenario.title or scenario.name, *_changes(scenario, links)]
     head = [f"{writer.comment} {one_line(line)}" for line in lines]
     found = ends(scenario, links, named)

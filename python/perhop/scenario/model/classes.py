@@ -19,6 +19,7 @@ from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.dscp import Dscp
+from perhop.scenario.model.encapsulation import Mark
 from perhop.scenario.model.hfsc import Curve
 from perhop.scenario.model.matching import Matching
 from perhop.scenario.model.names import Name
@@ -158,9 +159,9 @@ class Class(Model):
     match: Matching
     """The packets of the class, among those that no earlier class matched."""
 
-    mark: Dscp | None = None
-    """The DSCP that packets of the class get after they are classified, before the policer and the
-    queue; a policer's `remark` replaces it."""
+    mark: Mark | None = None
+    """The marks that packets of the class get after they are classified, before the policer and the
+    queue: a DSCP, which a policer's `remark` replaces, or classes at layer 2 on the next link."""
 
     bandwidth: ClassBandwidth | None = None
     """The guaranteed bandwidth; the class may borrow what others do not use. By default, an equal
@@ -207,6 +208,11 @@ class Class(Model):
     unused: StrictBool = False
     """With `true`, perhop accepts that no traffic of the scenario matches the class, or that an
     earlier class takes its packets."""
+
+    @property
+    def dscp_mark(self) -> int | None:
+        """The DSCP that its packets get."""
+        return None if self.mark is None else self.mark.dscp
 
     @property
     def effective_queue(self) -> Queue:

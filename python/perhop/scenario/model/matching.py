@@ -22,6 +22,7 @@ from perhop.scenario.model.base import Loc, Model, with_short_form
 from perhop.scenario.model.dscp import Dscp
 from perhop.scenario.model.names import MatchEnd
 from perhop.scenario.model.network import MatchPorts
+from perhop.scenario.model.quantities import PriorityCode
 from perhop.scenario.model.queues import one_or_more
 from perhop.units import quote
 
@@ -60,6 +61,12 @@ class Match(Model):
 
     destination: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(one_or_more)] = None
     """Destinations: nodes, or address prefixes."""
+
+    pcp: Annotated[tuple[PriorityCode, ...] | None, BeforeValidator(one_or_more)] = None
+    """Priority code points of the VLAN tags with which packets arrive, from 0 to 7."""
+
+    mpls_tc: Annotated[tuple[PriorityCode, ...] | None, BeforeValidator(one_or_more)] = None
+    """Traffic classes of the MPLS labels with which packets arrive, from 0 to 7."""
 
     @property
     def is_any(self) -> bool:

@@ -202,6 +202,13 @@ ANY_RATIO = Text(
 )
 """A ratio in parts per million, perhaps zero."""
 
+PriorityCode = Annotated[int, _whole(0, 7)]
+"""A traffic class at layer 2: the priority code point of a VLAN tag, or the traffic class of an
+MPLS label."""
+
+Headers = Annotated[int, _whole(1, 16)]
+"""Number of VLAN tags or MPLS labels of a packet."""
+
 Streams = Annotated[int, _whole(1, 1000)]
 """Number of connections of a flow."""
 

@@ -19,6 +19,7 @@ from pydantic_core import CoreSchema
 
 from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.classes import Shape
+from perhop.scenario.model.encapsulation import Encapsulation
 from perhop.scenario.model.ends import ByEnd, of_end
 from perhop.scenario.model.loss import BurstLoss, LinkLoss
 from perhop.scenario.model.marking import Marking
@@ -226,6 +227,10 @@ class Link(Model):
     overhead: Annotated[LinkOverhead | dict[Name, LinkOverhead], ByEnd()] = Overhead(0)
     """The layer-2 overhead of every packet: none, ethernet, pos, atm, or bytes."""
 
+    encapsulation: Encapsulation | None = None
+    """The VLAN tags (`dot1q`) or MPLS labels (`mpls`) of all packets, each 4 bytes in addition to
+    `overhead`; none by default."""
+
     mtu: Mtu | None = None
     """The longest IP packet, without layer-2 overhead; no limit by default. Routers answer longer
     ones with an ICMP error, because modelled hosts forbid fragmentation."""
@@ -270,6 +275,9 @@ class Link(Model):
 
     def medium(self, node: str) -> Medium:
         """Return the transmission medium into which `node` sends."""
+        overhead = of_end(self.overhead, node, Overhead(0))
+        if self.encapsulation is not None:
+            overhead = Overhead(overhead.size + self.encapsulation.size, overhead.cells)
         return Medium(
             rate=of_end(self.rate, node),
             delay=of_end(self.delay, node, 0),
@@ -277,7 +285,7 @@ class Link(Model):
             loss=self.loss.get(node, 0) if isinstance(self.loss, dict) else self.loss,
             duplicate=of_end(self.duplicate, node, 0),
             reorder=self.reorder.get(node) if isinstance(self.reorder, dict) else self.reorder,
-            overhead=of_end(self.overhead, node, Overhead(0)),
+            overhead=overhead,
         )
 
     def queue_of(self, node: str) -> Queue:

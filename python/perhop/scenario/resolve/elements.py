@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.model.encapsulation import CLASS_KEYS
+from perhop.scenario.model.matching import placed_rules
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,6 +48,30 @@ def queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
     for loc, _, class_ in classes(scenario):
         if class_.queue is not None:
             yield (*loc, "queue"), class_.queue
+
+
+def link_classes(scenario: ResolvedScenario) -> Iterator[Loc]:
+    """Yield the places of all matches and marks of classes at layer 2."""
+    matches = [((*loc, "match"), class_.match) for loc, _, class_ in classes(scenario)]
+    matches += [
+        ((*loc, index, "match"), rule.match)
+        for loc, rules in markings(scenario)
+        for index, rule in enumerate(rules)
+    ]
+    for loc, match in matches:
+        for place, rule in placed_rules(match, loc):
+            yield from (
+                (*place, key)
+                for key in CLASS_KEYS.values()
+                if getattr(rule.conditions, key) is not None
+            )
+    for loc, _, class_ in classes(scenario):
+        if class_.mark is not None:
+            yield from (
+                (*loc, "mark", key)
+                for key in CLASS_KEYS.values()
+                if getattr(class_.mark, key) is not None
+            )
 
 
 def markings(scenario: ResolvedScenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:

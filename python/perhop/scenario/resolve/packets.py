@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from perhop.ranges import Ranges, joined, overlap
+from perhop.scenario.model.encapsulation import CLASS_KEYS
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
 from perhop.scenario.resolve.elements import markings
@@ -41,6 +42,21 @@ _MOST_BLOCKS: Final = 256
 EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
 
 
+class LinkClass(NamedTuple):
+    """The class at layer 2 with which a packet arrives."""
+
+    key: Literal["pcp", "mpls_tc"]
+    value: int
+
+
+def _link_classes(match: Match) -> frozenset[LinkClass | None] | None:
+    if match.pcp is None and match.mpls_tc is None:
+        return None
+    return frozenset(
+        LinkClass(key, value) for key in CLASS_KEYS.values() for value in getattr(match, key) or ()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Packets:
     """The packets that meet some conditions: those with each property in its set.
@@ -53,6 +69,8 @@ class Packets:
         destinations: Destination ports; None for all.
         origins: Source addresses.
         goals: Destination addresses.
+        link_classes: Classes at layer 2: keys of matches and values, None for no tag or label; the
+            whole attribute None for all.
     """
 
     dscps: frozenset[int]
@@ -62,6 +80,7 @@ class Packets:
     destinations: Ranges | None
     origins: Ranges
     goals: Ranges
+    link_classes: frozenset[LinkClass | None] | None = None
 
     @classmethod
     def of(cls, match: Match, addresses: Mapping[str, IPv4Address]) -> Packets:
@@ -86,6 +105,7 @@ class Packets:
             match.destination_port,
             ranges(match.source),
             ranges(match.destination),
+            _link_classes(match),
         )
 
     def contains(self, other: Packets) -> bool:
@@ -107,6 +127,10 @@ class Packets:
             and (self.destinations is None or _within(other.destinations, self.destinations))
             and _within(other.origins, self.origins)
             and _within(other.goals, self.goals)
+            and (
+                self.link_classes is None
+                or (other.link_classes is not None and other.link_classes <= self.link_classes)
+            )
         )
 
     def handles(self) -> Iterator[object]:
@@ -168,6 +192,11 @@ class Packets:
             and _overlap(self.destinations, other.destinations)
             and _overlap(self.origins, other.origins)
             and _overlap(self.goals, other.goals)
+            and (
+                self.link_classes is None
+                or other.link_classes is None
+                or not self.link_classes.isdisjoint(other.link_classes)
+            )
         )
 
     def disjoint(self, other: Packets) -> bool:
@@ -178,6 +207,11 @@ class Packets:
                 self.protocols is not None
                 and other.protocols is not None
                 and self.protocols.isdisjoint(other.protocols)
+            )
+            or (
+                self.link_classes is not None
+                and other.link_classes is not None
+                and self.link_classes.isdisjoint(other.link_classes)
             )
             or any(
                 own is not None and others is not None and not _overlap(own, others)
@@ -242,15 +276,20 @@ class Selection:
 def sent(scenario: ResolvedScenario) -> list[Packets]:
     """Return the packets of flows and pings: data, acknowledgements, requests and replies.
 
-    If a rule, class or policer marks, a packet may have its own code point or any new one.
+    If a rule, class or policer marks, a packet may have its own code point or any new one. Of the
+    classes at layer 2 it may have all that links carry.
     """
     addresses = scenario.addresses
     marks: set[int] = {rule.dscp for _, rules in markings(scenario) for rule in rules}
     for _, policy in scenario.all_policies():
         for class_ in policy.classes.values():
             actions = class_.police.actions if class_.police is not None else ()
-            new = (class_.mark, *(action.remark for action in actions))
+            new = (class_.dscp_mark, *(action.remark for action in actions))
             marks |= {dscp for dscp in new if dscp is not None}
+
+    kinds = {link.encapsulation.kind for link in scenario.links if link.encapsulation is not None}
+    tags = (LinkClass(CLASS_KEYS[kind], value) for kind in kinds for value in range(8))
+    link_classes = frozenset([None, *tags])
 
     def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:
         origins, goals = (
@@ -258,7 +297,7 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
             for node in way
         )
         dscps = frozenset({dscp, *marks})
-        return Packets(dscps, frozenset({protocol}), None, *ports, origins, goals)
+        return Packets(dscps, frozenset({protocol}), None, *ports, origins, goals, link_classes)
 
     found: dict[Packets, None] = {}
     for name, flow in scenario.flows.items():

@@ -20,6 +20,7 @@ from perhop.scenario.rules.marking import marking_rules
 from perhop.scenario.rules.network import (
     addresses,
     egress_policies,
+    encapsulations,
     link_ends,
     link_policies,
     reservable,
@@ -73,6 +74,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (addresses, {"nodes"}),
     (link_ends, NETWORK),
     (link_policies, {"links"}),
+    (encapsulations, {"links"}),
     (reservable, {"links"}),
     (egress_policies, {"links", "policies"}),
     (paths, {*NETWORK, *TRAFFIC}),

@@ -39,6 +39,12 @@ def matches(match: Matching, nodes: Iterable[str], loc: Loc) -> Iterator[Finding
             yield Finding(
                 (*loc, index + 1), "comes after an element for `any` packet; expected it before"
             )
+        if rule.conditions.pcp is not None and rule.conditions.mpls_tc is not None:
+            yield Finding(
+                place,
+                "matches no packet, because none has a VLAN tag and MPLS labels; expected `pcp` or "
+                "`mpls_tc`",
+            )
         yield from _known_ends(rule.conditions, nodes, place)
 
 

@@ -80,6 +80,17 @@ def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
                 )
 
 
+def encapsulations(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find links with tags or labels in ATM cells."""
+    for index, link in enumerate(scenario.links):
+        if link.encapsulation is not None and any(each.overhead.cells for each in link.media):
+            yield Finding(
+                ("links", index, "encapsulation"),
+                "perhop does not model VLAN tags or MPLS labels in ATM cells; expected another "
+                "`overhead`",
+            )
+
+
 def reservable(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find links with more reservable bandwidth than they have."""
     for index, link in enumerate(scenario.links):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.model.encapsulation import CLASS_KEYS
+from perhop.scenario.resolve.elements import link_classes
 from perhop.scenario.resolve.packets import Packets, Selection, sent
 from perhop.scenario.resolve.paths import agreed_mtu, next_hops, path_mtu, path_mtus
 from perhop.scenario.resolve.sizes import packet_size
@@ -113,6 +115,16 @@ def traces_of_another_rate(scenario: ResolvedScenario) -> Iterator[Finding]:
                     f"has a mean of {format_rate(round(mean))}, but shares and limits in time "
                     f"refer to the link's rate of {format_rate(rate)}",
                 )
+
+
+def marks_without_a_tag(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Warn of matches and marks of classes at layer 2 that no link of the scenario carries."""
+    kinds = {link.encapsulation.kind for link in scenario.links if link.encapsulation is not None}
+    carried = {CLASS_KEYS[kind]: kind for kind in CLASS_KEYS if kind in kinds}
+    for loc in link_classes(scenario):
+        if loc[-1] not in carried:
+            kind = next(kind for kind, key in CLASS_KEYS.items() if key == loc[-1])
+            yield Finding(loc, f"has no effect: no link has `encapsulation: {kind}`")
 
 
 def isolated_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -249,6 +261,7 @@ def notes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 _RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     isolated_nodes,
+    marks_without_a_tag,
     traces_of_another_rate,
     small_mtus,
     heavy_tails,

@@ -53,7 +53,7 @@ impl Isolation {
     /// Returns a number that is the same for all packets that share a queue.
     fn hash(self, header: &Header, perturbation: u64) -> u64 {
         let ends = |source, destination| {
-            let (source_port, destination_port, protocol) = (0, 0, Protocol::Other);
+            let (source_port, destination_port, protocol) = (0, 0, Protocol::Other.into());
             Header { source, destination, source_port, destination_port, protocol, ..*header }
                 .flow_hash(perturbation)
         };

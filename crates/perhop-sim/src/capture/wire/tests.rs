@@ -15,7 +15,7 @@ fn header(protocol: Protocol, size: u32, class: TrafficClass) -> Header {
         destination: NodeId(1),
         source_port: 49_152,
         destination_port: 5001,
-        protocol,
+        protocol: protocol.into(),
         traffic_class: class,
         ttl: 17,
         ack: AckHint::NONE,

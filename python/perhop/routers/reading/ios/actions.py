@@ -301,10 +301,10 @@ def _mark(statement: Statement, words: list[str], found: Settings, account: Acco
 
 
 _MARKS: Final = {
-    "cos": "layer 2 has no classes of service",
-    "cos-inner": "layer 2 has no classes of service",
+    "cos": "perhop reads no classes of VLAN tags",
+    "cos-inner": "perhop reads no classes of VLAN tags",
     "wlan": "wireless networks have no priorities of users",
-    "mpls": "there are no MPLS labels",
+    "mpls": "perhop reads no classes of MPLS labels",
     "qos-group": "there are no QoS groups",
     "discard-class": "there are no discard classes",
     "atm-clp": "ATM cells have no loss priority",

@@ -265,10 +265,10 @@ def _reason(statement: Statement) -> str:
             return f"scenarios have no packets of {words[1]}"
         return f"NBAR's recognition of {' '.join(words[1:])} is not modelled"
     known = {
-        "cos": "layer 2 has no classes of service",
+        "cos": "perhop reads no classes of VLAN tags",
         "input-interface": "a policy does not know where a packet arrived",
         "qos-group": "there are no QoS groups",
-        "mpls": "there are no MPLS labels",
+        "mpls": "perhop reads no classes of MPLS labels",
         "discard-class": "there are no discard classes",
         "vlan": "there are no VLANs",
         "packet": "the length of packets is not compared",

@@ -30,10 +30,10 @@ BITS: Final = {"dscp": 6, "dscp-ipv6": 6, "inet-precedence": 3}
 """The bits of a code point of each kind of classifier that reads IP headers."""
 
 NO_HEADER: Final = {
-    "exp": "packets of perhop have no MPLS label",
-    "ieee-802.1": "packets of perhop have no VLAN tag",
-    "ieee-802.1ad": "packets of perhop have no VLAN tag",
-    "ieee-802.1p": "packets of perhop have no VLAN tag",
+    "exp": "perhop reads no classes of MPLS labels",
+    "ieee-802.1": "perhop reads no classes of VLAN tags",
+    "ieee-802.1ad": "perhop reads no classes of VLAN tags",
+    "ieee-802.1p": "perhop reads no classes of VLAN tags",
 }
 """Kinds of code points in headers that perhop does not have."""
 
