@@ -78,18 +78,33 @@ def opens_sockets(package: str) -> bool:
     )
 
 
+def failed_in_rust(text: str) -> dict[str, list[str]]:
+    """Return the tests that failed by the options of cargo that name their target.
+
+    A target that ended without a list of them has none.
+    """
+    found = {}
+    parts = re.split(r"to rerun pass `([^`]+)`", text)
+    for said, target in zip(parts[::2], parts[1::2], strict=False):
+        lists = re.findall(r"^failures:\n((?: {4}\S+\n)+)\ntest result", said, re.MULTILINE)
+        found[target] = lists[-1].split() if lists else []
+    return found
+
+
 def rust_again(rust: Output) -> int:
-    """Run targets in Rust that failed and open sockets again, alone; return the exit code."""
-    failed = dict.fromkeys(re.findall(r"to rerun pass `([^`]+)`", rust.text))
+    """Run tests in Rust that failed, of targets that open sockets, alone; return the exit code."""
+    failed = failed_in_rust(rust.text)
     packages = [re.match(r"-p (\S+)", each) for each in failed]
     if not failed or not all(each and opens_sockets(each[1]) for each in packages):
         return rust.code
-    for each in failed:
+    for each, tests in failed.items():
         # With one package alone, its dependencies have other features and are compiled again.
         target = re.sub(r"^-p \S+ (?=--test )", "--workspace ", each)
-        command = [*TEST, *target.split(), "--", "--test-threads=1"]
+        chosen = ["--exact", *tests] if tests else []
+        command = [*TEST, *target.split(), "--", "--test-threads=1", *chosen]
         for _ in range(RUST_TRIES):
-            print(f"\nFailed under load, runs again alone: cargo test {target}", flush=True)
+            said = " ".join(["cargo test", target, *tests])
+            print(f"\nFailed under load, runs again alone: {said}", flush=True)
             if not (code := subprocess.run(command).returncode):
                 break
         else:
