@@ -101,6 +101,7 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 	$(BIN)/python bench/traffic.py
 	CARGO=$(CARGO) $(BIN)/python bench/agents.py
 	$(BIN)/python bench/crosscheck.py
+	$(BIN)/python bench/ensembles.py
 	$(BIN)/python bench/lab.py
 	$(BIN)/python bench/live.py 20
 
