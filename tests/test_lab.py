@@ -87,6 +87,11 @@ def test_programs_run_in_hosts_and_know_each_other_by_name(lab: Lab) -> None:
     ]
     assert len(times) == 5
     assert 10.0 <= min(times) < 12.0
+    # By DNS alone, without /etc/hosts.
+    address = lab.status()["hosts"]["b"]
+    found = output(lab, "a", "getent", "-s", "dns", "ahostsv4", "b").split()
+    assert found[:3] == [address, "STREAM", "b"]
+    assert output(lab, "b", "getent", "-s", "dns", "hosts", address).split() == [address, "b"]
     assert Path("/etc/hosts").read_text("utf-8") != lab.record.names.read_text("utf-8")
 
 

@@ -11,6 +11,7 @@ PACKAGES: Final = {
     "cargo": "cargo",
     "chromium": "chromium",
     "ethtool": "ethtool",
+    "getent": "libc-bin",
     "ip": "iproute2",
     "iperf3": "iperf3",
     "jq": "jq",

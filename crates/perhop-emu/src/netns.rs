@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt,
+};
 use nix::unistd::{getegid, geteuid};
 use thiserror::Error;
 
@@ -114,6 +118,21 @@ impl Namespace {
             });
         }
         command
+    }
+
+    /// Opens a socket for datagrams to an address of the namespace. A program that also permits it
+    /// (`SO_REUSEADDR`) may use the port of all addresses.
+    ///
+    /// # Errors
+    /// Those of bind(2).
+    pub fn datagrams(&self, address: SocketAddrV4) -> io::Result<OwnedFd> {
+        self.within(|| {
+            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+            let opened = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
+            setsockopt(&opened, sockopt::ReuseAddr, &true)?;
+            bind(opened.as_raw_fd(), &SockaddrIn::from(address))?;
+            Ok(opened)
+        })?
     }
 
     /// Writes a setting, such as `net.ipv4.ip_forward`. If a part of its name contains a dot,

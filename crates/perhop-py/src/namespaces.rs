@@ -1,7 +1,8 @@
 //! Namespaces of hosts, for Python.
 
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -44,6 +45,13 @@ impl Namespaces {
     /// Returns the file descriptor of a host's namespace.
     fn fd(&self, host: usize) -> PyResult<RawFd> {
         Ok(self.host(host)?.as_raw_fd())
+    }
+
+    /// Opens a socket for datagrams to a port of an address of a host; returns its descriptor, which
+    /// the caller closes.
+    fn datagrams(&self, host: usize, address: &str, port: u16) -> PyResult<RawFd> {
+        let address = address.parse().map_err(|_| PyValueError::new_err("not an IPv4 address"))?;
+        Ok(self.host(host)?.datagrams(SocketAddrV4::new(address, port))?.into_raw_fd())
     }
 
     /// Runs a command in a host; returns its exit code, negative for a signal, its standard output

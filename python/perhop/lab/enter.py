@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from perhop._core import Namespaces
@@ -30,9 +31,17 @@ def become(record: Record, host: str, command: Sequence[str]) -> NoReturn:
         OutputError: The lab is gone, or this process may not enter it.
         CommandError: There is no such program, or it may not be run.
     """
-    files = [(str(record.names), "/etc/hosts")]
-    if record.preferences.exists():
-        files.append((str(record.preferences), "/etc/gai.conf"))
+    replaced = {
+        "/etc/hosts": record.names,
+        "/etc/resolv.conf": record.resolver,
+        "/etc/gai.conf": record.preferences,
+    }
+    # A mount needs a file to replace.
+    files = [
+        (str(file), place)
+        for place, file in replaced.items()
+        if place == "/etc/hosts" or (file.exists() and Path(place).exists())
+    ]
     try:
         Namespaces.join(record.pid, record.hosts[host], host, files)
     except OSError as error:

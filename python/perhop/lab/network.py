@@ -80,12 +80,18 @@ class Network:
     @property
     def hosts(self) -> dict[str, int]:
         """The file descriptor of each host's namespace."""
+        return {name: self._namespaces.fd(number) for name, number in self._numbers.items()}
+
+    def datagrams(self, address: str, port: int) -> list[int]:
+        """Open a socket for datagrams to a port of this address in every host."""
+        numbers = self._numbers.values()
+        return [self._namespaces.datagrams(number, address, port) for number in numbers]
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        """The number of each host among the nodes."""
         nodes = enumerate(self.present.scenario.nodes.items())
-        return {
-            name: self._namespaces.fd(number)
-            for number, (name, node) in nodes
-            if node.kind == "host"
-        }
+        return {name: number for number, (name, node) in nodes if node.kind == "host"}
 
     def check(self) -> None:
         """Write captured packets to their files."""

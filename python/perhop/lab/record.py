@@ -78,6 +78,11 @@ class Record:
         return self._place("hosts")
 
     @property
+    def resolver(self) -> Path:
+        """The path of the file that is /etc/resolv.conf in its hosts."""
+        return self._place("resolv")
+
+    @property
     def preferences(self) -> Path:
         """The path of the file that is /etc/gai.conf in its hosts."""
         return self._place("gai")
@@ -107,7 +112,7 @@ class Record:
                     f"a lab {quote(self.name)} is up; end it with `perhop lab down --lab "
                     f"{self.name}`, or give another --name"
                 )
-            for path in (self.socket, self.names, self.preferences, self._place("ended")):
+            for path in (*self._files, self._place("ended")):
                 path.unlink(missing_ok=True)
             self._write()
 
@@ -132,8 +137,13 @@ class Record:
                 with suppress(OSError):  # a full disk leaves no word of it
                     _put(self._place("ended"), json.dumps(asdict(ending)))
             # The record is the last to go: nothing is left once it is gone.
-            for path in (self.socket, self.names, self.preferences, self.file):
+            for path in (*self._files, self.file):
                 path.unlink(missing_ok=True)
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        """The files of a lab that is up, beside its record and its log."""
+        return (self.socket, self.names, self.resolver, self.preferences)
 
     def _write(self) -> None:
         _put(self.file, json.dumps(asdict(self)))

@@ -12,16 +12,17 @@ import sys
 import time
 import traceback
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.engines.captures import planned
 from perhop.engines.emu import addresses_v6
 from perhop.errors import PerhopError, UsageError
 from perhop.lab.captures import MOST, Writer
+from perhop.lab.names import SERVER, Names
 from perhop.lab.network import Counted, Network
 from perhop.lab.requests import Requests
 from perhop.lab.reserved import Reservation, check_policy
+from perhop.lab.resolver import Resolver
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -50,15 +51,8 @@ _RATES_OVER_S: Final = 1.0
 _SAMPLE_EVERY_S: Final = 0.25
 """Interval of the readings for that."""
 
-_PREFERENCES: Final = Path("/etc/gai.conf")
-_IPV4_FIRST: Final = """\
-precedence ::1/128 50
-precedence ::/0 40
-precedence 2002::/16 30
-precedence ::/96 20
-precedence ::ffff:0:0/96 100
-"""
-"""The preferences of getaddrinfo(3) that are its own, but for the last, which is that of IPv4."""
+_DNS: Final = 53
+"""The port of name servers."""
 
 _LAST_BLOCKS_S: Final = 2.0
 """Time that writing the rest of a capture may take at the end."""
@@ -79,6 +73,8 @@ class Server:
         self.scenario = scenario
         self.record = record
         self._network = Network(scenario, seed, control)
+        self.names = Names(scenario.addresses, addresses_v6(scenario))
+        self._resolver = Resolver(self.names, self._network.datagrams(SERVER, _DNS))
         self._since = time.monotonic()
         self._changes = 0
         self._captures: dict[int, Writer] = {}
@@ -132,20 +128,6 @@ class Server:
             answer = {"error": message, "kind": "OutputError"}
         return json.dumps(answer).encode() + b"\n"
 
-    def write_names(self) -> None:
-        """Write what the hosts' programs have for /etc/hosts, and for /etc/gai.conf (gai.conf(5)).
-
-        Where there is such a file, names have IPv6 addresses, too, and IPv4 goes first. Without it
-        programs would take IPv6 where IPv4 was not asked for.
-        """
-        names = [("127.0.0.1", "localhost"), ("::1", "localhost")]
-        names += [(str(address), name) for name, address in self.scenario.addresses.items()]
-        if _PREFERENCES.exists():
-            names += [(str(address), name) for name, address in addresses_v6(self.scenario).items()]
-            self.record.preferences.write_text(_IPV4_FIRST, encoding="ascii")
-        text = "".join(f"{address}\t{name}\n" for address, name in names)
-        self.record.names.write_text(text, encoding="utf-8")
-
     def _log_bug(self) -> None:
         """Log an internal error, unless the log is already long."""
         self._bugs += 1
@@ -183,6 +165,7 @@ class Server:
         """End the network; captures end with whole packets."""
         with suppress(OSError):
             self._network.check()
+        self._resolver.close()
         self._network.stop()
         for number in list(self._captures):
             with suppress(OSError):
@@ -371,7 +354,7 @@ def serve(
     requests = Requests(path, server.answer_line)
     requests.wait_for(keeper)
     try:
-        server.write_names()
+        server.names.write(server.record)
         ready()
         while not server.down:
             if signals:
