@@ -183,6 +183,32 @@ def test_a_capture_has_the_packets(lab: Lab, tmp_path: Path) -> None:
     assert sorted(said.stdout.split()) == [b"0"] * 3 + [b"8"] * 3
 
 
+def test_a_reader_gets_the_packets_of_all_links_of_a_node_while_they_pass(lab: Lab) -> None:
+    need("tshark")
+    seen = lab.open(["r>a", "r>b"], ["tshark", "-l", "-n", "-i", "-"], stdout=subprocess.PIPE)
+    try:
+        assert seen.stdout is not None
+        output(lab, "a", "ping", "-c", "1", "b")
+        # In and out of r on the way, and on the way back.
+        lines = [seen.stdout.readline() for _ in range(4)]
+        assert [b"Echo (ping) request" in line for line in lines] == [True, True, False, False]
+        (capture,) = lab.status()["captures"]
+        assert capture["links"] == ["r>a", "r>b"]
+    finally:
+        seen.terminate()  # its own child ends with it
+        seen.communicate()
+    with pytest.raises(PerhopError, match="cannot run `no-such-program`"):
+        lab.open(["r>a"], ["no-such-program"])
+    with pytest.raises(UsageError, match="did you mean"):
+        lab.open(["r>aa"], ["cat"], stdout=subprocess.DEVNULL)
+    # No packet is needed to notice that a reader is gone.
+    deadline = time.monotonic() + 30
+    while lab.status()["captures"][0]["ended"] is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert lab.status()["captures"][0]["reason"] == "Broken pipe"
+
+
 def test_hostile_requests_are_answered(lab: Lab) -> None:
     import socket
 
@@ -282,6 +308,10 @@ def test_the_command_line(tmp_path: Path) -> None:
             wrong = perhop(*arguments)
             assert wrong.returncode == 2
             assert message in wrong.stderr
+        opened = perhop("open", "r", "--with", "sh -c 'head -c 4 | od -An -tx1'")
+        assert (opened.returncode, opened.stdout.split()) == (0, ["0a", "0d", "0d", "0a"])
+        wrong = perhop("open", "q>b")
+        assert "neither a directed link nor a node; did you mean `r>b`" in wrong.stderr
         missing = perhop("exec", "a", "no-such-program")
         assert (missing.returncode, "no-such-program" in missing.stderr) == (127, True)
         assert perhop("exec", "a", "/etc").returncode == 126

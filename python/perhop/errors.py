@@ -7,7 +7,7 @@
     ├── UsageError         2   wrong argument
     ├── UnsupportedError   3   this machine, or a family of routers, lacks a feature
     ├── OutputError        2   a folder or file cannot be read or written
-    └── CommandError     126   a program cannot be executed in a host of a lab
+    └── CommandError     126   a program cannot be executed
         └── NoCommandError 127 unknown program
 """
 
@@ -111,7 +111,7 @@ class OutputError(PerhopError):
 
 
 class CommandError(PerhopError):
-    """A program that cannot be executed in a host of a lab."""
+    """A program that cannot be executed, such as one in a host of a lab."""
 
     exit_code: ClassVar[int] = 126
 

@@ -1,8 +1,9 @@
 //! Construction and control of an emulation.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -23,7 +24,7 @@ use crate::icmp::Addresses;
 use crate::netns::{Namespace, NamespaceError};
 use crate::running::{Request, Running, quantile, run, take_real_time_priority};
 use crate::shaper::HostQueue;
-use crate::tun::{LEAST_MTU_V6, Tun, TunError};
+use crate::tun::{LEAST_MTU_V6, Tun, TunError, TunSettings};
 
 /// Prefix of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
 const PREFIX_V6: [u16; 6] = [0xfd70, 0x6572, 0x686f, 0x7000, 0, 0];
@@ -50,7 +51,7 @@ pub struct EmulationPlan {
 }
 
 /// A host.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPlan {
     /// MTU of its device, in bytes.
@@ -61,6 +62,18 @@ pub struct HostPlan {
     /// True if its own queue blocks its senders.
     #[serde(default)]
     pub backpressure: bool,
+    /// Path of an existing network namespace, which becomes the host's; by default the host has its
+    /// own.
+    #[serde(default)]
+    pub namespace: Option<PathBuf>,
+    /// Prefixes of addresses behind the host: packets to them go to the host, which may send
+    /// packets from them.
+    #[serde(default)]
+    pub behind: Vec<(IpAddr, u8)>,
+    /// Destinations that have routes by its device, beside the default route. In a namespace with
+    /// another default route these are all.
+    #[serde(default)]
+    pub routes: Vec<(IpAddr, u8)>,
 }
 
 fn yes() -> bool {
@@ -99,6 +112,15 @@ pub enum EmulationError {
     /// The device of a host cannot be made.
     #[error(transparent)]
     Tun(#[from] TunError),
+    /// An existing namespace cannot be used.
+    #[error("the namespace of host `{0}` cannot be opened: {1}")]
+    Attach(String, io::Error),
+    /// The device cannot be made in an existing namespace.
+    #[error(
+        "host `{0}` cannot be attached: {1}; it takes the rights of root in the namespace, which \
+         has no device perhop0 yet"
+    )]
+    AttachedDevice(String, TunError),
     /// A host has no MTU, or an invalid one.
     #[error("every host must have an MTU, of 576 to 65535 bytes")]
     Mtu,
@@ -221,15 +243,37 @@ impl Emulation {
         let mut namespaces = Vec::with_capacity(nodes);
         let mut made = Vec::with_capacity(nodes);
         let mut queues = Vec::new();
+        let mut behind = Vec::new();
         for (kind, node) in kinds.into_iter().zip(&plan.network.nodes) {
             let own = addresses(node.address);
             let (namespace, tun) = match kind {
                 NodeKind::Router => (None, None),
                 NodeKind::Host => {
                     let host = plan.hosts.get(&node.name).ok_or(EmulationError::Mtu)?;
-                    let namespace = Namespace::new()?;
-                    answer_all(&namespace)?;
-                    let tun = Tun::open(&namespace, own, host.mtu, v6, host.offload, control)?;
+                    let namespace = match &host.namespace {
+                        Some(path) => Namespace::open(path)
+                            .map_err(|error| EmulationError::Attach(node.name.clone(), error))?,
+                        None => Namespace::new()?,
+                    };
+                    let attached = host.namespace.is_some();
+                    if !attached {
+                        answer_all(&namespace)?;
+                    }
+                    let settings = TunSettings {
+                        addresses: own,
+                        mtu: host.mtu,
+                        v6,
+                        offload: host.offload,
+                        control,
+                        routes: &host.routes,
+                        attached,
+                    };
+                    let tun = Tun::open(&namespace, &settings).map_err(|error| match attached {
+                        true => EmulationError::AttachedDevice(node.name.clone(), error),
+                        false => error.into(),
+                    })?;
+                    let here = NodeId(made.len() as u16);
+                    behind.extend(host.behind.iter().map(|&prefix| (prefix, here)));
                     if host.backpressure {
                         let node = names.node(&node.name)?;
                         queues.push(HostQueue::new(node, &namespace, host.mtu)?);
@@ -255,7 +299,7 @@ impl Emulation {
         let mut running = Running {
             meter: NetworkMeter::new(&network),
             changes: plan.network.timeline(&names)?,
-            hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest, flows),
+            hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest, flows, behind),
             network,
             queues,
             marks,

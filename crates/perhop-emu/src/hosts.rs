@@ -58,12 +58,17 @@ struct EmulatedNode {
 /// Identification of a flow's packets: source, destination, protocol and destination port.
 pub(crate) type FlowKey = (NodeId, NodeId, Protocol, u16);
 
+/// A prefix of addresses: its first address, and its length in bits.
+pub(crate) type Prefix = (IpAddr, u8);
+
 /// All hosts of an emulation.
 #[derive(Debug)]
 pub(crate) struct LinuxHosts {
     nodes: Vec<EmulatedNode>,
     by_address: HashMap<IpAddr, NodeId>,
-    /// Destination of packets to addresses that no node has.
+    /// Prefixes of addresses behind hosts, the longest first.
+    behind: Vec<(Prefix, NodeId)>,
+    /// Destination of packets to all other addresses.
     nowhere: NodeId,
     store: Store,
     pub captures: Captures,
@@ -96,7 +101,9 @@ impl LinuxHosts {
         nowhere: NodeId,
         longest: u32,
         flows: impl IntoIterator<Item = (FlowKey, Option<(u16, u16)>)>,
+        mut behind: Vec<(Prefix, NodeId)>,
     ) -> Self {
+        behind.sort_by_key(|((_, length), _)| std::cmp::Reverse(*length));
         let (mut by_key, mut by_source_port) = (HashMap::new(), HashMap::new());
         for ((key, source_ports), flow) in flows.into_iter().zip(0..) {
             match source_ports {
@@ -116,6 +123,7 @@ impl LinuxHosts {
         Self {
             by_address,
             nodes: nodes.into_iter().map(node).collect(),
+            behind,
             nowhere,
             // Packets that routers send have at most the least MTU of IPv6.
             store: Store::new(longest.max(1280) as usize, MEMORY),
@@ -172,6 +180,18 @@ impl LinuxHosts {
         Ok(true)
     }
 
+    /// Returns the host that has an address behind it.
+    #[cold]
+    fn gateway(&self, address: IpAddr) -> Option<NodeId> {
+        self.behind.iter().find(|(prefix, _)| contains(*prefix, address)).map(|(_, host)| *host)
+    }
+
+    /// Returns `true` if an address that no node has is behind a host.
+    #[cold]
+    fn is_behind(&self, host: NodeId, address: IpAddr) -> bool {
+        !self.by_address.contains_key(&address) && self.gateway(address) == Some(host)
+    }
+
     /// Sends the packets in the data that was read; none if it is invalid.
     fn take_apart(
         &mut self,
@@ -190,14 +210,18 @@ impl LinuxHosts {
         let parsed = IpPacket::parse(bytes).ok()?;
         let own = self.nodes[host.index()].addresses;
         let from_itself = [IpAddr::V4(own.v4), IpAddr::V6(own.v6)].contains(&parsed.source);
-        if !from_itself || !is_unicast(parsed.destination) {
+        let permitted = from_itself || self.is_behind(host, parsed.source);
+        if !permitted || !is_unicast(parsed.destination) {
             self.counters.foreign += 1;
             return Some(());
         }
         let header = Header {
             size: parsed.length as u32,
             source: host,
-            destination: *self.by_address.get(&parsed.destination).unwrap_or(&self.nowhere),
+            destination: match self.by_address.get(&parsed.destination) {
+                Some(&node) => node,
+                None => self.gateway(parsed.destination).unwrap_or(self.nowhere),
+            },
             source_port: parsed.ports[0],
             destination_port: parsed.ports[1],
             protocol: parsed.protocol().into(),
@@ -316,6 +340,21 @@ impl LinuxHosts {
             partial.fill(&mut self.observed);
         }
         &self.observed
+    }
+}
+
+/// Returns `true` if an address begins with a prefix.
+fn contains((first, length): Prefix, address: IpAddr) -> bool {
+    let same = |one: u128, other: u128, bits: u8| {
+        let rest = u32::from(bits - length.min(bits));
+        one.checked_shr(rest).unwrap_or(0) == other.checked_shr(rest).unwrap_or(0)
+    };
+    match (first, address) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            same(one.to_bits().into(), other.to_bits().into(), 32)
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => same(one.to_bits(), other.to_bits(), 128),
+        _ => false,
     }
 }
 

@@ -46,22 +46,25 @@ pub(crate) fn add_address(device: u32, address: IpAddr) -> io::Result<()> {
     request(libc::RTM_NEWADDR, &body)
 }
 
-/// Adds a default route through a device, for the IP version of `address`, with the congestion
+/// Adds a route through a device to the addresses that begin with a prefix, with the congestion
 /// control `control` for TCP. (A namespace's default, `tcp_congestion_control`, must be one that
 /// this machine permits to all users; a route's may be any.)
 ///
 /// # Errors
 /// Those of the kernel.
-pub(crate) fn add_default_route(
+pub(crate) fn add_route(
     device: u32,
-    address: IpAddr,
+    (to, length): (IpAddr, u8),
     control: Option<&str>,
 ) -> io::Result<()> {
     // struct rtmsg: family, lengths of prefixes, type of service, table, origin, scope, kind,
     // flags.
     let (table, origin) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC);
     let (scope, kind) = (libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST);
-    let mut body = vec![family(address), 0, 0, 0, table, origin, scope, kind, 0, 0, 0, 0];
+    let mut body = vec![family(to), length, 0, 0, table, origin, scope, kind, 0, 0, 0, 0];
+    if length > 0 {
+        attribute(&mut body, libc::RTA_DST, &octets(to));
+    }
     attribute(&mut body, libc::RTA_OIF, &device.to_ne_bytes());
     if let Some(control) = control {
         let mut metrics = Vec::new();

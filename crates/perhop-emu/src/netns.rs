@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
@@ -79,6 +79,22 @@ impl Namespace {
             let link = Arc::new(File::open("/proc/thread-self/ns/net")?.into());
             Ok(Self { link })
         })
+    }
+
+    /// Opens an existing namespace by its path, such as `/proc/PID/ns/net`.
+    ///
+    /// # Errors
+    /// Those of open(2), and [`io::ErrorKind::InvalidInput`] if it is not a network namespace.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let link: OwnedFd = File::open(path)?.into();
+        #[allow(unsafe_code)]
+        // SAFETY: this request takes no argument and returns a number (ioctl_ns(2)).
+        let kind = unsafe { libc::ioctl(link.as_raw_fd(), libc::NS_GET_NSTYPE) };
+        if kind != libc::CLONE_NEWNET {
+            let message = format!("{} is not a network namespace", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Ok(Self { link: Arc::new(link) })
     }
 
     /// Moves the calling thread into the namespace: sockets and devices that it opens from now on

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::device::{Device, ioctl, ioctl_value};
 use crate::icmp::Addresses;
-use crate::netlink::{add_address, add_default_route, set_queue_length};
+use crate::netlink::{add_address, add_route, set_queue_length};
 use crate::netns::Namespace;
 
 /// Name of the device in every host.
@@ -46,6 +46,23 @@ pub enum TunError {
     Setup(&'static str, io::Error),
 }
 
+/// Settings of a host's device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TunSettings<'a> {
+    pub addresses: Addresses,
+    pub mtu: u32,
+    /// True if the host has an IPv6 address.
+    pub v6: bool,
+    pub offload: bool,
+    /// Congestion control of TCP sockets that select none.
+    pub control: Option<&'a str>,
+    /// Destinations beside the default route.
+    pub routes: &'a [(IpAddr, u8)],
+    /// True if the namespace belongs to others: nothing but the device changes, and a default route
+    /// that exists stays.
+    pub attached: bool,
+}
+
 /// A TUN device in a namespace.
 #[derive(Debug)]
 pub(crate) struct Tun {
@@ -55,19 +72,12 @@ pub(crate) struct Tun {
 }
 
 impl Tun {
-    /// Makes the device of a host and sets it up, with these addresses, the default route, and this
-    /// congestion control for TCP sockets that select none.
-    pub fn open(
-        namespace: &Namespace,
-        addresses: Addresses,
-        mtu: u32,
-        v6: bool,
-        offload: bool,
-        control: Option<&str>,
-    ) -> Result<Self, TunError> {
+    /// Makes the device of a host and sets it up.
+    pub fn open(namespace: &Namespace, settings: &TunSettings<'_>) -> Result<Self, TunError> {
+        let offload = settings.offload;
         let work = || {
             let fd = attach(NAME, offload)?;
-            configure(addresses, mtu, v6, control)?;
+            configure(settings)?;
             Ok(Self { fd, offload })
         };
         namespace.within(work).map_err(|error| TunError::Setup("made in a namespace", error))?
@@ -153,12 +163,8 @@ fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
 }
 
 /// Configures the device, and sets it up.
-fn configure(
-    addresses: Addresses,
-    mtu: u32,
-    v6: bool,
-    control: Option<&str>,
-) -> Result<(), TunError> {
+fn configure(settings: &TunSettings<'_>) -> Result<(), TunError> {
+    let &TunSettings { addresses, mtu, v6, control, routes, attached, .. } = settings;
     let setup = |what| move |error| TunError::Setup(what, error);
     let device = Device::named(NAME).map_err(setup("found"))?;
     // There are no routers to discover, and addresses are assigned.
@@ -167,21 +173,32 @@ fn configure(
         // A kernel without IPv6 has no such settings.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{NAME}/{name}"), value);
     }
-    for place in ["all", NAME] {
+    for place in if attached { &[NAME][..] } else { &["all", NAME] } {
         // A host with one device need not check where replies would go.
         let _ = fs::write(format!("/proc/sys/net/ipv4/conf/{place}/rp_filter"), "0");
     }
     // All users of the host may ping, if groups are mapped here.
-    if fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").is_err() {
-        let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0");
+    let pingers = "/proc/sys/net/ipv4/ping_group_range";
+    if !attached && fs::write(pingers, "0 2147483647").is_err() {
+        let _ = fs::write(pingers, "0 0");
     }
     device.set_mtu(mtu).map_err(setup("given an MTU"))?;
     let index = device.index().map_err(setup("found"))?;
     set_queue_length(index, QUEUE).map_err(setup("given a queue"))?;
     device.set_up().map_err(setup("brought up"))?;
-    let address = |address| {
+    let address = |address: IpAddr| {
         add_address(index, address).map_err(setup("given an address"))?;
-        add_default_route(index, address, control).map_err(setup("given a route"))
+        for &to in routes.iter().filter(|(to, _)| to.is_ipv4() == address.is_ipv4()) {
+            add_route(index, to, control).map_err(setup("given a route"))?;
+        }
+        let everywhere = match address {
+            IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), 0),
+            IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), 0),
+        };
+        match add_route(index, everywhere, control) {
+            Err(error) if attached && error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result.map_err(setup("given a route")),
+        }
     };
     address(IpAddr::V4(addresses.v4))?;
     // IPv6 needs kernel support.

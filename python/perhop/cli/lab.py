@@ -85,17 +85,34 @@ def up(
 )
 @_named
 @click.argument("host")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def exec_(name: str | None, host: str, command: tuple[str, ...]) -> None:
-    """Run a program in a host, with this terminal.
+    """Run a program in a host, with this terminal; by default your shell.
 
     The exit code is the program's, 127 if the program does not exist, and 126 if it cannot be
     executed. The arguments after HOST are the program and its arguments; `--` separates its
     options from perhop's.
     """
+    from perhop.cli.lab_shell import login_shell
     from perhop.lab.client import Lab
 
-    Lab.find(name).execute(host, command[1:] if command[0] == "--" else command)
+    program = command[1:] if command[:1] == ("--",) else command
+    Lab.find(name).execute(host, program or login_shell())
+
+
+@lab.command()
+@_named
+def shell(name: str | None) -> int:
+    """Read commands for a lab, with completion of names.
+
+    A host's name and a program run the program in the host. A host's name alone starts your shell
+    there. All commands of `perhop lab` work as `status` and `policy r1>r2 NAME` do, without quotes
+    around links. Commands may come from a file or a pipe; the first that fails ends the shell then.
+    """
+    from perhop.cli.lab_shell import Shell
+    from perhop.lab.client import Lab
+
+    return Shell(Lab.find(name), lab).run()
 
 
 @lab.command()
@@ -210,6 +227,30 @@ def capture(name: str | None, captures: tuple[str, ...], span: str | None, stop:
             for file in begun:
                 found.end_capture(file)
     return 0
+
+
+@lab.command("open")
+@_named
+@click.argument("place", metavar="LINK|NODE")
+@click.option(
+    "--with",
+    "reader",
+    metavar="COMMAND",
+    help="The program, which reads pcapng from its standard input, such as `tcpdump -nr -`.",
+)
+def open_(name: str | None, place: str, reader: str | None) -> int:
+    """Open the packets of a link in Wireshark while they pass.
+
+    LINK is a direction such as 'r1>r2': the packets at r1's end. NODE is the node's end of all its
+    links. Without Wireshark or a display, tshark or tcpdump prints the packets on this terminal.
+    The capture ends with the program, and the lab goes on.
+    """
+    from perhop.cli.lab_open import reader_of, watched
+    from perhop.cli.lab_shell import wait_for
+    from perhop.lab.client import Lab
+
+    found = Lab.find(name)
+    return wait_for(found.open(watched(found, place), reader_of(reader)))
 
 
 @lab.command()

@@ -158,7 +158,14 @@ def hosts_plan(scenario: Scenario) -> dict[str, plans.HostPlan]:
     """Return the hosts as the core takes them."""
     own = mtus(scenario)
     return {
-        name: {"mtu": own[name], "offload": node.offload, "backpressure": node.backpressure}
+        name: {
+            "mtu": own[name],
+            "offload": node.offload,
+            "backpressure": node.backpressure,
+            "namespace": None,
+            "behind": [],
+            "routes": [],
+        }
         for name, node in scenario.nodes.items()
         if node.kind == "host"
     }

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from errno import EPIPE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,10 @@ MOST: Final = 32
 
 _WAITING: Final = 2**26
 """Bytes that may wait for a file; more are left out."""
+
+
+_LOOK_EVERY_S: Final = 0.5
+"""Time without packets after which the reader of a pipe is looked for."""
 
 
 def captured_as(file: str | os.PathLike[str]) -> str:
@@ -50,6 +55,13 @@ def open_for_capture(file: str | os.PathLike[str]) -> tuple[int, bool]:
     with suppress(FileExistsError):
         return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666), True
     return os.open(path, flags), False
+
+
+def _has_no_reader(file: int) -> bool:
+    """Return whether a file is a pipe that nobody reads."""
+    poll = select.poll()
+    poll.register(file, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 class Writer:
@@ -132,10 +144,15 @@ class Writer:
             os.close(self._file)
 
     def _next(self) -> bytes | None:
-        """Return the next blocks; None after the last."""
+        """Return the next blocks; None after the last.
+
+        Raises:
+            BrokenPipeError: The file is a pipe whose reader has ended.
+        """
         with self._changed:
             while not self._blocks and not self._last:
-                self._changed.wait()
+                if not self._changed.wait(_LOOK_EVERY_S) and _has_no_reader(self._file):
+                    raise BrokenPipeError(EPIPE, os.strerror(EPIPE))
             if not self._blocks:
                 return None
             blocks = self._blocks.popleft()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
 from perhop.hints import did_you_mean, listed
 from perhop.lab.captures import captured_as, open_for_capture
-from perhop.lab.programs import end_programs, space
+from perhop.lab.programs import end_programs, not_run, space
 from perhop.lab.record import Record, endings, records
 from perhop.units import quote
 
@@ -116,14 +116,52 @@ class Lab:
         except OSError as error:
             raise OutputError(f"cannot write {name}: {error.strerror}") from error
         try:
-            asked = {"links": list(links), "file": name, "snaplen": snaplen}
-            self._ask({"do": "capture", **asked}, opened)
+            self._capture(links, name, snaplen, opened)
         except BaseException:
             if is_new:
                 Path(name).unlink(missing_ok=True)
             raise
         finally:
             os.close(opened)
+
+    def open(
+        self, links: Sequence[str], command: Sequence[str], **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start a program on this machine that reads the packets at some interfaces.
+
+        The program reads pcapng from its standard input. The capture ends with it.
+
+        Args:
+            links: Directed links, as for `capture`.
+            command: The program and its arguments.
+            options: Those of `subprocess.Popen`.
+
+        Raises:
+            UsageError: There is no such link.
+            NoCommandError: Unknown program.
+            CommandError: The program cannot be executed.
+        """
+        reader, writer = os.pipe()
+        try:
+            process = subprocess.Popen(command, stdin=reader, **options)
+        except (OSError, ValueError) as error:
+            os.close(writer)
+            raise not_run(command[0], error) from error
+        finally:
+            os.close(reader)
+        try:
+            self._capture(links, f"{command[0]} (process {process.pid})", 0, writer)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            os.close(writer)
+        return process
+
+    def _capture(self, links: Sequence[str], name: str, snaplen: int, opened: int) -> None:
+        asked = {"links": list(links), "file": name, "snaplen": snaplen}
+        self._ask({"do": "capture", **asked}, opened)
 
     def end_capture(self, file: str | os.PathLike[str] | None = None) -> None:
         """End the capture to a file, or all captures, and return when the files are complete.

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from perhop._core import Namespaces
-from perhop.errors import CommandError, NoCommandError, OutputError, PerhopError
+from perhop.errors import OutputError, PerhopError
+from perhop.lab.programs import not_run
 from perhop.lab.record import Record
 from perhop.units import quote
 
@@ -56,9 +57,7 @@ def become(record: Record, host: str, command: Sequence[str]) -> NoReturn:
     try:
         os.execvp(command[0], list(command))
     except (OSError, ValueError) as error:
-        kind = NoCommandError if isinstance(error, FileNotFoundError) else CommandError
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise kind(f"cannot run {quote(command[0])}: {reason}") from error
+        raise not_run(command[0], error) from error
 
 
 if __name__ == "__main__":

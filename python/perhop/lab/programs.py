@@ -9,10 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from perhop.errors import CommandError, NoCommandError
+from perhop.units import quote
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Space", "end_programs", "space"]
+__all__ = ["Space", "end_programs", "not_run", "space"]
 
 _GRACE_S: Final = 1.0
 """Time that a program has to end by itself after a request."""
@@ -22,6 +25,13 @@ _PATIENCE_S: Final = 5.0
 
 Space = tuple[int, int]
 """Identifies a namespace, as long as it is held open."""
+
+
+def not_run(program: str, error: OSError | ValueError) -> CommandError:
+    """Return the error of a program that cannot be executed."""
+    kind = NoCommandError if isinstance(error, FileNotFoundError) else CommandError
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return kind(f"cannot run {quote(program)}: {reason}")
 
 
 def space(path: str | Path) -> Space | None:

@@ -213,6 +213,8 @@ class Server:
             "up_s": now - self._since,
             "changes": self._changes,
             "congestion_control": self._network.control,
+            "nodes": {name: node.kind for name, node in self.scenario.nodes.items()},
+            "policies": list(self._network.present.scenario.policies),
             "hosts": {name: str(address) for name, address in self.scenario.addresses.items()},
             "hosts_without_device": self._network.without_device(),
             "network": self._network.totals(),

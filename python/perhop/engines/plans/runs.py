@@ -19,6 +19,9 @@ class HostPlan(TypedDict):
     mtu: int
     offload: bool
     backpressure: bool
+    namespace: str | None
+    behind: list[tuple[str, int]]
+    routes: list[tuple[str, int]]
 
 
 FlowKeyPlan = TypedDict(
