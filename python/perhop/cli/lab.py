@@ -255,6 +255,23 @@ def open_(name: str | None, place: str, reader: str | None) -> int:
 
 @lab.command()
 @_named
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port; any by default.")
+def page(name: str | None, port: int) -> int:
+    """Serve a page with the network, its rates, queues and drops, until Ctrl-C.
+
+    Only this machine can reach it, by an address with a secret, which is printed.
+    """
+    from perhop.lab.client import Lab
+    from perhop.lab.page import Page
+
+    served = Page(Lab.find(name), port)
+    click.echo(served.address)
+    served.serve()
+    return 0
+
+
+@lab.command()
+@_named
 @click.argument("link")
 @click.argument("policy", required=False)
 @click.option(

@@ -54,6 +54,17 @@ class Present:
         """The policy of each directed link; None for the link's queue."""
         return {link: policy for link, (policy, _) in self.state.attached.items()}
 
+    def medium(self, direction: str) -> dict[str, Any]:
+        """Return the ends, the present rate and the state of a directed link."""
+        number = self.state.number(direction)
+        link, (_, node) = self.state.links[number], self.state.directions[direction]
+        state = "down" if number in self.state.down else "up"
+        return {
+            "ends": [node, link.other(node)],
+            "capacity_bps": link.capacity(node),
+            "state": state,
+        }
+
     def change(self, asked: Mapping[str, Any]) -> tuple[Self, list[plans.EffectPlan], Change]:
         """Make a change: an entry of a scenario's `changes` without its `at`.
 

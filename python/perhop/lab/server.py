@@ -197,10 +197,12 @@ class Server:
                 found[name] = {**since, "rate_bps": max(0, sent) * 8 / span}
             return found
 
-        policies = self._network.present.policies
+        present = self._network.present
+        policies = present.policies
         wires = self._network.links()
         links = {
-            link: {"policy": policies[link], "link": wires[link], "classes": of_link(0, link)}
+            link: present.medium(link)
+            | {"policy": policies[link], "link": wires[link], "classes": of_link(0, link)}
             | ({"reserved": reserved} if (reserved := of_link(1, link)) else {})
             for link in policies
         }
@@ -214,7 +216,7 @@ class Server:
             "changes": self._changes,
             "congestion_control": self._network.control,
             "nodes": {name: node.kind for name, node in self.scenario.nodes.items()},
-            "policies": list(self._network.present.scenario.policies),
+            "policies": list(present.scenario.policies),
             "hosts": {name: str(address) for name, address in self.scenario.addresses.items()},
             "hosts_without_device": self._network.without_device(),
             "network": self._network.totals(),
