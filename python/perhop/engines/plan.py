@@ -10,7 +10,7 @@ from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.classes import CEILING_BURST
 from perhop.scenario.model.loss import BurstLoss
 from perhop.scenario.model.matching import match_rules
-from perhop.scenario.resolve import rates, steps, walk
+from perhop.scenario.resolve import rates, service_curves, steps, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Scenario,
         Shape,
     )
-    from perhop.scenario.model.hfsc import Curve
+    from perhop.scenario.model.hfsc import Slopes
     from perhop.scenario.model.matching import Matching
     from perhop.scenario.model.topology import Medium
     from perhop.scenario.model.trace import Trace
@@ -348,13 +348,14 @@ def _hfsc(
                     "queue": queue_plan(class_.effective_queue, rate, in_class=True),
                 }
             }
+        curves = service_curves(class_, rate, capacity)
         return {
             "name": f"{above}{name}",
             "match": _rules(scenario, class_.match),
             "curves": {
-                "realtime": _curve(class_.realtime, capacity),
-                "linkshare": _curve(class_.linkshare, capacity) or {"m1": rate, "d": 0, "m2": rate},
-                "upperlimit": _curve(class_.upperlimit, capacity),
+                "realtime": None if curves.realtime is None else _slopes(curves.realtime),
+                "linkshare": _slopes(curves.linkshare),
+                "upperlimit": None if curves.upperlimit is None else _slopes(curves.upperlimit),
             },
             "kind": kind,
         }
@@ -363,11 +364,8 @@ def _hfsc(
     return [one(name, policy.classes[name], max(rate or 0, 1)) for name, rate in guaranteed]
 
 
-def _curve(curve: Curve | None, capacity: int) -> plans.ServiceCurve | None:
-    if curve is None:
-        return None
-    slopes = curve.slopes(capacity)
-    return {"m1": slopes.m1, "d": slopes.d, "m2": slopes.m2}
+def _slopes(curve: Slopes) -> plans.ServiceCurve:
+    return {"m1": curve.m1, "d": curve.d, "m2": curve.m2}
 
 
 def _ceiling(class_: Class, rate: int | None, capacity: int) -> plans.Shape | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perhop.scenario.model.hfsc import Slopes
 from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
-    from perhop.scenario import Class as ScenarioClass
+    from perhop.scenario.model.hfsc import Slopes
+    from perhop.scenario.resolve import ServiceCurves
 
-__all__ = ["Class", "linear", "of"]
+__all__ = ["Class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,37 +19,16 @@ class Class:
     """A class of HFSC.
 
     Attributes:
-        rt: Real-time curve.
-        ls: Link-sharing curve.
-        ul: Upper limit.
+        curves: Its service curves.
     """
 
-    rt: Slopes | None
-    ls: Slopes
-    ul: Slopes | None
+    curves: ServiceCurves
 
     def __str__(self) -> str:
         """The words of tc."""
-        words = ["hfsc"]
-        for key, curve in (("rt", self.rt), ("ls", self.ls), ("ul", self.ul)):
-            if curve is not None:
-                words += [key, _words(curve)]
-        return " ".join(words)
-
-
-def linear(rate: int) -> Slopes:
-    """Return a curve of one slope, in bit/s."""
-    return Slopes(rate, 0, rate)
-
-
-def of(class_: ScenarioClass, rate: int, capacity: int) -> Class:
-    """Return a class of a scenario that is guaranteed `rate` of the `capacity` above it."""
-    realtime, share, limit = class_.realtime, class_.linkshare, class_.upperlimit
-    return Class(
-        rt=None if realtime is None else realtime.slopes(capacity),
-        ls=linear(max(rate, 1)) if share is None else share.slopes(capacity),
-        ul=None if limit is None else limit.slopes(capacity),
-    )
+        return " ".join(
+            ["hfsc", *(f"{key} {_words(curve)}" for key, curve in self.curves.stated())]
+        )
 
 
 def _words(curve: Slopes) -> str:

@@ -27,7 +27,7 @@ from perhop.linux.qdiscs import Qdisc, qdisc
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.classes import CEILING_BURST
 from perhop.scenario.model.hfsc import HFSC
-from perhop.scenario.resolve import rates
+from perhop.scenario.resolve import ServiceCurves, linear, rates, service_curves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,8 +163,8 @@ def tree(
     # A link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
     whole = htb.Class(rate, burst, medium.rate, htb.slack(medium.rate))
-    limit = hfsc.linear(rate)
-    root = HtbClass(1, 0, "", hfsc.Class(None, limit, limit) if curves else whole, None)
+    limit = hfsc.Class(ServiceCurves(None, linear(rate), linear(rate)))
+    root = HtbClass(1, 0, "", limit if curves else whole, None)
     leaves = [placed for placed in classes if not placed.divided]
     least = min((placed.rate for placed in leaves if placed.rate), default=1)
     tiny = max(rate // (_STRICT_SHARE * max(len(leaves), 1)), _LEAST_RATE)
@@ -188,7 +188,7 @@ def tree(
                 minor=placed.minor,
                 parent=placed.parent,
                 path=placed.path,
-                settings=hfsc.of(placed.class_, placed.rate, placed.capacity)
+                settings=hfsc.Class(service_curves(placed.class_, placed.rate, placed.capacity))
                 if curves
                 else None
                 if turns

@@ -4,6 +4,7 @@
 `scenario`        instants, names of directions, addresses and ports
 `elements`        all elements of one kind, with their places
 `shares`          rates of classes, and all classes at the end of a link
+`curves`          service curves of classes, and sums of them
 `nesting`         policies that divide classes of others
 `steps`           the network after each change
 `paths`           the paths that packets take
@@ -17,6 +18,13 @@
 
 from perhop.scenario.resolve.applications import EmptyPath, empty_path, mean_gap
 from perhop.scenario.resolve.background import background_path
+from perhop.scenario.resolve.curves import (
+    ServiceCurves,
+    are_below,
+    linear,
+    service_curves,
+    steepest,
+)
 from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
 from perhop.scenario.resolve.paths import NextHops, agreed_mtu, next_hops, only_path, path_mtu
@@ -34,11 +42,14 @@ __all__ = [
     "NextHops",
     "Packets",
     "Placed",
+    "ServiceCurves",
     "Step",
     "agreed_mtu",
+    "are_below",
     "background_path",
     "empty_path",
     "iperf3_servers",
+    "linear",
     "mean_gap",
     "next_hops",
     "only_path",
@@ -47,7 +58,9 @@ __all__ = [
     "rates",
     "sending_rate",
     "sent",
+    "service_curves",
     "states",
+    "steepest",
     "steps",
     "walk",
     "with_nested",

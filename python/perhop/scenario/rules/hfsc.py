@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.scenario.model.hfsc import CURVES, HFSC
+from perhop.scenario.resolve.curves import steepest
 from perhop.scenario.resolve.elements import classes
 from perhop.scenario.resolve.shares import walk
 from perhop.scenario.resolve.steps import attachments
@@ -95,7 +96,7 @@ def realtime_curves(scenario: ResolvedScenario) -> Iterator[Finding]:
         policy = scenario.policies.get(name)
         if policy is None or policy.scheduler != HFSC or name in told:
             continue
-        most = _steepest(_realtime(scenario, policy, capacity))
+        most = steepest(_realtime(scenario, policy, capacity))
         if most > capacity:
             told.add(name)
             yield Finding(
@@ -109,10 +110,3 @@ def _realtime(scenario: ResolvedScenario, policy: Policy, capacity: int) -> list
     placed = walk(scenario, policy, capacity)
     curves = ((each.class_.realtime, each.capacity) for each in placed)
     return [curve.slopes(within) for curve, within in curves if curve is not None]
-
-
-def _steepest(curves: list[Slopes]) -> int:
-    """Return the greatest mean rate that curves demand together of any time from the beginning."""
-    times = {curve.d for curve in curves if curve.d}
-    means = [-(-sum(curve.service(time) for curve in curves) // time) for time in times]
-    return max([*means, sum(curve.m2 for curve in curves)])
