@@ -415,6 +415,25 @@ def test_curves_that_say_more_than_shares_are_curves() -> None:
     )
 
 
+def test_link_sharing_of_two_slopes_and_classes_without_it() -> None:
+    curves = """\
+    tc qdisc add dev eth0 root handle 1: hfsc default 3
+    tc class add dev eth0 parent 1: classid 1:1 hfsc ls rate 10mbit ul rate 10mbit
+    tc class add dev eth0 parent 1:1 classid 1:2 hfsc rt rate 2mbit
+    tc class add dev eth0 parent 1:1 classid 1:3 hfsc {curve}
+    tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:2
+    """
+    first, last = classes(curves.format(curve="sc rate 8mbit")).values()
+    assert (first["bandwidth"], first["borrow"]) == ("2 Mbps", False)
+    first, last = classes(curves.format(curve="ls m1 9mbit d 20ms m2 8mbit")).values()
+    assert first["upperlimit"] == first["realtime"] == {"rate": "2 Mbps"}
+    assert last["linkshare"] == {"m1": "9 Mbps", "d": "20 ms", "m2": "8 Mbps"}
+    # 18 Mb/s of 10: rates are scaled, and times inversely.
+    last = classes(curves.format(curve="ls m1 32mbit d 20ms m2 16mbit"))["c3"]
+    assert last["linkshare"] == {"m1": "17.777777 Mbps", "d": "36 ms", "m2": "8.888888 Mbps"}
+    assert notes(curves.format(curve="ls m1 9mbit d 20ms m2 8mbit")) == {}
+
+
 def test_quotes_in_a_here_document_stay() -> None:
     rule = 'iifname "eth 1" meta priority set 1:1'
     text = f"""\

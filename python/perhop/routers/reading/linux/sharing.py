@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Fault
+from perhop.routers.reading.curves import Curve, Curves, Slope
 from perhop.routers.reading.linux import units
-from perhop.scenario.model.hfsc import CURVES
 from perhop.scenario.model.quantities import QUANTA
-from perhop.units import WHOLE, format_duration, format_rate, format_share, format_size
+from perhop.units import WHOLE, format_rate, format_share, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ CLASSFUL: Final = frozenset({"htb", "hfsc", "cbq", "drr", "ets", "prio", "pfifo_
 
 _KEYS: Final = {
     "rt": ("realtime",),
-    "sc": ("realtime",),
+    "ls": ("linkshare",),
+    "sc": ("realtime", "linkshare"),
     "ul": ("upperlimit",),
-    "ls": (),
 }
-"""The keys of a scenario for each curve; link sharing goes by `bandwidth`."""
+"""The keys of a scenario for each curve."""
 
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
 _STRICT_SHARE: Final = 1000
@@ -73,7 +73,7 @@ class Shares:
         by_priority: The class of each priority of a packet; empty if it tells no class.
         default: The class of packets without one; 0 for none.
         leaves: The classes without classes below.
-        curves: The service curves of classes, by the keys of a scenario.
+        curves: The service curves of classes.
         shared: The rates by which classes with curves share.
         left_out: What is lost where a scenario does not have the curves.
         by_curves: True if the scenario has them.
@@ -94,7 +94,7 @@ class Shares:
     by_priority: list[int] = field(default_factory=list)
     default: int = 0
     leaves: set[int] = field(default_factory=set)
-    curves: dict[int, dict[str, dict[str, str]]] = field(default_factory=dict)
+    curves: dict[int, Curves] = field(default_factory=dict)
     shared: dict[int, int] = field(default_factory=dict)
     left_out: list[tuple[Place, str]] = field(default_factory=list)
     by_curves: bool = False
@@ -173,10 +173,11 @@ class Shares:
             self._guarantees(parent, rest, found)
         whole = self.rates.get(parent, (0, 0))[0] if parent is not None else 0
         if self.by_curves:
+            total = sum(self.rates.get(key, (0, 0))[0] for key in keys)
+            part = min(whole, total) if whole else total
             for key in keys:
-                kept = CURVES if key in self.leaves else ("upperlimit",)
-                own = self.curves.get(key, {})
-                found[key] |= {word: own[word] for word in kept if word in own}
+                own = self.curves.get(key, Curves())
+                own.apply(found[key], leaf=key in self.leaves, part=part or 1, whole=total or 1)
         elif self.kind in ("htb", "cbq", "hfsc"):
             for key in keys:
                 self._ceiling(key, whole, found[key], top=parent is None)
@@ -341,39 +342,36 @@ def _curves(each: Class, found: Shares, ledger: Ledger) -> None:
     Where a scenario cannot have curves, only their slopes in the long run count. What that leaves
     out is noted later, when it is known.
     """
-    slopes: dict[str, int] = {}
-    own: dict[str, dict[str, str]] = {}
-    for name in ("rt", "ls", "sc", "ul"):
+    key, own = each.classid, Curves()
+    places: dict[str, Place] = {}
+    for name, keys in _KEYS.items():
         text = each.options.values.get(name)
         if text is None:
             continue
         try:
-            curve, slopes[name] = service_curve(text)
+            curve = service_curve(text)
         except ValueError as error:
             ledger.approximated(each.options.at(name), f"{name}: {error}")
             continue
-        if "rate" not in curve or "umax" in curve:
-            note = "only the slope m2 of a curve is modelled"
-            if name in ("ls", "sc"):
-                ledger.approximated(each.options.at(name), f"{note} in link sharing")
-            found.left_out.append((each.options.at(name), note))
-        own |= dict.fromkeys(_KEYS[name], curve)
-    rate = slopes.get("sc") or slopes.get("rt") or slopes.get("ls") or slopes.get("ul")
-    if not rate:
+        for kind in keys:
+            setattr(own, kind, curve)
+            places[kind] = each.options.at(name)
+    leaf = key in found.leaves
+    share = own.linkshare or own.realtime or own.upperlimit
+    if share is None:
         ledger.ignored(each.place, "the class has no rate that perhop can read")
         return
-    found.rates[each.classid] = rate, 0
-    found.ceilings[each.classid] = slopes.get("ul", _UNLIMITED), None
-    found.shared[each.classid] = slopes.get("ls") or slopes.get("sc") or rate
-    if "rt" in slopes and not {"ls", "sc", "ul"} & slopes.keys():
-        own["upperlimit"] = own["realtime"]  # it never borrows
-    found.curves[each.classid] = own
-    if "rt" in slopes and "ls" in slopes and slopes["rt"] != slopes["ls"]:
-        found.left_out.append((each.place, "the excess is shared by `rt`, not by `ls`"))
+    guarantee = own.realtime if leaf and own.realtime is not None else share
+    limit = own.limit(leaf=leaf)
+    found.rates[key] = guarantee.m2.amount, 0
+    found.ceilings[key] = _UNLIMITED if limit is None else limit.m2.amount, None
+    found.shared[key] = share.m2.amount
+    found.curves[key] = own
+    found.left_out += [(places[kind], note) for kind, note in own.beyond_shares(leaf=leaf)]
 
 
-def service_curve(text: str) -> tuple[dict[str, str], int]:
-    """Return a curve as a scenario has it, and its slope in the long run in bit/s.
+def service_curve(text: str) -> Curve:
+    """Return a curve.
 
     Raises:
         ValueError: If it is none, or if nothing is due in the long run.
@@ -383,16 +381,10 @@ def service_curve(text: str) -> tuple[dict[str, str], int]:
     rate = units.rate(given.get("rate", "") or given.get("m2", ""))
     if not rate:
         raise ValueError("a curve without a second slope is not modelled")
-    time = units.time(given.get("dmax", "") or given.get("d", "") or "0")
-    if not time:
-        return {"rate": format_rate(rate)}, rate
-    duration = format_duration(time)
-    if "umax" in given:
-        size = format_size(units.size(given["umax"]))
-        return {"umax": size, "dmax": duration, "rate": format_rate(rate)}, rate
+    time = units.time(given.get("dmax", "") or given.get("d", "") or "0") or 0
+    umax = units.size(given.get("umax", "0")) or None
     first = units.rate(given.get("m1", "0"))
-    slope = {"m1": format_rate(first)} if first else {}
-    return {**slope, "d": duration, "m2": format_rate(rate)}, rate
+    return Curve(Slope(rate), Slope(first) if first else None, time, umax)
 
 
 def _bands(qdisc: Qdisc, device: Device, found: Shares) -> None:
