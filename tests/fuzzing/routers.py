@@ -30,7 +30,7 @@ from perhop.errors import PerhopError
 from perhop.routers.counters.counted import READERS as COUNTERS
 from perhop.routers.lint import lint
 from perhop.routers.reading import Configuration, Source, Treatment, source
-from test_routers_altq import ALTQ_CONF, OPENBSD, PF_CONF
+from test_routers_altq import ALTQ_CONF, CURVES, OPENBSD, PF_CONF
 from test_routers_counters import TEXTS as OUTPUTS
 from test_routers_linux import SCRIPT
 from test_routers_linux_output import CLASSES, FILTERS, QDISCS
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TEXTS: Final[dict[str, Sequence[str]]] = {
-    "altq": [ALTQ_CONF, PF_CONF, OPENBSD],
+    "altq": [ALTQ_CONF, PF_CONF, OPENBSD, CURVES],
     "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
     "junos": [EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH],
     "linux": [SCRIPT, QDISCS + CLASSES + FILTERS],

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.interface import Filter
 from perhop.routers.reading.altq.nodes import MAX_CLASSES, MAX_DEPTH, Node
-from perhop.routers.reading.altq.values import count, rate, size
+from perhop.routers.reading.altq.values import count, milliseconds, rate, size
+from perhop.routers.reading.curves import Curve, Curves, Slope
 from perhop.routers.reading.matching import Conditions
 from perhop.units import WHOLE, format_rate, format_share, quote
 
@@ -27,6 +28,16 @@ _BURSTS: Final = {
     "packetsize": "packet",
     "maxpacketsize": "packet",
 }
+_KINDS: Final = {
+    "s": ("realtime", "linkshare"),
+    "r": ("realtime",),
+    "l": ("linkshare",),
+    "u": ("upperlimit",),
+}
+"""The curves of `sc`, `rt`, `ls` and `ul`; altqd reads the first letter."""
+
+_SHORT: Final = {"pshare": "l", "grate": "r", "bandwidth": "s", "ulimit": "u"}
+"""What stands for curves of one slope."""
 
 
 def read(
@@ -86,7 +97,7 @@ class _Class:
         self.delay: int | None = None
         self.flags: set[str] = set()
         self.rank: int | None = None
-        self.curves: dict[str, int] = {}
+        self.curves: dict[str, tuple[int, int, int]] = {}
 
     def _approximated(self, note: str) -> None:
         self.ledger.approximated(self.node.statement, note)
@@ -282,45 +293,43 @@ class _Class:
 
     def _curve(self, word: str) -> bool:
         """Read a service curve of HFSC; return whether `word` begins one."""
-        kind = {"pshare": "ls", "grate": "rt", "bandwidth": "sc", "ulimit": "ul"}.get(word)
-        if word == "pshare":
-            percent = self._count(word)
-            if percent is not None:
-                self.curves["ls"] = self.whole * percent // 100
+        if word in _SHORT:
+            whole = self.whole // 100
+            value = self._count(word) if word == "pshare" else self._rate(word)
+            if value is not None:
+                for kind in _KINDS[_SHORT[word]]:
+                    m1, time, _ = self.curves.get(kind, (0, 0, 0))
+                    self.curves[kind] = m1, time, value * whole if word == "pshare" else value
             return True
-        if kind is None:
-            if word not in ("[sc", "[rt", "[ls", "[ul"):
-                return False
-            kind = word[1:]
-            first, _, last = (next(self.words, "") for _ in range(3))
-            slopes = rate(first), rate(last.removesuffix("]"))
-            if None in slopes:
-                self._approximated(f"{quote(word)}: the service curve is not understood")
-                return True
-            if slopes[0] not in (0, slopes[1]):
-                self._approximated(
-                    "of the service curve, perhop has its second slope only: a constant rate"
-                )
-            self.curves[kind] = slopes[1] or 0
-            return True
-        value = self._rate(word)
-        if value is not None:
-            self.curves[kind] = value
+        if word[:1] != "[":
+            return False
+        kinds = _KINDS.get((word[1:2] or next(self.words, "")[:1]).lower(), ())
+        first, length, last = (next(self.words, "") for _ in range(3))
+        if not last.endswith("]"):
+            next(self.words, "")
+        slopes, d = (rate(first), rate(last.removesuffix("]"))), milliseconds(length)
+        if not kinds or d is None or slopes[0] is None or slopes[1] is None:
+            self._approximated(f"{quote(word)}: the service curve is not understood")
+        elif slopes[0] and d and not slopes[1]:
+            self._approximated(f"{quote(word)}: altqd refuses a concave curve that ends with 0")
+        else:
+            self.curves |= dict.fromkeys(kinds, (slopes[0], d, slopes[1]))
         return True
 
     def _hfsc(self) -> None:
         node = self.node
         if self.rank is not None:
             self._approximated("HFSC serves by service curves: `priority` has no effect")
-        share = self.curves.get("ls", self.curves.get("sc", 0))
-        guaranteed = self.curves.get("rt", self.curves.get("sc", 0))
-        if guaranteed > share:
-            self._approximated(
-                "the guarantee in real time is the class's bandwidth in link sharing"
-            )
-        self._bandwidth(max(share, guaranteed))
+        node.curves = Curves(
+            **{
+                kind: Curve(Slope(m2), Slope(m1) if m1 else None, d)
+                for kind, (m1, d, m2) in self.curves.items()
+                if m2
+            }
+        )
+        share = node.curves.linkshare or node.curves.realtime
+        self._bandwidth(0 if share is None else share.m2.amount)
         self._default_limit()
-        node.ceiling = self.curves.get("ul") or None
 
 
 def _rate_of(node: Node | None, interface: Interface) -> int:

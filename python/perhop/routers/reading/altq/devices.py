@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.altq.nodes import MAX_CLASSES, MAX_DEPTH, Device, Node
 from perhop.routers.reading.altq.queues import SCHEDULERS, Definition
 from perhop.routers.reading.configuration import Fault
+from perhop.routers.reading.curves import Curve, Curves, Slope
 from perhop.units import WHOLE, format_rate, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.altq.ledger import Ledger
+    from perhop.routers.reading.altq.queues import Bandwidth, ServiceCurve
 
 _MAN: Final = "pf.conf(5)"
 _MAX_DEVICES: Final = 64
 _FQ_LIMIT: Final = 1024
+_NONE: Final = (None, None)
+_NO_CURVE: Final[ServiceCurve] = _NONE, 0, _NONE
 
 
 def build(
@@ -80,6 +84,8 @@ class _Builder:
         self.used = used
         self.altq = altq
         self.nodes: dict[str, Node] = {}
+        self.rates: dict[str, int | None] = {}
+        """The bandwidths of queues in bit/s, whatever their curves of link sharing are."""
         self.by_name: dict[str, Definition] = {}
         self.below: dict[str, list[str]] = {}
         for each in definitions:
@@ -96,7 +102,7 @@ class _Builder:
         """
         root, ledger = self.root, self.ledger
         share, rate = root.bandwidth
-        most = root.curves.get("ul", (None, None))[1]
+        _, burst, (_, most) = root.curves.get("upperlimit", _NO_CURVE)
         if given is not None and share is None:
             if rate is not None or most is not None:
                 note = "another rate is given in place of its bandwidth"
@@ -133,6 +139,9 @@ class _Builder:
             device = Device(self.interface, root.statement, "wfq", rate, portion=share)
             if most is not None:
                 device.rate = most
+                if burst:
+                    note = "of the interface's max, only the rate in the long run is modelled"
+                    ledger.approximated(root.statement, note)
             elif rate is not None:
                 ledger.approximated(
                     root.statement,
@@ -148,7 +157,7 @@ class _Builder:
                 todo += [(each, built) for each in reversed(inside)]
         if not self.altq and (not children or "default" in root.flags):
             own = self._settings(Node(root.name, root.statement), root, device)
-            own.rate, own.ceiling = None, None
+            own.rate, own.curves = None, Curves()
             own.share, own.rest = (None, True) if children else (WHOLE, False)
             device.top.append(own)
             device.default = device.default or own
@@ -245,44 +254,52 @@ class _Builder:
         return node
 
     def _bandwidth(self, node: Node, definition: Definition, device: Device) -> None:
-        statement = definition.statement
-        given = definition.bandwidth
-        if scheduler_is_hfsc(device):
-            given = definition.curves.get("ls", given)
-            guaranteed = definition.curves.get("rt", (None, None))
-            if given == (None, None):
-                given = guaranteed
-            elif _more(guaranteed, given, device.rate):
-                given = guaranteed
-                self.ledger.approximated(
-                    statement, "the guarantee in real time is the bandwidth in link sharing"
+        given, own = definition.bandwidth, definition.curves
+        if device.scheduler != "wfq":
+            own = {}
+        share = own.get("linkshare")
+        if given == _NONE:
+            given, node.defaulted = (WHOLE, None), share is None
+            if share is None:
+                self.ledger.default(
+                    definition.statement.place, "bandwidth", "100% of the parent's", _MAN
                 )
-            share, rate = definition.curves.get("ul", (None, None))
-            if share is not None and device.rate is not None:
-                rate = device.rate * share // WHOLE
-            node.ceiling = rate
-        if given == (None, None):
-            given, node.defaulted = (WHOLE, None), True
-            self.ledger.default(statement.place, "bandwidth", "100% of the parent's", _MAN)
-        node.share, node.rate = given
+        above = device.rate if node.parent is None else self.rates[node.parent.name]
+        slope = _slope(given, above)
+        self.rates[node.name] = None if slope.share else slope.amount
+        if device.scheduler == "wfq":
+            node.curves = Curves(
+                **{
+                    key: Curve(_slope(m2, above), None if m1 == _NONE else _slope(m1, above), d)
+                    for key, (m1, d, m2) in own.items()
+                }
+            )
+            node.curves.linkshare = node.curves.linkshare or Curve(slope)
+        node.share, node.rate = given if share is None else share[2]
+        if node.share is not None and node.parent is not None:
+            self._of_bandwidth(node, node.parent, above)
+
+    def _of_bandwidth(self, node: Node, parent: Node, above: int | None) -> None:
+        """Write a share as a rate if its parent has another curve of link sharing.
+
+        Shares are of the parent's `bandwidth` (`eval_pfqueue` of pfctl).
+        """
+        outer = self.by_name[parent.name]
+        if outer.curves.get("linkshare", (_NONE, 0, outer.bandwidth))[2] == outer.bandwidth:
+            return
+        if above is None:
+            note = "its share is of the parent's linkshare here, and of its bandwidth in pf"
+            self.ledger.approximated(node.statement, note)
+        else:
+            node.share, node.rate = None, _slope((node.share, None), above).amount
 
 
-def scheduler_is_hfsc(device: Device) -> bool:
-    """Return whether the bandwidths of an interface are service curves."""
-    return device.scheduler == "wfq"
-
-
-def _more(one: tuple[int | None, int | None], other: tuple[int | None, int | None],
-          rate: int | None) -> bool:  # fmt: skip
-    """Return whether one bandwidth is known to be more than another, both of `rate` bit/s."""
-
-    def value(bandwidth: tuple[int | None, int | None]) -> int | None:
-        if bandwidth[1] is not None:
-            return bandwidth[1] * WHOLE
-        return None if bandwidth[0] is None or rate is None else bandwidth[0] * rate
-
-    known = value(one), value(other)
-    return known[0] is not None and known[1] is not None and known[0] > known[1]
+def _slope(bandwidth: Bandwidth, above: int | None) -> Slope:
+    """Return a bandwidth of a queue whose parent has `above` bit/s, if that is known."""
+    share, rate = bandwidth
+    if rate is not None or share is None:
+        return Slope(rate or 1)
+    return Slope(share, share=True) if above is None else Slope(max(above * share // WHOLE, 1))
 
 
 def _fq_codel(numbers: Mapping[str, int]) -> dict[str, Any]:

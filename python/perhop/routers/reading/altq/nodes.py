@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from perhop.routers.reading.curves import Curves
 from perhop.routers.reading.matching import Conditions
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Node:
         children: The classes that share its bandwidth.
         share: Its bandwidth in parts per billion of its parent's; None if `rate` says it.
         rate: Its bandwidth in bit/s.
-        ceiling: The most that it gets, in bit/s.
+        curves: Its service curves (HFSC); `share` or `rate` is the second slope of link sharing.
         rank: The order of priorities: 0 is served first.
         borrow: Whether it may borrow from its parent (CBQ).
         limit: The limit of its queue in packets.
@@ -48,7 +49,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
     share: int | None = None
     rate: int | None = None
-    ceiling: int | None = None
+    curves: Curves = field(default_factory=Curves)
     rank: int = 0
     borrow: bool = True
     limit: int = 50
@@ -93,7 +94,7 @@ class Device:
 
     interface: str
     statement: Statement
-    scheduler: Literal["altq-cbq", "priority", "wfq"]
+    scheduler: Literal["altq-cbq", "priority", "wfq", "hfsc"]
     rate: int | None = None
     burst: int | None = None
     portion: int | None = None

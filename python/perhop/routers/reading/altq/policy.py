@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.altq.nodes import Device, Entry, Node
-from perhop.routers.reading.altq.shares import bandwidths
+from perhop.routers.reading.altq.shares import Guarantee, bandwidths
 from perhop.routers.reading.configuration import Attachment, Fault, scenario_name
 from perhop.routers.reading.matching import MAX_RULES, Conditions, Rules
 from perhop.scenario.model.cbq import ALTQ_CBQ
+from perhop.scenario.model.hfsc import HFSC
 from perhop.units import WHOLE, format_rate, format_share, format_size
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def attachment(device: Device, ledger: Ledger) -> Attachment | None:
         )
         device.default = device.top[-1]
     _own_packets(device, ledger)
+    _service_curves(device)
     writer = _Writer(device, ledger)
     writer.places[()] = device.statement.place
     policy: dict[str, Any] = {}
@@ -63,6 +65,21 @@ def attachment(device: Device, ledger: Ledger) -> Attachment | None:
         rate_place=None if device.rate is None else device.statement.place,
         shape=shape,
     )
+
+
+def _service_curves(device: Device) -> None:
+    """Decide whether the scenario has service curves: where they say more than shares.
+
+    Upper limits that the interface never exceeds are none.
+    """
+    nodes = list(device.top)
+    for node in nodes:
+        nodes += node.children
+        limit = node.curves.upperlimit
+        if limit is not None and not limit.is_below(device.rate):
+            node.curves.upperlimit = None
+        if any(node.curves.beyond_shares(leaf=not node.children)):
+            device.scheduler = HFSC
 
 
 def _own_packets(device: Device, ledger: Ledger) -> None:
@@ -169,12 +186,11 @@ class _Writer:
             here = (*loc, "classes", name)
             self.places[here] = node.statement.place
             own = [entry for entry in entries if inside[id(entry[1])] is node]
-            given, got = guarantees[id(node)]
+            given = guarantees[id(node)]
             written[name] = {
                 "match": match,
-                **({} if given is None else {"bandwidth": given}),
-                **self._settings(node, got),
-                **self._inside(node, own, default if node is fallback else None, got, here),
+                **self._settings(node, given),
+                **self._inside(node, own, default if node is fallback else None, given.rate, here),
                 **({"unused": True} if node.implicit else {}),
             }
             if match == "any" and number < len(used) - 1:
@@ -194,21 +210,25 @@ class _Writer:
         note = "no rule assigns packets to the class, so that perhop leaves it out"
         self.ledger.approximated(node.statement, note, Fault.UNUSED)
 
-    def _settings(self, node: Node, got: int | None) -> dict[str, Any]:
-        """Return borrowing, ceiling and priority of a class that is guaranteed `got` bit/s."""
-        most = self.device.rate
-        found: dict[str, Any] = {}
+    def _settings(self, node: Node, given: Guarantee) -> dict[str, Any]:
+        """Return bandwidth, borrowing, ceiling, priority and service curves of a class."""
+        leaf = not node.children
+        limit = node.curves.limit(leaf=leaf)
+        found: dict[str, Any] = {} if given.text is None else {"bandwidth": given.text}
         if self.device.scheduler == ALTQ_CBQ:
             if not node.borrow:
                 found["borrow"] = False
             if self._ranked and not node.children:
                 found["priority"] = node.rank
-        elif node.ceiling is not None and (most is None or node.ceiling < most):
-            if got is not None and node.ceiling < got:
+        elif self.device.scheduler == HFSC:
+            node.curves.apply(found, leaf=leaf, part=given.part, whole=given.whole)
+        elif limit is not None:
+            found["limit"] = str(limit.m2)
+            if not limit.m2.share and limit.m2.amount < (given.rate or 0):
                 self.ledger.approximated(
                     node.statement, "the limit is below the guarantee, which perhop takes as limit"
                 )
-            found["limit"] = format_rate(max(node.ceiling, got or 1))
+                found["limit"] = format_rate(given.rate or 1)
         return found
 
     def _inside(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.altq.syntax import bare, items
-from perhop.routers.reading.altq.values import count, rate, share, size
+from perhop.routers.reading.altq.values import count, milliseconds, rate, share, size
+from perhop.scenario.model.hfsc import CURVES
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -22,10 +23,16 @@ SCHEDULERS: Final = {
 """The disciplines of `altq on` that perhop has, and their schedulers."""
 
 _FLAGS: Final = frozenset(("borrow", "default", "red", "ecn", "rio", "codel"))
-_CURVES: Final = {"realtime": "rt", "linkshare": "ls", "upperlimit": "ul"}
+_CURVES: Final = {"bandwidth": "linkshare", "min": "realtime", "max": "upperlimit"}
+"""The curves of OpenBSD's words for rates, which bursts complete."""
 
 Bandwidth = tuple[int | None, int | None]
 """A share in parts per billion, or a rate in bit/s."""
+
+_NONE: Final[Bandwidth] = (None, None)
+
+ServiceCurve = tuple[Bandwidth, int, Bandwidth]
+"""The first slope, the time for which it lasts in picoseconds, and the second slope."""
 
 
 @dataclass(slots=True)
@@ -40,7 +47,8 @@ class Definition:
         children: The names of the queues below it.
         parent: The name of the queue above it (OpenBSD).
         bandwidth: Its bandwidth.
-        curves: Its service curves `rt`, `ls` and `ul`, of constant rate.
+        curves: Its service curves, by the keys of a scenario. Without one for link sharing, its
+            bandwidth is this curve.
         flags: The options of its discipline without a value, and `default`.
         numbers: Settings with a number: `priority`, `qlimit`, `flows`, `quantum`, …
     """
@@ -52,7 +60,7 @@ class Definition:
     children: list[str] = field(default_factory=list)
     parent: str = ""
     bandwidth: Bandwidth = (None, None)
-    curves: dict[str, Bandwidth] = field(default_factory=dict)
+    curves: dict[str, ServiceCurve] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -74,6 +82,7 @@ class _Parser:
         self.found = Definition(statement)
         self.words = words
         self.at = 0
+        self.last: tuple[str, Bandwidth] | None = None
 
     def next(self) -> str:
         """Take a word."""
@@ -94,37 +103,62 @@ class _Parser:
             self.found.numbers[word] = min(value, 10**6)
 
     def bandwidth(self, word: str) -> Bandwidth:
-        """Take a share or a rate."""
+        """Take a share or a rate above zero; that of `min` may be zero."""
         text = bare(self.next())
-        found: Bandwidth = (share(text), None) if text.endswith("%") else (None, rate(text))
-        if found == (None, None) or 0 in found:
+        found = _bandwidth(text)
+        if found is None or (0 in found and word != "min"):
             self.approximated(f"{word}: {quote(text)} is no bandwidth above zero")
-            return None, None
+            return _NONE
         return found
 
     def curve(self, word: str) -> None:
         """Take a service curve: a bandwidth, or two with a time in parentheses."""
         if self.words[self.at : self.at + 1] != ["("]:
-            self.found.curves[_CURVES[word]] = self.bandwidth(word)
+            self.set_curve(word, _NONE, 0, self.bandwidth(word))
             return
         self.at += 1
-        first = self.bandwidth(word) if self.words[self.at : self.at + 1] != ["0"] else (None, None)
         inner: list[str] = []
         while self.at < len(self.words) and self.words[self.at] != ")":
-            inner.append(self.next())
+            inner.append(bare(self.next()))
         self.at += 1
         texts = [each for each in inner if each != ","]
-        if len(texts) >= 2:
-            text = bare(texts[1])
-            second: Bandwidth = (share(text), None) if text.endswith("%") else (None, rate(text))
-        else:
-            second = first
-        if second == (None, None) or 0 in second:
+        first, last = (_bandwidth(texts[index]) if texts else None for index in (0, -1))
+        time = milliseconds(texts[1]) if len(texts) == 3 else None
+        if first is None or last is None or (time is None and len(texts) != 1):
             self.approximated(f"{word}: the service curve is not understood")
+        else:
+            self.set_curve(word, first, time or 0, last)
+
+    def set_curve(self, word: str, first: Bandwidth, time: int, last: Bandwidth) -> None:
+        """Set a service curve; one of zero is none."""
+        first = _NONE if 0 in first else first
+        if 0 in last or last == _NONE:
+            if time and first != _NONE:
+                self.approximated(f"{word}: perhop has no curve whose second slope is zero")
             return
-        if second != first:
-            self.approximated(f"of {word}, perhop has the second slope only: a constant rate")
-        self.found.curves[_CURVES[word]] = second
+        self.found.curves[_CURVES.get(word, word)] = first, time, last
+
+    def rate(self, word: str) -> None:
+        """Take a rate of OpenBSD, to which a burst may belong."""
+        found = self.bandwidth(word)
+        self.last = word, found
+        if word == "bandwidth":
+            self.found.bandwidth = found
+        else:
+            self.set_curve(word, _NONE, 0, found)
+
+    def burst(self) -> None:
+        """Take the first slope of the curve before it, and its time."""
+        text, time = bare(self.next()), None
+        first = _bandwidth(text)
+        if self.words[self.at : self.at + 1] == ["for"]:
+            self.at += 1
+            time = milliseconds(bare(self.next()).removesuffix("ms"))
+        if first is None or time is None or self.last is None:
+            self.approximated(f"burst: {quote(text)} is no bandwidth for a time")
+        else:
+            word, last = self.last
+            self.set_curve(word, first, time, last)
 
     def options(self) -> None:
         """Take the options of a discipline in parentheses."""
@@ -135,7 +169,7 @@ class _Parser:
             word = bare(self.next())
             if word == ")":
                 return
-            if word in _CURVES:
+            if word in CURVES:
                 self.curve(word)
             elif word in _FLAGS:
                 self.found.flags.add(word)
@@ -150,25 +184,12 @@ class _Parser:
         if word in SCHEDULERS or word in ("fairq", "wfq", "blue", "rio", "red"):
             found.discipline = word
             self.options()
-        elif word == "bandwidth":
-            found.bandwidth = self.bandwidth(word)
+        elif word in _CURVES:
+            self.rate(word)
         elif word in ("priority", "qlimit", "tbrsize", "flows", "quantum"):
             self.number(word)
-        elif word in ("min", "max"):
-            if word == "min" and self.words[self.at : self.at + 1] in (
-                ["0"],
-                ["0K"],
-                ["0M"],
-                ["0G"],
-            ):
-                self.at += 1  # no guarantee
-            else:
-                found.curves["rt" if word == "min" else "ul"] = self.bandwidth(word)
         elif word == "burst":
-            self.next()
-            if self.words[self.at : self.at + 1] == ["for"]:
-                self.at += 2
-            self.approximated("bursts of service curves are not modelled: constant rates are")
+            self.burst()
         elif word == "default":
             found.flags.add(word)
         elif word == "parent":
@@ -179,6 +200,12 @@ class _Parser:
             found.children, self.at = items(self.words, self.at - 1)
         elif word not in (",", "}", ")"):
             self.approximated(f"{quote(word)} is not modelled")
+
+
+def _bandwidth(text: str) -> Bandwidth | None:
+    """Return a share or a rate, perhaps zero; None if it is none."""
+    found: Bandwidth = (share(text), None) if text.endswith("%") else (None, rate(text))
+    return None if found == _NONE else found
 
 
 def parse(ledger: Ledger, statement: Statement, words: list[str]) -> Definition:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.units import WHOLE, format_rate, format_share
 
 if TYPE_CHECKING:
@@ -16,30 +18,46 @@ _LEAST: Final = WHOLE // 1000
 """The share of a class to which its platform gives nothing: 0.1%."""
 
 
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The bandwidth of a class.
+
+    Attributes:
+        text: As a scenario has it; None without.
+        rate: In bit/s, where known.
+        part: The bandwidths of the class and its siblings are scaled by `part / whole`.
+        whole: See `part`.
+    """
+
+    text: str | None
+    rate: int | None
+    part: int = 1
+    whole: int = 1
+
+
 def bandwidths(
     nodes: Sequence[Node], rate: int | None, scheduler: str, ledger: Ledger
-) -> Mapping[int, tuple[str | None, int | None]]:
-    """Return the bandwidth of each class by its identity: as text, and in bit/s where known.
+) -> Mapping[int, Guarantee]:
+    """Return the bandwidth of each class by its identity.
 
     Args:
         nodes: Classes that divide one bandwidth.
         rate: That bandwidth in bit/s, if known.
-        scheduler: The scheduler; with `wfq`, the bandwidths are weights, which may exceed `rate`.
+        scheduler: The scheduler; with `altq-cbq`, the bandwidths are no weights that may exceed
+            `rate`.
         ledger: The account of lines that this changes.
     """
     if scheduler == "priority":
-        return {id(node): (None, rate) for node in nodes}
-    if scheduler != "wfq":
+        return {id(node): Guarantee(None, rate) for node in nodes}
+    if scheduler == ALTQ_CBQ:
         _divide(nodes, rate, ledger)
     if rate is None and any(node.rate is not None for node in nodes):
         return {
-            id(node): (
-                (format_rate(node.rate), node.rate)
-                if node.rate
-                else (format_share(node.share), None) if node.share else (None, None)
-            )
+            id(node): Guarantee(format_rate(node.rate), node.rate)
+            if node.rate
+            else Guarantee(format_share(node.share) if node.share else None, None)
             for node in nodes
-        }  # fmt: skip
+        }
     shares = {id(node): _share(node, rate) for node in nodes}
     total = sum(shares.values())
     for node in nodes:
@@ -68,9 +86,10 @@ def bandwidths(
         share = shares[id(node)] or least
         got = None if rate is None else max(rate * share // WHOLE, 1)
         if scaled or node.rest or not shares[id(node)] or node.rate is None:
-            found[id(node)] = (format_share(share), got)
+            scale = (free, total) if scaled else (1, 1)
+            found[id(node)] = Guarantee(format_share(share), got, *scale)
         else:
-            found[id(node)] = (format_rate(node.rate), node.rate)
+            found[id(node)] = Guarantee(format_rate(node.rate), node.rate)
     return found
 
 

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.dscp import DSCP_NAMES
-from perhop.units import U64_MAX, WHOLE
+from perhop.units import MAX_DURATION, MILLISECOND, U64_MAX, WHOLE
 
 if TYPE_CHECKING:
     from perhop.routers.reading.matching import Network
@@ -128,6 +128,12 @@ def count(text: str) -> int | None:
         return None
     value = int(text, 16) if text[1:2] in ("x", "X") else int(text)
     return value if value < 2**31 else None
+
+
+def milliseconds(text: str) -> int | None:
+    """Return a number of milliseconds in picoseconds; None if it is none, or too long."""
+    value = count(text)
+    return None if value is None or value * MILLISECOND > MAX_DURATION else value * MILLISECOND
 
 
 def port(text: str) -> int | None:
