@@ -14,6 +14,7 @@ from perhop.routers.reading.matching import Rules
 from perhop.routers.writing.plan import Division, End, Part, ends
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.queues import Queue, Wred, wred_defaults
+from perhop.scenario.resolve import service_curves
 from perhop.units import format_rate
 
 LINK = "r>s"
@@ -138,6 +139,7 @@ def treatment(part: Part, division: Division) -> dict[str, Any]:
         "strict": part.strict and not rest,
         "rate": None if rest else part.rate,
         "ceiling": None if ceiling is None else (ceiling.rate, ceiling.burst),
+        "curves": service_curves(part.class_, part.rate or part.capacity, part.capacity),
         "mark": part.mark,
         "police": None
         if police is None

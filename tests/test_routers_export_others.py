@@ -3,6 +3,8 @@
 import pytest
 
 from exporting import refused, scenario, written
+from perhop import Scenario
+from perhop.routers.writing import write
 
 # ALTQ
 
@@ -53,9 +55,9 @@ def test_altq_priorities_and_service_curves() -> None:
     )
     assert written(shared, "altq") == [
         "interface em1 bandwidth 8000000 tbrsize 10000 hfsc",
-        "class hfsc em1 a root [sc 0 0 3000000] [ul 0 0 5000000]",
-        "class hfsc em1 c a [sc 0 0 3000000] qlimit 64",
-        "class hfsc em1 b root default [sc 0 0 5000000] qlimit 64",
+        "class hfsc em1 a root [ls 0 0 3000000] [ul 0 0 5000000]",
+        "class hfsc em1 c a [ls 0 0 3000000] qlimit 64",
+        "class hfsc em1 b root default [ls 0 0 5000000] qlimit 64",
         "filter em1 c ruleno 1 0 0 0 0 0 tos 0x04 tosmask 0xfc",
     ]
     assert written(shared, "pf") == [
@@ -295,7 +297,7 @@ def test_what_vyos_has_for_queues_only_in_part() -> None:
     }
 
 
-@pytest.mark.parametrize("family", ["ios", "junos", "vyos", "altq", "pf"])
+@pytest.mark.parametrize("family", ["ios", "junos", "vyos"])
 def test_service_curves_are_refused(family: str) -> None:
     found = scenario(
         "a: match: {dscp: 1}, bandwidth: 1 Mbps, realtime: {rate: 1 Mbps}",
@@ -303,3 +305,71 @@ def test_service_curves_are_refused(family: str) -> None:
         scheduler="hfsc",
     )
     assert "policies.p.scheduler" in refused(found, family)
+
+
+def curves(*lines: str) -> Scenario:
+    return scenario(*lines, "z: match: any, bandwidth: 1 Mbps", scheduler="hfsc")
+
+
+def test_service_curves_of_altq() -> None:
+    found = curves(
+        "a: match: {dscp: 1}, bandwidth: 64 kbps, realtime: {umax: 160 B, dmax: 5 ms, rate: 64 "
+        "kbps}, queue: {limit: 9 packets}",
+        "b: match: {dscp: 2}, linkshare: {m1: 40%, d: 10 ms, m2: 20%}, upperlimit: {rate: 50%}, "
+        "classes: {c: {match: any, realtime: {rate: 1 Mbps}, unused: true}}",
+    )
+    assert [line for line in written(found, "altq") if line.startswith("class")] == [
+        "class hfsc em1 a root [rt 256000 5 64000] [ls 0 0 64000] qlimit 9",
+        # altqd wants a guarantee that covers those of the classes inside.
+        "class hfsc em1 b root [rt 0 0 1000000] [ls 4000000 10 2000000] [ul 0 0 5000000]",
+        "class hfsc em1 c b [rt 0 0 1000000] [ls 0 0 2000000] qlimit 64",
+        "class hfsc em1 z root default [ls 0 0 1000000] qlimit 64",
+    ]
+    assert written(found, "pf")[1:5] == [
+        "queue a on em1 bandwidth 64000b qlimit 9 hfsc(realtime (256000b, 5, 64000b))",
+        "queue b on em1 bandwidth 2000000b "
+        "hfsc(linkshare (4000000b, 10, 2000000b) upperlimit 5000000b) { c }",
+        "queue c on em1 bandwidth 2000000b qlimit 64 hfsc(realtime 1000000b)",
+        "queue z on em1 bandwidth 1000000b qlimit 64 hfsc(default)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "families", "settings"),
+    [
+        ("a.realtime", "altq pf", "bandwidth: 20%, realtime: {m1: 1 Mbps, d: 9 ms, m2: 2 Mbps}"),
+        ("a.realtime", "altq pf", "bandwidth: 20%, realtime: {m1: 2 Mbps, d: 5.5 ms, m2: 10%}"),
+        ("a.upperlimit", "altq pf", "bandwidth: 20%, upperlimit: {m1: 20 Mbps, d: 9 ms, m2: 30%}"),
+        ("", "altq pf", "bandwidth: 20%, realtime: {rate: 8100 kbps}"),
+        ("", "altq pf", "linkshare: {m1: 9500 kbps, d: 9 ms, m2: 20%}"),
+        ("a.upperlimit", "altq pf", "bandwidth: 1%, realtime: {rate: 3%}, upperlimit: {rate: 2%}"),
+        (
+            "a.upperlimit", "altq",
+            "bandwidth: 40%, realtime: {m1: 40%, d: 5 ms, m2: 30%}, upperlimit: {rate: 35%}",
+        ),
+    ],
+)  # fmt: skip
+def test_curves_that_altq_does_not_admit(key: str, families: str, settings: str) -> None:
+    found = curves(f"a: match: {{dscp: 1}}, {settings}")
+    place = "policies.p.classes" + (f".{key}" if key else "")
+    for family in ("altq", "pf"):
+        expected = {place} if family in families else set()
+        assert refused(found, family).keys() == expected, family
+
+
+def test_altqd_creates_classes_with_one_of_their_curves() -> None:
+    steep = "match: {dscp: 1}, bandwidth: 30%, realtime: {m1: 70%, d: 10 ms, m2: 10%}"
+    wide = "match: {dscp: 2}, bandwidth: 50%"
+    assert refused(curves(f"a: {steep}", f"b: {wide}"), "altq") == {}
+    later = curves(f"b: {wide}", f"a: {steep}")
+    assert refused(later, "altq").keys() == {"policies.p.classes.a"}
+    assert refused(later, "pf") == {}
+
+
+def test_pfctl_cuts_rates_above_those_of_the_queue_around() -> None:
+    inner = "{c: {match: any, realtime: {rate: 4 Mbps}, unused: true}}"
+    found = curves(f"a: match: {{dscp: 1}}, bandwidth: 2 Mbps, classes: {inner}")
+    assert refused(found, "altq") == {}
+    assert refused(found, "pf").keys() == {"policies.p.classes.a.classes.c.realtime"}
+    text, gaps = write(found, "pf", links=["r>s"], approximate=True)
+    assert (gaps, "approximated by 2 Mbps" in text) == ((), True)

@@ -1,7 +1,7 @@
 """Configurations that perhop writes, read again: the same policies."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from alike import as_scenario, differences, end_of
@@ -194,7 +194,7 @@ def test_disciplines_of_altq(family: str) -> None:
         "a: match: {dscp: 1}", "b: match: {protocol: icmp}", "c: match: any", scheduler="priority"
     )
     assert read_again(family, priq) == []
-    hfsc = scenario(
+    shared = scenario(
         "a: match: {dscp: 1}, bandwidth: 20%, limit: 50%",
         "b: match: {protocol: tcp, source: 10.0.0.0/8, destination_port: [80, 443]}, bandwidth: "
         "2 Mbps, borrow: false, classes: {x: {match: {source_port: 22}, bandwidth: 30%, "
@@ -202,7 +202,42 @@ def test_disciplines_of_altq(family: str) -> None:
         "c: match: any",
         link=", shape: {r: {rate: 8 Mbps, burst: 15 kB}}",
     )
-    assert read_again(family, hfsc) == []
+    assert read_again(family, shared) == []
+
+
+@st.composite
+def curve(draw: st.DrawFn, key: str, most: int) -> str:
+    """Return a service curve of up to `most` kb/s with its key: of one slope, concave or convex."""
+    last = draw(st.integers(1, most))
+    first = draw(st.sampled_from([last, 0, 2 * last, 3 * last]))
+    m1 = f"m1: {first} kbps, " if first else ""
+    slopes = f"{m1}d: {draw(st.integers(1, 50))} ms, m2: {last} kbps"
+    return f"{key}: {{rate: {last} kbps}}" if first == last else f"{key}: {{{slopes}}}"
+
+
+@st.composite
+def served_by_curves(draw: st.DrawFn) -> Scenario:
+    """Return a scenario with service curves that say more than shares."""
+
+    def class_(dscp: int, most: int) -> str:
+        share = st.just(f"bandwidth: {most} kbps") | curve("linkshare", most)
+        other = st.just("") | curve(", realtime", most // 4) | curve(", upperlimit", 600)
+        return f"match: {{dscp: {dscp}}}, {draw(share)}{draw(other)}"
+
+    numbers = range(1, draw(st.integers(2, 4)))
+    lines = [f"c{number}: {class_(number, draw(st.integers(8, 1000)))}" for number in numbers]
+    inner = f"x: {{{class_(9, 400)}, unused: true}}, y: {{match: any, unused: true}}"
+    lines.append(f"n: match: {{dscp: [9, 10]}}, bandwidth: 2 Mbps, classes: {{{inner}}}")
+    steep = "realtime: {m1: 500 kbps, d: 4 ms, m2: 50 kbps}"
+    return scenario(*lines, f"z: match: any, bandwidth: 1 Mbps, {steep}", scheduler="hfsc")
+
+
+@settings(max_examples=25, deadline=None)
+@given(served_by_curves())
+def test_service_curves_come_back(found: Scenario) -> None:
+    assume(write(found, "altq", links=["r>s"])[1] == ())  # altqd admits it
+    for family in ("altq", "pf", "tc"):
+        assert read_again(family, found) == []
 
 
 def test_shapers_of_vyos() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.writing import altq_curves
 from perhop.routers.writing.altq_queues import device, tos_values
 from perhop.routers.writing.packets import decisions
+from perhop.scenario.resolve import are_below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from perhop.routers.writing.altq_queues import Device, Queue
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import End
+    from perhop.scenario.resolve import ServiceCurves
 
 __all__ = ["write"]
 
@@ -72,10 +76,39 @@ def _interface(found: Device, draft: Draft) -> Iterator[str]:
     yield f"interface {name} bandwidth {found.rate}{tbr} {found.discipline}{options}"
     if found.discipline == "cbq":
         yield f"class cbq {name} {_ROOT} NULL pbandwidth 100"
+    elif found.discipline == "hfsc":
+        _admission(found, draft)
     for queue in found.queues:
         yield f"class {found.discipline} {name} {queue.name} {_class(found, queue, draft)}"
     entries = [(conditions, queue.name, queue.part.place) for conditions, queue in found.entries]
     yield from _filters(name, entries, draft)
+
+
+def _admission(found: Device, draft: Draft) -> None:
+    """Add curves that altqd does not admit in the order of the classes (`qop_hfsc.c`).
+
+    It creates a class with one of its curves for both real time and link sharing, and changes the
+    other one then.
+    """
+    outer = {"": altq_curves.interface(found.rate)}
+    outer |= {queue.name: queue.curves for queue in found.queues}
+    before: dict[str, list[ServiceCurves]] = defaultdict(list)
+    for queue in found.queues:
+        own, above, place = queue.curves, outer[queue.parent], queue.part.place
+        siblings = before[queue.parent]
+        if own.realtime is not None and above.realtime is not None:
+            first = min(own.realtime, own.linkshare, key=lambda curve: curve.m2)
+            shares = [each.linkshare for each in siblings]
+            guarantees = [each.realtime for each in siblings if each.realtime is not None]
+            if not are_below([*shares, first], above.linkshare) or not are_below(
+                [*guarantees, first], above.realtime
+            ):
+                reason = "altqd creates the class with one curve for both, which it refuses here"
+                draft.gap(place, f"{reason}; expected an earlier place in the policy")
+            if own.upperlimit is not None and not are_below([own.realtime], own.upperlimit):
+                reason = "altqd refuses an upper limit below the guarantees in real time"
+                draft.gap(f"{place}.upperlimit", reason)
+        siblings.append(own)
 
 
 def _class(found: Device, queue: Queue, draft: Draft) -> str:
@@ -101,9 +134,10 @@ def _class(found: Device, queue: Queue, draft: Draft) -> str:
         case "priq":
             words = ["NULL", *words, f"priority {queue.priority} qlimit {queue.limit}"]
         case "hfsc":
-            words = [queue.parent or "root", *words, f"[sc 0 0 {queue.rate}]"]
-            if queue.ceiling is not None:
-                words.append(f"[ul 0 0 {queue.ceiling}]")
+            words = [queue.parent or "root", *words]
+            for kind, curve in queue.curves.stated():
+                first = f"{curve.m1} {altq_curves.milliseconds(curve)}" if curve.d else "0 0"
+                words.append(f"[{kind} {first} {curve.m2}]")
             if queue.limit is not None:
                 words.append(f"qlimit {queue.limit}")
     return " ".join(words)

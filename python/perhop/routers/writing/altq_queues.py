@@ -1,14 +1,15 @@
 """What altq.conf and pf.conf have in common: an interface with a tree of queues.
 
-CBQ has the scheduler `altq-cbq`, PRIQ has `priority`, and HFSC with linear service curves has
-`wfq`. A priority of ALTQ is larger if it is served earlier.
+CBQ has the scheduler `altq-cbq`, PRIQ has `priority`, and HFSC has `hfsc`, or `wfq` by linear
+curves of link sharing. A priority of ALTQ is larger if it is served earlier.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from perhop.routers.writing import altq_curves
 from perhop.routers.writing.draft import Names
 from perhop.routers.writing.packets import decisions
 from perhop.scenario.model.cbq import ALTQ_CBQ, Cbq
@@ -19,11 +20,12 @@ from perhop.scenario.model.queues import Red
 from perhop.units import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from perhop.routers.reading.matching import Conditions
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Division, End, Part
+    from perhop.scenario.resolve import ServiceCurves
 
 __all__ = ["Device", "Queue", "device", "tos_values"]
 
@@ -31,6 +33,7 @@ Discipline = Literal["cbq", "priq", "hfsc"]
 
 _LONGEST_NAME: Final = 63
 _PRIORITIES: Final = 16
+_SHARED: Final = ("wfq", HFSC)
 _PACKET: Final = 1_500
 _RESERVED: Final = (
     *("altq", "any", "bandwidth", "borrow", "cbq", "class", "codel", "control", "default"),
@@ -51,7 +54,7 @@ class Queue:
         parent: The name of the class that it divides; "" at the top.
         part: The class of the scenario.
         rate: Its bandwidth in bit/s.
-        ceiling: Its greatest rate in bit/s; None without one.
+        curves: Its service curves (HFSC).
         priority: Its priority, larger first; None for the default.
         borrow: Whether it borrows from its parent.
         limit: The limit of its queue in packets; None for a class that is divided.
@@ -63,7 +66,7 @@ class Queue:
     parent: str
     part: Part
     rate: int
-    ceiling: int | None
+    curves: ServiceCurves
     priority: int | None
     borrow: bool
     limit: int | None
@@ -121,7 +124,9 @@ def device(end: End, draft: Draft) -> Device | None:
             draft.gap(end.shape.place, "ALTQ has one token bucket, which is that of the policy")
         _settings(cbq, division, draft)
     names = Names.besides(_RESERVED, _LONGEST_NAME)
-    queues = tuple(_queues(division, discipline, names, "", draft, default=True))
+    queues = tuple(_queues(division, discipline, names, "", draft, rate, default=True))
+    if discipline == "hfsc" and not any(queue.part.strict for queue in queues):
+        queues = _admitted(queues, division, rate, draft)
     by_part = {id(queue.part): queue for queue in queues}
     entries = tuple(
         (conditions, by_part[id(part)])
@@ -139,13 +144,35 @@ def _discipline(division: Division, draft: Draft) -> Discipline:
         if len(division.parts) > _PRIORITIES:
             draft.gap(division.place, f"PRIQ has {_PRIORITIES} priorities")
         return "priq"
-    if division.scheduler == HFSC:
-        reason = "perhop writes HFSC of ALTQ with linear curves; expected wfq"
-        draft.gap(f"{division.place}.scheduler", reason)
-    elif division.scheduler != "wfq":
-        reason = "ALTQ has CBQ, priorities and HFSC; expected altq-cbq, priority or wfq"
+    if division.scheduler not in _SHARED:
+        reason = "ALTQ has CBQ, priorities and HFSC; expected altq-cbq, priority, hfsc or wfq"
         draft.gap(f"{division.place}.scheduler", reason)
     return "hfsc"
+
+
+def _admitted(
+    queues: Sequence[Queue], division: Division, rate: int, draft: Draft
+) -> tuple[Queue, ...]:
+    """Return queues of HFSC, with guarantees of each class that cover those inside it.
+
+    Args:
+        queues: The queues, each after the one that it divides.
+        division: The policy of the interface.
+        rate: The bandwidth of the interface in bit/s.
+        draft: Where curves are added that ALTQ does not admit.
+    """
+    inside: dict[str, list[ServiceCurves]] = {}
+    found = []
+    for queue in reversed(queues):
+        curves = queue.curves
+        if queue.name in inside:
+            place = f"{queue.part.place}.classes"
+            curves = altq_curves.around(curves, inside[queue.name], place, draft)
+        inside.setdefault(queue.parent, []).append(curves)
+        found.append(replace(queue, curves=curves))
+    whole = altq_curves.interface(rate)
+    altq_curves.around(whole, inside[""], f"{division.place}.classes", draft)
+    return tuple(reversed(found))
 
 
 def _settings(cbq: Cbq, division: Division, draft: Draft) -> None:
@@ -164,10 +191,11 @@ def _queues(
     names: Names,
     parent: str,
     draft: Draft,
+    rate: int,
     *,
     default: bool,
 ) -> Iterator[Queue]:
-    """Yield the queues of a policy, and those inside them."""
+    """Yield the queues of a policy at an interface of `rate` bit/s, and those inside them."""
     ranked = any(part.class_.borrows_late for _, part in division.walk())
     for number, part in enumerate(division.parts):
         last = default and part is division.parts[-1]
@@ -195,7 +223,7 @@ def _queues(
             parent=parent,
             part=part,
             rate=part.rate or part.capacity,
-            ceiling=None if part.ceiling is None else part.ceiling.rate,
+            curves=altq_curves.of(part, rate, draft),
             priority=priority,
             borrow=class_.borrow,
             limit=None if part.inside is not None else _limit(part, draft),
@@ -204,7 +232,8 @@ def _queues(
         )
         yield queue
         if part.inside is not None:
-            yield from _queues(part.inside, discipline, names, queue.name, draft, default=last)
+            inside, name = part.inside, queue.name
+            yield from _queues(inside, discipline, names, name, draft, rate, default=last)
 
 
 def _hfsc(division: Division, part: Part, draft: Draft, *, inner: bool) -> None:
@@ -213,7 +242,7 @@ def _hfsc(division: Division, part: Part, draft: Draft, *, inner: bool) -> None:
         draft.gap(part.place, "HFSC has no strict priority")
     if part.ceiling is not None and part.ceiling.burst != CEILING_BURST:
         draft.gap(part.ceiling.place, "the upper limit of HFSC has no burst; expected `limit`")
-    if inner and division.scheduler != "wfq":
+    if inner and division.scheduler not in _SHARED:
         draft.gap(f"{division.place}.scheduler", "HFSC has one scheduler at an interface")
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.writing import altq_curves
 from perhop.routers.writing.altq_queues import device, tos_values
+from perhop.units import format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,19 +59,44 @@ def _queues(found: Device, draft: Draft) -> Iterator[str]:
             words.append(f"priority {queue.priority}")
         if queue.limit is not None:
             words.append(f"qlimit {queue.limit}")
-        options = [*_options(found, queue), *queue.flags, *(["default"] if queue.default else [])]
+        options = [
+            *_options(found, queue, draft),
+            *queue.flags,
+            *(["default"] if queue.default else []),
+        ]
         words.append(f"{found.discipline}({' '.join(options)})" if options else found.discipline)
         inside = ", ".join(each.name for each in found.queues if each.parent == queue.name)
         yield " ".join(words) + (f" {{ {inside} }}" if inside else "")
 
 
-def _options(found: Device, queue: Queue) -> list[str]:
+def _options(found: Device, queue: Queue, draft: Draft) -> list[str]:
     """Return the options of a queue in its discipline."""
     if found.discipline == "cbq":
         return ["borrow"] if queue.borrow else []
-    if found.discipline == "hfsc" and queue.ceiling is not None:
-        return [f"upperlimit {queue.ceiling}b"]
-    return []
+    if found.discipline != "hfsc":
+        return []
+    own, place = queue.curves, queue.part.place
+    curves = {"realtime": own.realtime if queue.limit is not None else None}
+    curves["linkshare"] = own.linkshare if own.linkshare.d else None  # or else its bandwidth
+    curves["upperlimit"] = own.upperlimit
+    above = next((each.rate for each in found.queues if each.name == queue.parent), found.rate)
+    words = []
+    for key, curve in curves.items():
+        if curve is None:
+            continue
+        if max(curve.m1, curve.m2) > above:
+            ceiling = queue.part.ceiling
+            at = f"{place}.{key}" if ceiling is None else ceiling.place
+            reason = "pfctl of FreeBSD cuts rates above the bandwidth of the queue around them"
+            draft.near(at, reason, format_rate(above))
+        time = altq_curves.milliseconds(curve)
+        last = f"{curve.m2}b"
+        words.append(f"{key} {f'({curve.m1}b, {time}, {last})' if time else last}")
+    guarantee, limit = curves["realtime"], curves["upperlimit"]
+    if guarantee is not None and limit is not None and guarantee.m2 > limit.m2:
+        reason = "pfctl refuses an upper limit below the guarantee in real time"
+        draft.gap(f"{place}.upperlimit", reason)
+    return words
 
 
 def _rules(found: Device, draft: Draft) -> Iterator[str]:
