@@ -190,12 +190,22 @@ CASES = [
         [
             one("  a: {match: {dscp: af21}, bandwidth: 2 Mbps, limit: 1 Mbps}\n" + REST),
             one(
+                "  a: {match: {dscp: af21}, linkshare: {d: 9 ms, m2: 2 Mbps}, "
+                "upperlimit: {rate: 1 Mbps}}\n" + REST,
+                more="scheduler: hfsc",
+            ),
+            one(
                 "  a: {match: {dscp: af21}, bandwidth: 2 Mbps, "
                 "police: {rate: 1 Mbps, burst: 100 kB}}\n" + REST
             ),
         ],
         [
             one("  a: {match: {dscp: af21}, bandwidth: 2 Mbps, limit: 2 Mbps}\n" + REST),
+            one(
+                "  a: {match: {dscp: af21}, bandwidth: 1 Mbps, realtime: {rate: 2 Mbps}, "
+                "upperlimit: {rate: 1 Mbps}}\n" + REST,
+                more="scheduler: hfsc",
+            ),
             one(
                 "  a: {match: {dscp: af21}, bandwidth: 2 Mbps, police: {rate: 1 Mbps, "
                 "burst: 100 kB, exceed: {remark: af22}}}\n" + REST

@@ -292,3 +292,17 @@ set firewall policer SMALL then discard
 def test_a_policer_without_a_meaning_is_defined() -> None:
     text = JUNOS.replace("bandwidth-limit 5m", "bandwidth-limit many")
     assert "undefined-name" not in dict(named("srx.conf", text))
+
+
+def test_curves_of_altq() -> None:
+    text = """\
+interface em0 bandwidth 10M hfsc
+class hfsc em0 voice root [rt 2M 5 900K] [ls 0 0 64K] [ul 0 0 {limit}]
+class hfsc em0 rest root default pshare 90
+filter em0 voice 0 0 0 0 6
+"""
+    assert named("altq.conf", text.format(limit="1M")) == []
+    # The queue is 0.7 s at the guarantee in real time, and 9 s at the share.
+    assert named("altq.conf", text.format(limit="50K")) == [("ceiling-below-guarantee", 2)]
+    shared = text.format(limit="50K").replace("[rt 2M 5 900K]", "[rt 0 5 64K]")
+    assert ("long-queue", 2) in named("altq.conf", shared)

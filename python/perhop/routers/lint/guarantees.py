@@ -150,9 +150,9 @@ def _defaults(classes: Sequence[JudgedClass], whole: int, total: int) -> Iterato
     last = classes[-1]
     if len(classes) == 1 or not last.is_default or last.strict:
         return
-    if last.class_.bandwidth is not None or last.policy.effective_scheduler == "priority":
+    if last.has_share or last.policy.effective_scheduler == "priority":
         return
-    takers = sum(each.class_.bandwidth is None and not each.strict for each in classes)
+    takers = sum(not each.has_share and not each.strict for each in classes)
     left = (whole - total) // takers
     if left * WHOLE <= whole * LEAST_DEFAULT:
         yield Finding(
@@ -184,19 +184,23 @@ def _scavengers(classes: Sequence[JudgedClass]) -> Iterator[Finding]:
 
 def _ceilings(judged: JudgedClass) -> Iterator[Finding]:
     """Find ceilings of a class below its guarantee."""
-    own = judged.guaranteed
+    guaranteed = judged.guaranteed
     class_ = judged.class_
-    if own is None:
+    if guaranteed is None:
         return
     police = class_.police if not judged.strict and judged.polices else None
     policed = None if police is None else police.peak_rate or police.rate
-    for keys, ceiling, what in (
-        (("limit",), class_.limit, "limited to"),
-        (("shape", "rate"), class_.shape.rate if class_.shape is not None else None, "shaped to"),
-        (("police", "rate"), policed, "policed to"),
+    shaped = None if class_.shape is None else class_.shape.rate
+    # An upper limit is one of the share; a guarantee in real time goes before it.
+    curved = None if class_.upperlimit is None else class_.upperlimit.last
+    for keys, ceiling, what, own in (
+        (("limit",), class_.limit, "limited to", guaranteed),
+        (("upperlimit",), curved, "limited to", judged.share),
+        (("shape", "rate"), shaped, "shaped to", guaranteed),
+        (("police", "rate"), policed, "policed to", guaranteed),
     ):
         rate = None if ceiling is None else judged.of(ceiling)
-        if rate is not None and rate < own:
+        if rate is not None and own is not None and rate < own:
             yield Finding(
                 CEILING,
                 judged.place(*keys),

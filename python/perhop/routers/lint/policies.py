@@ -109,9 +109,14 @@ class JudgedClass:
     @property
     def guaranteed_or_rest(self) -> int | None:
         """Its guarantee, or its equal part of what the others leave, in bit/s; None if unknown."""
-        if self.strict or self.class_.bandwidth is not None:
+        if self.strict or self.has_share or self.capacity is None:
             return self.guaranteed
-        return None if self.capacity is None else max(rest(self.policy, self.capacity), 0)
+        return max(rest(self.policy, self.capacity), self.guaranteed or 0)
+
+    @property
+    def has_share(self) -> bool:
+        """True if it has a bandwidth, or a curve of link sharing."""
+        return self.class_.bandwidth is not None or self.class_.linkshare is not None
 
     @property
     def is_leaf(self) -> bool:
@@ -127,16 +132,30 @@ class JudgedClass:
 
     @property
     def ceiling(self) -> int | None:
-        """The least of its limits, in bit/s; None without one, or if unknown."""
+        """The least of its limits, in bit/s; None without one, or if unknown.
+
+        A guarantee in real time goes before an upper limit.
+        """
         known = [self.of(limit) for limit in self.ceilings]
+        curves = [each for each in (self.class_.upperlimit, self.class_.realtime) if each]
+        if self.class_.upperlimit is not None:
+            known.append(max(self.of(curve.last) or 0 for curve in curves) or None)
         return min((rate for rate in known if rate is not None), default=None)
 
     @property
     def guaranteed(self) -> int | None:
         """The bandwidth that the configuration guarantees it, in bit/s; None without, or unknown.
 
-        For a strict class, it is the rate of its policer.
+        For a strict class, it is the rate of its policer. With service curves, it is the larger of
+        its share and its guarantee in real time, in the long run.
         """
+        curve = self.class_.realtime
+        known = (self.share, None if curve is None else self.of(curve.last))
+        return max((rate for rate in known if rate is not None), default=None)
+
+    @property
+    def share(self) -> int | None:
+        """Its part of the bandwidth that classes share, in bit/s; None without, or unknown."""
         bandwidth = guarantee(self.policy, self.class_)
         return None if bandwidth is None else self.of(bandwidth)
 
