@@ -13,7 +13,8 @@
 `vyos`            shapers of VyOS
 `altq`            altq.conf
 `pf`              pf.conf with `altq`
-`altq_queues`     what both have in common
+`altq_queues`     what both have in common, …
+`altq_curves`     … with service curves
 `tc`              Linux, by `perhop.linux`
 ================  ============================================================================
 
