@@ -221,6 +221,9 @@ impl Emulation {
         if !plan.hosts.values().all(|host| MTUS.contains(&host.mtu)) {
             return Err(EmulationError::Mtu);
         }
+        if !plan.network.tunnels.is_empty() {
+            return Err(BuildError::Tunnels.into());
+        }
         let marks = Marks::new(&plan.network.marks, &[]).ok_or(BuildError::Marks)?;
         let kinds = plan.network.kinds();
         // A node without a link, for all other addresses.

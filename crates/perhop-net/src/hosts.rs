@@ -6,6 +6,7 @@ use perhop_queue::Cause;
 use crate::icmp::IcmpError;
 use crate::network::Network;
 use crate::port::PortId;
+use crate::tunnel::Carrier;
 
 /// Number of a timer of the hosts, which number their timers from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +111,25 @@ pub trait Hosts<B> {
     /// length, and releases its body; or adds none, if the packet must not be fragmented.
     fn divide(&mut self, packet: &Packet<B>, mtu: u32, pieces: &mut Vec<(B, u32)>) {
         let _ = (packet, mtu, pieces);
+    }
+
+    /// Returns the body of the outer packet of a tunnel for an inner packet.
+    ///
+    /// # Panics
+    /// If these hosts are not for networks with tunnels.
+    fn enclose(&mut self, packet: Packet<B>, carrier: Carrier) -> B {
+        let _ = (packet, carrier);
+        unimplemented!("these hosts have no tunnels")
+    }
+
+    /// Releases the body of an outer packet that has arrived, and returns the inner packet; `None`
+    /// if it is one copy too many.
+    ///
+    /// # Panics
+    /// As [`enclose`](Self::enclose).
+    fn disclose(&mut self, body: B) -> Option<Packet<B>> {
+        let _ = body;
+        unimplemented!("these hosts have no tunnels")
     }
 
     /// Records a packet that passes a [watched](Network::watch) interface, as it is on the link. A

@@ -19,6 +19,7 @@ mod port;
 mod routes;
 mod topology;
 mod trace;
+mod tunnel;
 mod under_way;
 mod wire;
 
@@ -32,4 +33,5 @@ pub use port::PortId;
 pub use routes::RouteError;
 pub use topology::Topology;
 pub use trace::{Trace, TraceError, TraceMedium, TraceStep};
+pub use tunnel::{Carrier, TunnelOverhead, TunnelSpec};
 pub use wire::{Impairments, LinkCounters, Reorder, Wire};

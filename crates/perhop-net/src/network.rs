@@ -1,5 +1,7 @@
 //! Nodes, links, and the loop that forwards packets.
 
+mod tunnelled;
+
 use perhop_core::{Bytes, Encapsulation, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Class, Dequeue, Discipline, Ledger, Pass, Reserved};
 
@@ -9,8 +11,9 @@ use crate::hosts::{Hosts, Loss, Passage, Sent, TimerId};
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
 use crate::port::{Port, PortId};
-use crate::routes::{Fault, RouteError, Routes};
+use crate::routes::{Detour, Fault, RouteError, Routes};
 use crate::trace::Trace;
+use crate::tunnel::Tunnel;
 use crate::wire::{LinkCounters, Wire};
 
 /// Kind of a node.
@@ -40,6 +43,15 @@ pub struct LinkSpec<B> {
 /// Greatest number of links, which leaves event ids for the hosts' timers.
 const MAX_LINKS: usize = 1 << 21;
 
+/// A packet that is set aside.
+#[derive(Debug)]
+enum Aside<B> {
+    /// It was sent at a watched interface, of which the hosts are to know.
+    Sent(PortId, Packet<B>),
+    /// A router has sent it, and it enters a tunnel.
+    Enters(u32, Packet<B>),
+}
+
 /// The network and all packets in transit.
 #[derive(Debug)]
 pub struct Network<B> {
@@ -47,12 +59,13 @@ pub struct Network<B> {
     agenda: Agenda,
     ports: Vec<Port<B>>,
     routes: Routes,
+    tunnels: Vec<Tunnel>,
     /// Limit of each node's ICMP errors.
     errors: Vec<ErrorBudget>,
     /// Lost packets that were not reported to the hosts yet.
     losses: Vec<(Packet<B>, Loss, Option<PortId>)>,
-    /// Packets sent at watched interfaces that were not reported to the hosts yet.
-    watched: Vec<(PortId, Packet<B>)>,
+    /// Packets that are set aside until the current event is processed.
+    aside: Vec<Aside<B>>,
     /// Packets that have left a queue with reported departures, and were not reported to the hosts
     /// yet.
     departed: Vec<(B, u32)>,
@@ -97,9 +110,10 @@ impl<B: Clone> Network<B> {
             agenda: Agenda::new(),
             ports,
             routes,
+            tunnels: Vec::new(),
             errors: vec![ErrorBudget::default(); nodes.len()],
             losses: Vec::new(),
-            watched: Vec::new(),
+            aside: Vec::new(),
             departed: Vec::new(),
             ledger: Ledger::new(),
             events: 0,
@@ -172,8 +186,8 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Has all packets on a link carry a tag or label, from now on. Without any such link, no packet
-    /// has a class at layer 2.
+    /// Has all packets on a link carry a tag or label, from now on. Without any such link, no
+    /// packet has a class at layer 2.
     pub fn set_encapsulation(&mut self, link: u32, encapsulation: Encapsulation) {
         for port in [2 * link, 2 * link + 1] {
             self.ports[port as usize].encapsulation = Some(encapsulation);
@@ -288,14 +302,15 @@ impl<B: Clone> Network<B> {
     pub fn send(&mut self, host: NodeId, packet: Packet<B>) -> Sent {
         let losses = self.losses.len();
         match self.routes.next_hop(host, &packet.header) {
-            Some(id) if packet.header.size <= self.ports[id.index()].mtu => {
+            Ok(id) if packet.header.size <= self.ports[id.index()].mtu => {
                 self.offer(id, packet);
                 let port = &self.ports[id.index()];
                 let waits = port.has_backlog().then(|| port.waits(id));
                 return Sent { waits, dropped: self.losses.len() > losses };
             }
-            Some(id) => self.lose(packet, Loss::TooBig, Some(id)),
-            None => self.lose(packet, Loss::NoRoute, None),
+            Ok(id) => self.lose(packet, Loss::TooBig, Some(id)),
+            Err(Detour::NoRoute) => self.lose(packet, Loss::NoRoute, None),
+            Err(Detour::Tunnel(number)) => self.enter_later(number, packet),
         }
         Sent { waits: None, dropped: false }
     }
@@ -355,7 +370,7 @@ impl<B: Clone> Network<B> {
     #[inline(always)]
     fn report(&mut self, hosts: &mut impl Hosts<B>) {
         // One branch for all of them, because they are rare.
-        if !(self.losses.is_empty() & self.watched.is_empty() & self.departed.is_empty()) {
+        if !(self.losses.is_empty() & self.aside.is_empty() & self.departed.is_empty()) {
             self.report_all(hosts);
         }
     }
@@ -364,10 +379,15 @@ impl<B: Clone> Network<B> {
     #[cold]
     fn report_all(&mut self, hosts: &mut impl Hosts<B>) {
         loop {
-            for (interface, packet) in self.watched.drain(..) {
-                hosts.observe(self.now, interface, Passage::Sent, &packet);
+            for packet in std::mem::take(&mut self.aside) {
+                match packet {
+                    Aside::Sent(interface, packet) => {
+                        hosts.observe(self.now, interface, Passage::Sent, &packet);
+                    }
+                    Aside::Enters(tunnel, packet) => self.enter(tunnel, packet, hosts),
+                }
             }
-            if self.losses.is_empty() & self.departed.is_empty() {
+            if self.losses.is_empty() & self.departed.is_empty() & self.aside.is_empty() {
                 return;
             }
             // Packets that hosts send now may be lost, or may cause departures from queues.
@@ -486,8 +506,8 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Handles arrivals with reordering, duplicates, watched interfaces, markers, MTUs or classes at
-    /// layer 2.
+    /// Handles arrivals with reordering, duplicates, watched interfaces, markers, MTUs, classes at
+    /// layer 2 or tunnels.
     #[cold]
     fn arrive_specially(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
@@ -518,7 +538,7 @@ impl<B: Clone> Network<B> {
             }
             self.hops += 1;
             if packet.header.destination == node {
-                hosts.receive(self, node, packet);
+                self.emerge(node, packet, hosts);
                 continue;
             }
             match self.routes.way(node, &packet.header) {
@@ -543,7 +563,7 @@ impl<B: Clone> Network<B> {
         let mut pieces = Vec::new();
         hosts.divide(&packet, mtu, &mut pieces);
         if pieces.is_empty() {
-            let fault = (IcmpError::TooBig { mtu }, Loss::TooBig);
+            let fault = Fault::Error(IcmpError::TooBig { mtu }, Loss::TooBig);
             return self.discard(node, packet, fault, Some(to), hosts);
         }
         for (body, size) in pieces {
@@ -552,17 +572,23 @@ impl<B: Clone> Network<B> {
         }
     }
 
+    /// Handles a packet that a router does not forward.
     #[cold]
     fn discard(
         &mut self,
         node: NodeId,
         packet: Packet<B>,
-        (error, loss): Fault,
+        fault: Fault,
         at: Option<PortId>,
         hosts: &mut impl Hosts<B>,
     ) {
-        self.send_icmp_error(node, &packet, error, hosts);
-        self.losses.push((packet, loss, at));
+        match fault {
+            Fault::Error(error, loss) => {
+                self.send_icmp_error(node, &packet, error, hosts);
+                self.losses.push((packet, loss, at));
+            }
+            Fault::Tunnel(number) => self.enter(number, packet.forwarded(), hosts),
+        }
     }
 
     /// Continues at a port with waiting packets when its transmitter may be free or its discipline
@@ -674,7 +700,7 @@ impl<B: Clone> Network<B> {
     #[inline(always)]
     fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Option<Time>) {
         if self.ports[id.index()].watched_at_start {
-            self.watched.push((id, packet.clone()));
+            self.aside.push(Aside::Sent(id, packet.clone()));
         }
         match arrival {
             Some(at) => self.put_on_wire(id, at, packet),

@@ -69,7 +69,7 @@ pub(crate) struct Port<B> {
     /// True if each scheduled arrival is still that of a packet: none was overtaken or taken back.
     plain: bool,
     /// True if arrivals need special handling: one of the above, or the node at the far end sends
-    /// through a port with an MTU.
+    /// through a port with an MTU, or is the end of a tunnel.
     special: bool,
     /// Length of the last packet, its length on the wire, and its transmission time. Packets of
     /// equal length often follow each other, and a division takes longer than the rest of a
@@ -467,8 +467,8 @@ impl<B> Port<B> {
         to.under_way.len() == 1
     }
 
-    /// Has the node at the far end read packets on arrival: their lengths, or their classes at
-    /// layer 2.
+    /// Has the node at the far end read packets on arrival: their lengths, their classes at layer
+    /// 2, or whether they leave a tunnel.
     pub fn inspect_arrivals(&mut self) {
         self.special = true;
     }

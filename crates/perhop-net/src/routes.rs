@@ -1,6 +1,6 @@
 //! Routing by shortest paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perhop_core::{Header, NodeId, Stream};
@@ -31,9 +31,12 @@ pub(crate) struct Routes {
     topology: Topology,
     /// Load sharing of each node, and the initial value of its hashes.
     policies: Vec<(Balance, u64)>,
-    /// By destination, then node: a port, or [`GROUP`] and the number of a group; [`UNKNOWN`] for
-    /// destinations that no packet was sent to since links last changed.
+    /// By destination, then node: a port, [`GROUP`] and the number of a group, or [`TUNNEL`] and
+    /// that of a tunnel; [`UNKNOWN`] for destinations that no packet was sent to since links last
+    /// changed.
     next_hop: Vec<u32>,
+    /// Entry and exit of each tunnel.
+    tunnels: Vec<(NodeId, NodeId)>,
     /// Destinations with known paths.
     resolved: Vec<usize>,
     groups: Vec<Group>,
@@ -41,11 +44,27 @@ pub(crate) struct Routes {
     known: BTreeMap<(usize, Vec<PortId>), u32>,
 }
 
-/// Reason why a router does not forward a packet: the ICMP error, and the cause of the loss.
-pub(crate) type Fault = (IcmpError, Loss);
+/// Reason why a router does not forward a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// It discards the packet: the ICMP error, and the cause of the loss.
+    Error(IcmpError, Loss),
+    /// The packet enters the tunnel with this number.
+    Tunnel(u32),
+}
+
+/// Reason why there is no port for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detour {
+    /// No path leads to the destination.
+    NoRoute,
+    /// The packet enters the tunnel with this number.
+    Tunnel(u32),
+}
 
 const NONE: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX - 1;
+const TUNNEL: u32 = 3 << 30;
 const GROUP: u32 = 1 << 31;
 
 impl Routes {
@@ -62,6 +81,7 @@ impl Routes {
             topology,
             policies: (0..nodes).map(|node| (Balance::default(), salt(node))).collect(),
             next_hop: vec![UNKNOWN; nodes * nodes],
+            tunnels: Vec::new(),
             resolved: Vec::new(),
             groups: Vec::new(),
             known: BTreeMap::new(),
@@ -88,26 +108,78 @@ impl Routes {
         }
     }
 
-    /// Returns the port for the first packet to its destination, for which it computes the paths.
+    /// Sets the entry and the exit of each tunnel, before the first packet is sent.
+    pub fn set_tunnels(&mut self, tunnels: Vec<(NodeId, NodeId)>) {
+        debug_assert!(self.resolved.is_empty() && tunnels.len() < GROUP as usize / 4);
+        self.tunnels = tunnels;
+    }
+
+    /// Handles a value that is neither a port nor a group. Paths to a destination are computed for
+    /// the first packet that is sent there.
     #[cold]
-    fn first(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
-        self.resolve(header.destination.index());
-        self.next_hop(node, header)
+    fn detour(&mut self, way: u32, node: NodeId, header: &Header) -> Result<PortId, Detour> {
+        match way {
+            UNKNOWN => {
+                self.resolve(header.destination.index());
+                self.next_hop(node, header)
+            }
+            NONE => Err(Detour::NoRoute),
+            _ => Err(Detour::Tunnel(way - TUNNEL)),
+        }
     }
 
     /// Computes the paths to a destination.
     fn resolve(&mut self, destination: usize) {
         let nodes = self.topology.nodes();
-        for (node, ways) in
-            self.topology.next_hops(NodeId(destination as u16)).into_iter().enumerate()
-        {
+        let found = self.topology.next_hops(NodeId(destination as u16));
+        let entries = self.entries(destination, &found);
+        for (node, ways) in found.into_iter().enumerate() {
             self.next_hop[destination * nodes + node] = match ways[..] {
                 [] => NONE,
                 [PortId(port)] => port,
                 _ => self.group(node, ways),
             };
         }
+        for (node, tunnel) in entries {
+            self.next_hop[destination * nodes + node.index()] = TUNNEL + tunnel;
+        }
         self.resolved.push(destination);
+    }
+
+    /// Returns the entries of the tunnels through which the paths `found` to a destination lead,
+    /// with the number of the tunnel. Of several tunnels at a node it is the longest.
+    fn entries(&self, destination: usize, found: &[Vec<PortId>]) -> BTreeMap<NodeId, u32> {
+        let mut entries: BTreeMap<NodeId, (u32, u32)> = BTreeMap::new();
+        for (number, &(entry, exit)) in self.tunnels.iter().enumerate() {
+            if let Some(length) = self.length(entry, exit, destination, found) {
+                let longest = entries.entry(entry).or_insert((length, number as u32));
+                if longest.0 < length {
+                    *longest = (length, number as u32);
+                }
+            }
+        }
+        entries.into_iter().map(|(entry, (_, number))| (entry, number)).collect()
+    }
+
+    /// Returns the number of links from the entry of a tunnel to its exit, if a path to the
+    /// destination leads through both and further.
+    fn length(
+        &self,
+        entry: NodeId,
+        exit: NodeId,
+        destination: usize,
+        found: &[Vec<PortId>],
+    ) -> Option<u32> {
+        let (mut reached, mut length) = (BTreeSet::from([entry]), 0);
+        while !reached.is_empty() && exit.index() != destination {
+            if reached.contains(&exit) {
+                return Some(length);
+            }
+            let ways = reached.iter().flat_map(|node| &found[node.index()]);
+            reached = ways.map(|port| self.topology.far_end(*port)).collect();
+            length += 1;
+        }
+        None
     }
 
     /// Returns the number of the group for a node and its ports.
@@ -126,24 +198,25 @@ impl Routes {
     #[inline(always)]
     pub fn way(&mut self, node: NodeId, header: &Header) -> Result<PortId, Fault> {
         if header.ttl <= 1 {
-            return Err((IcmpError::TimeExceeded, Loss::Expired));
+            return Err(Fault::Error(IcmpError::TimeExceeded, Loss::Expired));
         }
-        self.next_hop(node, header).ok_or((IcmpError::NetUnreachable, Loss::NoRoute))
+        self.next_hop(node, header).map_err(|detour| match detour {
+            Detour::NoRoute => Fault::Error(IcmpError::NetUnreachable, Loss::NoRoute),
+            Detour::Tunnel(number) => Fault::Tunnel(number),
+        })
     }
 
     /// Returns the port by which `node` sends this packet.
     #[inline(always)]
-    pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
+    pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Result<PortId, Detour> {
         let place = header.destination.index() * self.topology.nodes() + node.index();
         let way = self.next_hop[place];
         if way < GROUP {
-            Some(PortId(way))
-        } else if way == UNKNOWN {
-            self.first(node, header)
-        } else if way == NONE {
-            None
+            Ok(PortId(way))
+        } else if way >= TUNNEL {
+            self.detour(way, node, header)
         } else {
-            Some(self.groups[(way & !GROUP) as usize].choose(header))
+            Ok(self.groups[(way & !GROUP) as usize].choose(header))
         }
     }
 }
@@ -183,8 +256,9 @@ mod tests {
             routes.set_up(40, up);
             assert!(routes.resolved.is_empty());
             for _ in 0..2 {
-                assert_eq!(routes.next_hop(NodeId(0), &to(30)), Some(PortId(0)));
-                assert_eq!(routes.next_hop(NodeId(0), &to(45)), up.then_some(PortId(0)));
+                assert_eq!(routes.next_hop(NodeId(0), &to(30)), Ok(PortId(0)));
+                let expected = up.then_some(PortId(0)).ok_or(Detour::NoRoute);
+                assert_eq!(routes.next_hop(NodeId(0), &to(45)), expected);
             }
             assert_eq!(routes.resolved, [30, 45]);
         }

@@ -102,6 +102,11 @@ impl Topology {
         }
     }
 
+    /// Returns the node to which a port leads.
+    pub(crate) fn far_end(&self, PortId(port): PortId) -> NodeId {
+        self.links[port as usize / 2].ends[1 - port as usize % 2]
+    }
+
     /// Returns, for each node, the ports on its shortest paths to `destination`, by number. A host
     /// without a path has the port to the router on its first link, as hosts have a default
     /// gateway.

@@ -11,6 +11,7 @@ mod classes;
 mod hfsc;
 mod names;
 mod network;
+mod tunnels;
 
 pub use build::BuildError;
 pub use cbq::{CbqClassKindPlan, CbqClassPlan, CbqLeafPlan, CbqPlan};
@@ -26,3 +27,4 @@ pub use names::Names;
 pub use network::{
     EndPlan, LinkPlan, MediumPlan, NetworkPlan, NodePlan, RatesPlan, RemarkPlan, TracePlan,
 };
+pub use tunnels::TunnelPlan;

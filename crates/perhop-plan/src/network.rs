@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::changes::ChangePlan;
 use crate::classes::{DisciplinePlan, MatchRulePlan, Shape};
+use crate::tunnels::TunnelPlan;
 
 /// A network, its changes, and the times of measurement.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -26,6 +27,9 @@ pub struct NetworkPlan {
     pub nodes: Vec<NodePlan>,
     /// Links.
     pub links: Vec<LinkPlan>,
+    /// Tunnels between routers.
+    #[serde(default)]
+    pub tunnels: Vec<TunnelPlan>,
     /// Changes, in order of time.
     #[serde(default)]
     pub changes: Vec<ChangePlan>,

@@ -12,13 +12,14 @@ mod fragments;
 mod path_mtu;
 mod socket;
 mod tcp;
+mod tunnels;
 mod udp;
 
 use perhop_core::{
     AckHint, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, TrafficClass, prefetch,
 };
 use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
-use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
+use perhop_net::{Carrier, Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use self::app::{Arrived, Connection};
@@ -339,6 +340,9 @@ impl Hosts<BodyId> for ModelledHosts {
                 let arrived = Arrived { segment, header: packet.header, sent, first };
                 return self.receive_on_connection(network, id, arrived);
             }
+            (_, Stored::Error(_)) if self.bodies.is_about_outer(stored) => {
+                return self.take_tunnel_error(network, stored);
+            }
             (Role::Closed, _) => return,
             (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
                 self.arrived[owner][0].add(class);
@@ -493,6 +497,12 @@ impl Hosts<BodyId> for ModelledHosts {
 
     fn lost(&mut self, packet: Packet<BodyId>, loss: Loss, at: Option<PortId>) {
         let Body { endpoint, message, .. } = self.bodies.get(packet.body);
+        if let Message::Outer { .. } = message {
+            if let Some(inner) = self.lose_outer(packet.body) {
+                self.lost(inner, loss, at);
+            }
+            return;
+        }
         if !self.bodies.lose(packet.body) {
             return;
         }
@@ -523,6 +533,14 @@ impl Hosts<BodyId> for ModelledHosts {
         self.bodies.copy(packet.body)
     }
 
+    fn enclose(&mut self, packet: Packet<BodyId>, carrier: Carrier) -> BodyId {
+        self.enclose_packet(packet, carrier)
+    }
+
+    fn disclose(&mut self, body: BodyId) -> Option<Packet<BodyId>> {
+        self.disclose_packet(body)
+    }
+
     fn divide(&mut self, packet: &Packet<BodyId>, mtu: u32, pieces: &mut Vec<(BodyId, u32)>) {
         self.divide_fragment(packet, mtu, pieces);
     }
@@ -544,6 +562,7 @@ impl Hosts<BodyId> for ModelledHosts {
             Message::Probe { sequence } => (Kind::Datagram, sequence.into()),
             Message::EchoRequest { sequence } => (Kind::EchoRequest, sequence.into()),
             Message::EchoReply { sequence, .. } => (Kind::EchoReply, sequence.into()),
+            Message::Outer { number, .. } => (Kind::Outer(number), 0),
         };
         // The endpoint that sent the packet.
         let endpoint = self.endpoints[endpoint as usize].line.peer;

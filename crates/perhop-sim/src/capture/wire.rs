@@ -13,6 +13,7 @@ use perhop_wire::{
     icmpv4, number,
 };
 
+use super::outer;
 use crate::hosts::{Body, Kind, Message};
 
 /// Number of bytes that an ICMP error quotes beyond the IP header.
@@ -49,6 +50,7 @@ pub(super) fn packet(
         Message::EchoReply { sequence, .. } => {
             echo(out, icmpv4::ECHO_REPLY, body.endpoint, sequence)
         }
+        Message::Outer { number, .. } => outer::complete(out, header, number),
         Message::Error { error, quoted, kind: quoted_kind, identification, sequence } => {
             let start = out.len();
             let (kind, code) = error.type_and_code();
@@ -73,6 +75,7 @@ fn quote(out: &mut Vec<u8>, header: &Header, (kind, sequence): (Kind, u32), send
         Kind::Datagram => udp(out, header, sequence, length(header)),
         Kind::EchoRequest => echo(out, icmpv4::ECHO_REQUEST, sender, sequence),
         Kind::EchoReply => echo(out, icmpv4::ECHO_REPLY, sender, sequence),
+        Kind::Outer(number) => outer::complete(out, header, number),
     }
 }
 
@@ -106,7 +109,7 @@ const fn protocol(header: &Header) -> u8 {
         Protocol::Icmp => number::ICMP,
         Protocol::Tcp => number::TCP,
         Protocol::Udp => number::UDP,
-        Protocol::Other => unreachable!(),
+        Protocol::Other => 0, // completed later
     }
 }
 

@@ -50,6 +50,13 @@ pub(crate) enum Message {
         identification: u16,
         sequence: u64,
     },
+    /// The outer packet of a tunnel with this protocol number, around the packet with this header
+    /// and body.
+    Outer {
+        header: Header,
+        body: BodyId,
+        number: u8,
+    },
 }
 
 /// Kind of a numbered packet.
@@ -59,6 +66,8 @@ pub(crate) enum Kind {
     Datagram,
     EchoRequest,
     EchoReply,
+    /// The outer packet of a tunnel with this protocol number; it has no number of its own.
+    Outer(u8),
 }
 
 /// Body of a packet in the network. Packets are copied between rings at every hop; bodies stay in
@@ -140,9 +149,11 @@ pub(super) enum Stored {
     Probe {
         sequence: u32,
     },
-    /// Index in [`Bodies::long`] of a segment with SACK blocks, or of an ICMP error.
+    /// Index in [`Bodies::long`] of a segment with SACK blocks, of an ICMP error, or of an outer
+    /// packet.
     Sacked(u32),
     Error(u32),
+    Outer(u32),
 }
 
 /// Number of bodies in a block.
@@ -248,6 +259,7 @@ impl Bodies {
             Message::Probe { sequence } => Stored::Probe { sequence },
             Message::Tcp(_) => Stored::Sacked(self.store_long(message)),
             Message::Error { .. } => Stored::Error(self.store_long(message)),
+            Message::Outer { .. } => Stored::Outer(self.store_long(message)),
         }
     }
 
@@ -323,7 +335,9 @@ impl Bodies {
             Stored::EchoRequest { sequence } => Message::EchoRequest { sequence },
             Stored::EchoReply { sequence, arrived } => Message::EchoReply { sequence, arrived },
             Stored::Probe { sequence } => Message::Probe { sequence },
-            Stored::Sacked(place) | Stored::Error(place) => self.long[place as usize],
+            Stored::Sacked(place) | Stored::Error(place) | Stored::Outer(place) => {
+                self.long[place as usize]
+            }
         }
     }
 
@@ -360,6 +374,16 @@ impl Bodies {
         Some(id)
     }
 
+    /// Returns `true` if there is one copy of the packet in transit.
+    pub fn is_last(&self, id: BodyId) -> bool {
+        self.slot(id).copies & !(ARRIVED | CHARGED) == 1
+    }
+
+    /// Returns `true` if an ICMP error is about the outer packet of a tunnel.
+    pub fn is_about_outer(&self, stored: Stored) -> bool {
+        matches!(self.message(stored), Message::Error { kind: Kind::Outer(_), .. })
+    }
+
     /// Records an arrival; returns `true` for the first copy. The message may be read until the
     /// next packet is sent.
     #[inline(always)]
@@ -385,7 +409,7 @@ impl Bodies {
         if slot.copies & !ARRIVED > 0 {
             return;
         }
-        if let Stored::Sacked(place) | Stored::Error(place) = slot.message {
+        if let Stored::Sacked(place) | Stored::Error(place) | Stored::Outer(place) = slot.message {
             self.free_long.push(place);
         }
         let block = id.block();

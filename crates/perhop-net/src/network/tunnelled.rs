@@ -1,0 +1,111 @@
+//! Packets at the ends of tunnels.
+
+use perhop_core::{Header, NodeId, Packet};
+
+use super::{Aside, Network};
+use crate::hosts::{Hosts, Loss};
+use crate::icmp::IcmpError;
+use crate::routes::{Detour, Fault};
+use crate::tunnel::{Tunnel, TunnelSpec};
+
+impl<B: Clone> Network<B> {
+    /// Sets the tunnels, before the first packet is sent. Packets enter one at an end if a shortest
+    /// path to their destination leads through the other end and further; of several, they enter
+    /// the longest. The outer packets are forwarded like all others.
+    ///
+    /// Hosts must [enclose](Hosts::enclose) and [disclose](Hosts::disclose) packets.
+    pub fn set_tunnels(&mut self, tunnels: &[TunnelSpec]) {
+        self.tunnels = tunnels.iter().flat_map(Tunnel::directions).collect();
+        let ways = self.tunnels.iter().map(|tunnel| (tunnel.entry, tunnel.exit));
+        self.routes.set_tunnels(ways.collect());
+        for port in &mut self.ports {
+            if self.tunnels.iter().any(|tunnel| tunnel.exit == port.to) {
+                port.inspect_arrivals();
+            }
+        }
+    }
+
+    /// Learns from an ICMP error about an outer packet with this header that its path takes packets
+    /// of `mtu` bytes. The entry answers later packets that are too long (RFC 2003, section 5.1).
+    pub fn limit_tunnel(&mut self, about: &Header, mtu: u32) {
+        let now = self.now;
+        let ends = (about.source, about.destination);
+        for tunnel in self.tunnels.iter_mut().filter(|one| (one.entry, one.exit) == ends) {
+            tunnel.learn(now, mtu);
+        }
+    }
+
+    /// Puts a packet that a router sends into a tunnel, when the current event is processed.
+    pub(super) fn enter_later(&mut self, tunnel: u32, packet: Packet<B>) {
+        self.aside.push(Aside::Enters(tunnel, packet));
+    }
+
+    /// Sends a packet through a tunnel, in fragments if it is too long and may be divided.
+    pub(super) fn enter(&mut self, number: u32, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
+        let tunnel = &self.tunnels[number as usize];
+        let (node, outer) = (tunnel.entry, tunnel.outer(&packet.header));
+        let way = self.routes.next_hop(node, &outer);
+        let link = match way {
+            Ok(port) => self.ports[port.index()].mtu,
+            Err(Detour::Tunnel(_)) => u32::MAX,
+            Err(Detour::NoRoute) => {
+                let fault = Fault::Error(IcmpError::NetUnreachable, Loss::NoRoute);
+                return self.discard(node, packet, fault, None, hosts);
+            }
+        };
+        let mtu = self.tunnels[number as usize].mtu(self.now, link);
+        if packet.header.size <= mtu {
+            return self.enclose(number, way, packet, hosts);
+        }
+        let mut pieces = Vec::new();
+        hosts.divide(&packet, mtu, &mut pieces);
+        if pieces.is_empty() {
+            let fault = Fault::Error(IcmpError::TooBig { mtu }, Loss::TooBig);
+            return self.discard(node, packet, fault, way.ok(), hosts);
+        }
+        for (body, size) in pieces {
+            let header = Header { size, ..packet.header };
+            self.enclose(number, way, Packet { header, body }, hosts);
+        }
+    }
+
+    /// Makes an outer packet and sends it.
+    fn enclose(
+        &mut self,
+        number: u32,
+        way: Result<crate::PortId, Detour>,
+        packet: Packet<B>,
+        hosts: &mut impl Hosts<B>,
+    ) {
+        let tunnel = &self.tunnels[number as usize];
+        let (header, carrier) = (tunnel.outer(&packet.header), tunnel.spec.carrier);
+        let outer = Packet { header, body: hosts.enclose(packet, carrier) };
+        match way {
+            Ok(port) => self.offer(port, outer),
+            Err(Detour::Tunnel(next)) => self.enter(next, outer, hosts),
+            Err(Detour::NoRoute) => unreachable!("such packets are discarded"),
+        }
+    }
+
+    /// Takes a packet that has arrived at its destination `node`: it emerges from a tunnel, or the
+    /// node receives it.
+    pub(super) fn emerge(&mut self, node: NodeId, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
+        let Some(tunnel) = self.tunnels.iter().find(|tunnel| tunnel.carries(&packet.header)) else {
+            return hosts.receive(self, node, packet);
+        };
+        let Some(mut inner) = hosts.disclose(packet.body) else { return };
+        match tunnel.emerging(inner.header.traffic_class, packet.header.traffic_class) {
+            Some(class) => inner.header.traffic_class = class,
+            None => return self.lose(inner, Loss::Link, None),
+        }
+        // The frame that has arrived was that of the outer packet.
+        inner.header.set_link_class(packet.header.link_class());
+        if inner.header.destination == node {
+            return self.emerge(node, inner, hosts);
+        }
+        match self.routes.way(node, &inner.header) {
+            Ok(to) => self.offer_if_short(node, to, inner, hosts),
+            Err(fault) => self.discard(node, inner, fault, None, hosts),
+        }
+    }
+}

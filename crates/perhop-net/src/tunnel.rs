@@ -1,0 +1,227 @@
+//! Tunnels: packets in packets.
+
+use perhop_core::{AckHint, Dscp, Duration, Ecn, Header, NodeId, Protocol, Time, TrafficClass};
+
+/// Bytes that a tunnel adds to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct TunnelOverhead {
+    /// Bytes of all headers, the outer IP header included, and of an integrity check value.
+    pub headers: u32,
+    /// Bytes behind the inner packet that are padded with it.
+    pub trailer: u32,
+    /// Number of which the length of inner packet and trailer becomes a multiple.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
+    pub multiple: u32,
+    /// True if padding ends at the tunnel's MTU, as in WireGuard.
+    pub capped: bool,
+}
+
+impl TunnelOverhead {
+    /// Returns the length of the outer packet for an inner packet of `size` bytes.
+    pub fn outer(&self, size: u32, mtu: u32) -> u32 {
+        let bare = size + self.trailer;
+        let padded = bare.next_multiple_of(self.multiple);
+        let most = if self.capped { bare.max(mtu) } else { padded };
+        self.headers + padded.min(most)
+    }
+
+    /// Returns the length of the longest inner packet whose outer packet has `mtu` bytes at most.
+    pub fn room(&self, mtu: u32) -> u32 {
+        let inside = mtu.saturating_sub(self.headers);
+        let padded = if self.capped { inside } else { inside - inside % self.multiple };
+        padded.saturating_sub(self.trailer)
+    }
+}
+
+/// Protocol in the outer header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Carrier {
+    /// IP, with this protocol number.
+    Ip(u8),
+    /// UDP, from this port to the same one.
+    Udp(u16),
+    /// UDP to this port, from one that is a hash of the inner packet's flow (RFC 7348, section 5).
+    Hashed(u16),
+}
+
+impl Carrier {
+    /// Returns the protocol number in the outer header.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Ip(number) => number,
+            Self::Udp(_) | Self::Hashed(_) => 17,
+        }
+    }
+}
+
+/// A tunnel between two routers, in both directions.
+#[derive(Clone, Debug)]
+pub struct TunnelSpec {
+    /// Ends.
+    pub ends: [NodeId; 2],
+    /// Bytes that it adds.
+    pub overhead: TunnelOverhead,
+    /// Protocol of outer packets.
+    pub carrier: Carrier,
+    /// Longest inner packet, in bytes.
+    pub mtu: u32,
+    /// DSCP of outer packets; `None` if it is that of the inner packet.
+    pub dscp: Option<Dscp>,
+    /// True if the exit copies the outer DSCP into the inner packet: the uniform model of RFC 2983,
+    /// section 3.1, instead of the pipe model.
+    pub uniform: bool,
+}
+
+/// Time for which a path MTU is known (RFC 1191, section 6.3).
+const KNOWN: Duration = Duration::from_secs(600);
+
+/// One direction of a tunnel.
+#[derive(Clone, Debug)]
+pub(crate) struct Tunnel {
+    pub entry: NodeId,
+    pub exit: NodeId,
+    pub spec: TunnelSpec,
+    /// Longest inner packet by an ICMP error about an outer one, and until when that is known: the
+    /// soft state of RFC 2003, section 5.1.
+    learned: Option<(u32, Time)>,
+}
+
+impl Tunnel {
+    /// Returns both directions of a tunnel.
+    pub fn directions(spec: &TunnelSpec) -> [Self; 2] {
+        let [first, second] = spec.ends;
+        [(first, second), (second, first)].map(|(entry, exit)| Self {
+            entry,
+            exit,
+            spec: spec.clone(),
+            learned: None,
+        })
+    }
+
+    /// Returns the length of the longest packet that may enter if the link takes `link` bytes.
+    pub fn mtu(&self, now: Time, link: u32) -> u32 {
+        let learned =
+            self.learned.filter(|(_, until)| *until > now).map_or(u32::MAX, |(mtu, _)| mtu);
+        self.spec.mtu.min(learned).min(self.spec.overhead.room(link))
+    }
+
+    /// Learns the MTU that an ICMP error about an outer packet names.
+    pub fn learn(&mut self, now: Time, mtu: u32) {
+        let room = self.spec.overhead.room(mtu);
+        if room > 0 && room < self.mtu(now, u32::MAX) {
+            self.learned = Some((room, now + KNOWN));
+        }
+    }
+
+    /// Returns the outer header of a packet. The ECN field is copied (RFC 6040, section 4.1).
+    pub fn outer(&self, inner: &Header) -> Header {
+        /// First of the dynamic ports and their number (RFC 7348, section 5).
+        const DYNAMIC: (u16, u64) = (49_152, 16_384);
+        let own = inner.traffic_class;
+        let (protocol, source_port, destination_port) = match self.spec.carrier {
+            Carrier::Ip(_) => (Protocol::Other, 0, 0),
+            Carrier::Udp(port) => (Protocol::Udp, port, port),
+            Carrier::Hashed(port) => {
+                (Protocol::Udp, DYNAMIC.0 + (inner.flow_hash(0) % DYNAMIC.1) as u16, port)
+            }
+        };
+        Header {
+            size: self.spec.overhead.outer(inner.size, self.spec.mtu),
+            source: self.entry,
+            destination: self.exit,
+            source_port,
+            destination_port,
+            protocol: protocol.into(),
+            traffic_class: self.spec.dscp.map_or(own, |dscp| own.with_dscp(dscp)),
+            ttl: Header::TTL,
+            ack: AckHint::NONE,
+        }
+    }
+
+    /// Returns `true` if a packet that has arrived at its destination is one of the tunnel.
+    pub fn carries(&self, header: &Header) -> bool {
+        (self.entry, self.exit) == (header.source, header.destination)
+            && match self.spec.carrier {
+                Carrier::Ip(_) => header.protocol.protocol() == Protocol::Other,
+                Carrier::Udp(port) | Carrier::Hashed(port) => {
+                    header.protocol.protocol() == Protocol::Udp && header.destination_port == port
+                }
+            }
+    }
+
+    /// Returns the DSCP and ECN field of an inner packet behind the tunnel; `None` if the packet
+    /// must be dropped.
+    pub fn emerging(&self, inner: TrafficClass, outer: TrafficClass) -> Option<TrafficClass> {
+        let dscp = if self.spec.uniform { outer.dscp() } else { inner.dscp() };
+        Some(inner.with_dscp(dscp).with_ecn(emerging(inner.ecn(), outer.ecn())?))
+    }
+}
+
+/// Returns the ECN field behind a tunnel (RFC 6040, section 4.2, figure 4); `None` if the packet
+/// must be dropped, because its transport does not understand the mark.
+const fn emerging(inner: Ecn, outer: Ecn) -> Option<Ecn> {
+    match (inner, outer) {
+        (Ecn::NotEct, Ecn::Ce) => None,
+        (Ecn::NotEct, _) => Some(Ecn::NotEct),
+        (Ecn::Ce, _) | (_, Ecn::Ce) => Some(Ecn::Ce),
+        (_, Ecn::Ect1) => Some(Ecn::Ect1),
+        (inner, _) => Some(inner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const IPIP: TunnelOverhead =
+        TunnelOverhead { headers: 20, trailer: 0, multiple: 1, capped: false };
+    const WIREGUARD: TunnelOverhead =
+        TunnelOverhead { headers: 60, trailer: 0, multiple: 16, capped: true };
+    const ESP: TunnelOverhead =
+        TunnelOverhead { headers: 52, trailer: 2, multiple: 4, capped: false };
+
+    #[test]
+    fn lengths_are_those_on_the_wire() {
+        assert_eq!((IPIP.outer(1480, 1480), IPIP.room(1500)), (1500, 1480));
+        // A call of 200 bytes becomes 208; 1420, the MTU of wg-quick, is not padded to 1424.
+        assert_eq!([200, 1420].map(|size| WIREGUARD.outer(size, 1420)), [268, 1480]);
+        assert_eq!(WIREGUARD.room(1500), 1440);
+        // RFC 4303, section 2.4: payload, padding and two bytes are a multiple of four.
+        assert_eq!([1446, 1447, 40].map(|size| ESP.outer(size, 1446)), [1500, 1504, 96]);
+        assert_eq!(ESP.room(1500), 1446);
+    }
+
+    #[test]
+    fn marks_emerge_as_rfc_6040_says() {
+        use Ecn::{Ce, Ect0, Ect1, NotEct};
+        let outer = [NotEct, Ect0, Ect1, Ce];
+        for (inner, expected) in [
+            (NotEct, [Some(NotEct), Some(NotEct), Some(NotEct), None]),
+            (Ect0, [Some(Ect0), Some(Ect0), Some(Ect1), Some(Ce)]),
+            (Ect1, [Some(Ect1), Some(Ect1), Some(Ect1), Some(Ce)]),
+            (Ce, [Some(Ce); 4]),
+        ] {
+            assert_eq!(outer.map(|outer| emerging(inner, outer)), expected, "{inner:?}");
+        }
+    }
+
+    proptest! {
+        /// What has room fits, and one byte more does not.
+        #[test]
+        fn room_is_the_longest_that_fits(
+            headers in 20_u32..100, trailer in 0_u32..3, multiple in 1_u32..17, capped: bool,
+            mtu in 200_u32..9000,
+        ) {
+            let capped = capped && trailer == 0;
+            let tunnel = TunnelOverhead { headers, trailer, multiple, capped };
+            let room = tunnel.room(mtu);
+            prop_assert!(tunnel.outer(room, room) <= mtu);
+            prop_assert!(tunnel.outer(room + 1, room + 1) > mtu);
+        }
+    }
+}

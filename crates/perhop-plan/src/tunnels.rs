@@ -1,0 +1,45 @@
+//! Tunnels of a network.
+
+use perhop_core::Dscp;
+use perhop_net::{Carrier, TunnelOverhead, TunnelSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::build::BuildError;
+use crate::names::Names;
+
+/// A tunnel between two routers.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TunnelPlan {
+    /// Ends.
+    pub ends: [String; 2],
+    /// Bytes that it adds to a packet.
+    pub overhead: TunnelOverhead,
+    /// Protocol of outer packets.
+    pub carrier: Carrier,
+    /// Longest inner packet, in bytes.
+    pub mtu: u32,
+    /// DSCP of outer packets, if it is not that of the inner packet.
+    pub dscp: Option<Dscp>,
+    /// True if the exit copies the outer DSCP into the inner packet.
+    pub uniform: bool,
+}
+
+impl TunnelPlan {
+    /// Returns the tunnel in the types of the network.
+    ///
+    /// # Errors
+    /// [`BuildError::UnknownNode`].
+    pub fn spec(&self, names: &Names) -> Result<TunnelSpec, BuildError> {
+        let [first, second] = &self.ends;
+        Ok(TunnelSpec {
+            ends: [names.node(first)?, names.node(second)?],
+            overhead: self.overhead,
+            carrier: self.carrier,
+            mtu: self.mtu,
+            dscp: self.dscp,
+            uniform: self.uniform,
+        })
+    }
+}
