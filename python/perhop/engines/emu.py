@@ -18,6 +18,7 @@ from perhop.engines.lateness import stall_threshold
 from perhop.engines.plan import network_plan
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
+from perhop.linux.gaps import refuse, tunnel_gaps
 from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, packet_size
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class EmuRun:
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         """Create the hosts, their devices and sockets; nothing is sent yet."""
+        refuse(tunnel_gaps(scenario), scenario.name, "emu cannot carry")
         self._scenario = scenario
         self._seed = seed
         self._started = False

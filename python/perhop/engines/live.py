@@ -21,7 +21,7 @@ from perhop.dataset import TABLES, AgentRecord, Live
 from perhop.engines.tables import tables
 from perhop.engines.traffic import host_settings, job, transport_gaps, window_counters
 from perhop.errors import UnsupportedError
-from perhop.linux.gaps import Gap, refuse
+from perhop.linux.gaps import Gap, refuse, tunnel_gaps
 from perhop.scenario import AGENT_PORT, IPERF3_PORT, STAMP_PORT, Endpoint
 from perhop.scenario.resolve import background_path, iperf3_servers
 
@@ -189,6 +189,7 @@ def gaps(scenario: Scenario) -> list[Gap]:
     return [
         *_background_gaps(scenario),
         *_network_gaps(scenario),
+        *tunnel_gaps(scenario),
         *transport_gaps(scenario),
         *_application_gaps(scenario),
         *_host_gaps(scenario),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from perhop.engines.queues import queue_plan
+from perhop.engines.tunnels import tunnel_plans
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.classes import CEILING_BURST
@@ -58,6 +59,7 @@ def network_plan(scenario: Scenario, seed: int) -> plans.NetworkPlan:
             for name, node in scenario.nodes.items()
         ],
         "links": [_link(scenario, link, (next(names), next(names))) for link in scenario.links],
+        "tunnels": tunnel_plans(scenario),
         "changes": _changes(scenario),
     }
 

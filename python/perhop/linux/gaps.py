@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario import Scenario
 
-__all__ = ["Gap", "link_class_gaps", "refuse"]
+__all__ = ["Gap", "link_class_gaps", "refuse", "tunnel_gaps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,12 @@ def link_class_gaps(scenario: Scenario) -> list[Gap]:
     """Return the matches and marks of classes at layer 2, which perhop writes for no target."""
     reason = "perhop writes no matches or marks of VLAN tags and MPLS labels"
     return [Gap(".".join(map(str, loc)), reason) for loc in link_classes(scenario)]
+
+
+def tunnel_gaps(scenario: Scenario) -> list[Gap]:
+    """Return the tunnels of a scenario, which only the simulator has."""
+    reason = "perhop sets up no tunnels; the engine `sim` models them"
+    return [Gap(f"tunnels.{name}", reason) for name in scenario.tunnels]
 
 
 def refuse(gaps: Iterable[Gap], name: str, who: str = "Linux cannot express") -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.linux import nft, policers, rules, tree
-from perhop.linux.gaps import Gap, link_class_gaps
+from perhop.linux.gaps import Gap, link_class_gaps, tunnel_gaps
 from perhop.linux.routes import Routes, per_packet_groups
 from perhop.scenario.resolve import NetworkState, NextHops, next_hops
 from perhop.units import format_rate
@@ -171,7 +171,7 @@ def mapping(
         gaps += more
     changed, more = _steps(scenario, interfaces, routes, headers, numbers)
     gaps += more
-    gaps += link_class_gaps(scenario)
+    gaps += [*link_class_gaps(scenario), *tunnel_gaps(scenario)]
     gaps += [
         Gap(f"changes.{number}.balance", "Linux keeps the load balancing that a node has at first")
         for number, change in enumerate(scenario.changes)

@@ -6,6 +6,7 @@
 `network`       nodes, links, and their changes
 `applications`  applications
 `traffic`       flows and pings
+`tunnels`       tunnels
 `runs`          the plans of engines
 ==============  ============================================
 
@@ -84,6 +85,7 @@ from perhop.engines.plans.traffic import (
     UdpPlan,
     WhenFull,
 )
+from perhop.engines.plans.tunnels import Carrier, TunnelOverhead, TunnelPlan
 
 __all__ = [
     "Action",
@@ -91,6 +93,7 @@ __all__ = [
     "BurstsPlan",
     "CakeConfig",
     "CapturePlan",
+    "Carrier",
     "CbqClassKindPlan",
     "CbqClassPlan",
     "CbqPlan",
@@ -141,6 +144,8 @@ __all__ = [
     "SizesPlan",
     "TracePlan",
     "TransportPlan",
+    "TunnelOverhead",
+    "TunnelPlan",
     "UdpPlan",
     "WebPlan",
     "WhenFull",

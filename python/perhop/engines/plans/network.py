@@ -6,6 +6,7 @@ from typing import Literal, TypedDict
 
 from perhop.engines.plans.classes import DisciplinePlan, MatchPlan, MatchRulePlan, Shape
 from perhop.engines.plans.queues import Limit
+from perhop.engines.plans.tunnels import TunnelPlan
 
 
 class _Limits(TypedDict):
@@ -177,4 +178,5 @@ class NetworkPlan(TypedDict):
     marks: list[int]
     nodes: list[NodePlan]
     links: list[LinkPlan]
+    tunnels: list[TunnelPlan]
     changes: list[ChangePlan]

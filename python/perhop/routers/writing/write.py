@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.linux import one_line
-from perhop.linux.gaps import link_class_gaps
+from perhop.linux.gaps import link_class_gaps, tunnel_gaps
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.routers.writing import altq, ios, junos, pf, tc, vyos
 from perhop.routers.writing.draft import Draft
@@ -106,7 +106,8 @@ def write(
             )
     if family == "tc":
         return tc.write(scenario, links, named, police)
-    writer, draft = _WRITERS[family], Draft(approximate, link_class_gaps(scenario))
+    missing = [*link_class_gaps(scenario), *tunnel_gaps(scenario)]
+    writer, draft = _WRITERS[family], Draft(approximate, missing)
     lines = [scenario.title or scenario.name, *_changes(scenario, links)]
     head = [f"{writer.comment} {one_line(line)}" for line in lines]
     found = ends(scenario, links, named)

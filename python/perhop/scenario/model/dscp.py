@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.text import Text
@@ -43,19 +43,13 @@ def format_dscp(dscp: int) -> str | int:
     return _DSCP_BY_VALUE.get(dscp, dscp)
 
 
+DSCP_SCHEMA: Final[dict[str, list[dict[str, Any]]]] = {
+    "anyOf": [{"enum": list(DSCP_NAMES)}, {"type": "integer", "minimum": 0, "maximum": 63}]
+}
+"""The JSON Schema of a code point."""
+
 Dscp = Annotated[
     int,
-    Text(
-        parse_dscp,
-        format_dscp,
-        "a DSCP such as `cs1`",
-        {
-            "anyOf": [
-                {"enum": list(DSCP_NAMES)},
-                {"type": "integer", "minimum": 0, "maximum": 63},
-            ]
-        },
-        accepts=(str, int),
-    ),
+    Text(parse_dscp, format_dscp, "a DSCP such as `cs1`", DSCP_SCHEMA, accepts=(str, int)),
 ]
 """A differentiated-services code point, 0-63."""

@@ -157,6 +157,9 @@ PacketSize = Annotated[int, _size(1, 65535, "1500 B")]
 Mtu = Annotated[int, _size(576, 65535, "1500 B")]
 """The longest IP packet of a link in bytes; at least what every host must take (RFC 791)."""
 
+OuterBytes = Annotated[int, _size(20, 400, "60 B")]
+"""The bytes that a tunnel adds to a packet; at least those of an IPv4 header."""
+
 
 # Whole numbers
 

@@ -22,6 +22,7 @@ from perhop.scenario.model.names import Name
 from perhop.scenario.model.quantities import PositiveDuration, Version
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Flow, Ping
+from perhop.scenario.model.tunnels import Tunnel
 from perhop.units import SECOND
 
 
@@ -58,6 +59,9 @@ class ScenarioData(Model):
 
     links: Annotated[tuple[Link, ...], Field(max_length=2000)]
     """The links between nodes."""
+
+    tunnels: Annotated[dict[Name, Tunnel], Field(max_length=100)] = Field(default_factory=dict)
+    """The tunnels between routers, by name."""
 
     policies: Annotated[dict[Name, Policy], Field(max_length=100)] = Field(default_factory=dict)
     """The policies of links' ends, by name."""

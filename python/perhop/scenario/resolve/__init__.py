@@ -32,6 +32,7 @@ from perhop.scenario.resolve.servers import iperf3_servers
 from perhop.scenario.resolve.shares import Placed, rates, walk
 from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS, packet_size
 from perhop.scenario.resolve.steps import NetworkState, Step, sending_rate, states, steps
+from perhop.scenario.resolve.tunnels import tunnel_mtu
 
 __all__ = [
     "DATAGRAM_HEADERS",
@@ -62,6 +63,7 @@ __all__ = [
     "states",
     "steepest",
     "steps",
+    "tunnel_mtu",
     "walk",
     "with_nested",
 ]

@@ -18,6 +18,7 @@ from perhop.ranges import Ranges, joined, overlap
 from perhop.scenario.model.encapsulation import CLASS_KEYS
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
+from perhop.scenario.model.tunnels import COPY
 from perhop.scenario.resolve.elements import markings
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _SHIFTS: Final = (8, 16, 24)
 """Bits that are left out of addresses by which sets of packets are grouped."""
 _MOST_BLOCKS: Final = 256
 """The most groups of addresses that a set of packets is listed in."""
+_NAMELESS: Final = "other"
+"""Stands for all protocols that matches have no name for."""
 EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
 
 
@@ -276,8 +279,8 @@ class Selection:
 def sent(scenario: ResolvedScenario) -> list[Packets]:
     """Return the packets of flows and pings: data, acknowledgements, requests and replies.
 
-    If a rule, class or policer marks, a packet may have its own code point or any new one. Of the
-    classes at layer 2 it may have all that links carry.
+    In tunnels there are outer packets, too. If a rule, class or policer marks, a packet may have
+    its own code point or any new one. Of the classes at layer 2 it may have all that links carry.
     """
     addresses = scenario.addresses
     marks: set[int] = {rule.dscp for _, rules in markings(scenario) for rule in rules}
@@ -321,12 +324,23 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
             found[packets(HOST_ERRORS, "icmp", back, (None, None))] = None
         if ping.ttl[0] < USUAL_TTL:
             found[packets(ROUTER_ERRORS, "icmp", ("", ping.source), (None, None))] = None
-    narrow = any(link.mtu is not None for link in scenario.links)
+    narrow = bool(scenario.tunnels) or any(link.mtu is not None for link in scenario.links)
     if narrow or any(change.state == "down" for change in scenario.changes):
         ends = {end for flow in scenario.flows.values() for end in (flow.source, flow.destination)}
         ends |= {end for ping in scenario.pings.values() for end in (ping.source, ping.destination)}
         for end in sorted(ends):
             found[packets(ROUTER_ERRORS, "icmp", ("", end), (None, None))] = None
+    inner = {dscp for one in found for dscp in one.dscps}
+    for tunnel in scenario.tunnels.values():
+        headers, dscp = tunnel.headers, tunnel.outer_dscp
+        kind: str = _NAMELESS
+        numbers: _PortPair = (None, None)
+        if headers.port is not None:
+            own = ((headers.port, headers.port),)
+            kind, numbers = "udp", ((EPHEMERAL_PORTS,) if headers.hashed else own, own)
+        for way in (tunnel.ends, tunnel.ends[::-1]):
+            for outer in sorted(inner) if dscp == COPY else [dscp]:
+                found[packets(outer, kind, way, numbers)] = None
     return list(found)
 
 

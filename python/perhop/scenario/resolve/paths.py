@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perhop._core import Topology
 from perhop.scenario.resolve.steps import NetworkState
+from perhop.scenario.resolve.tunnels import entered, inside, tunnel_mtu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -122,16 +123,30 @@ def path_mtus(
 ) -> Iterator[tuple[str, int]]:
     """Yield the nodes on any path from a node to another that send over a link with an MTU.
 
-    The MTU is in bytes, and the paths are those of `path_mtu`, whose arguments these are.
+    The MTU is in bytes, and the paths are those of `path_mtu`, whose arguments these are. Between
+    the ends of a tunnel, it is that of inner packets.
     """
-    if all(link.mtu is None for link in scenario.links):
+    if all(link.mtu is None for link in scenario.links) and not scenario.tunnels:
         return
     directions = scenario.directions
     for down in _outages(scenario):
-        found = next_hops(scenario, down, (destination,))
+        found = next_hops(scenario, down, {destination, *_ends_of_tunnels(scenario)})
         todo, seen = [source], {source}
         while todo:
-            for name in found[todo.pop()].get(destination, ()):
+            node = todo.pop()
+            tunnel = entered(scenario, found, node, destination)
+            if tunnel is not None:
+                yield node, tunnel_mtu(scenario, tunnel, found)
+                for name in inside(scenario, found, tunnel, node):
+                    link, sender = directions[name]
+                    if link.mtu is not None:
+                        yield sender, tunnel.headers.room(link.mtu)
+                exit_ = tunnel.other(node)
+                if exit_ not in seen:
+                    seen.add(exit_)
+                    todo.append(exit_)
+                continue
+            for name in found[node].get(destination, ()):
                 link, sender = directions[name]
                 if link.mtu is not None:
                     yield sender, link.mtu
@@ -139,6 +154,10 @@ def path_mtus(
                 if reached != destination and reached not in seen:
                     seen.add(reached)
                     todo.append(reached)
+
+
+def _ends_of_tunnels(scenario: ResolvedScenario) -> set[str]:
+    return {end for tunnel in scenario.tunnels.values() for end in tunnel.ends}
 
 
 def _outages(scenario: ResolvedScenario) -> Iterator[frozenset[int]]:

@@ -50,6 +50,7 @@ from perhop.scenario.rules.senders import (
     transports,
 )
 from perhop.scenario.rules.timeline import changes, policies_of_changes
+from perhop.scenario.rules.tunnels import tunnels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,6 +76,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (link_ends, NETWORK),
     (link_policies, {"links"}),
     (encapsulations, {"links"}),
+    (tunnels, {*NETWORK, "tunnels"}),
     (reservable, {"links"}),
     (egress_policies, {"links", "policies"}),
     (paths, {*NETWORK, *TRAFFIC}),

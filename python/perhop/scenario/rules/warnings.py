@@ -16,6 +16,7 @@ from perhop.scenario.resolve.steps import steps
 from perhop.scenario.rules.background import placed
 from perhop.scenario.rules.findings import Finding
 from perhop.scenario.rules.hfsc import realtime_curves
+from perhop.scenario.rules.tunnels import hidden_headers, idle_tunnels
 from perhop.units import format_duration, format_rate, format_size, quote
 
 if TYPE_CHECKING:
@@ -262,6 +263,8 @@ def notes(scenario: ResolvedScenario) -> Iterator[Finding]:
 _RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     isolated_nodes,
     marks_without_a_tag,
+    idle_tunnels,
+    hidden_headers,
     traces_of_another_rate,
     small_mtus,
     heavy_tails,

@@ -1,0 +1,36 @@
+"""Plans of tunnels: the types of `perhop-plan` and of `perhop-net`."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class TunnelOverhead(TypedDict):
+    headers: int
+    trailer: int
+    multiple: int
+    capped: bool
+
+
+class _Ip(TypedDict):
+    ip: int
+
+
+class _Udp(TypedDict):
+    udp: int
+
+
+class _Hashed(TypedDict):
+    hashed: int
+
+
+Carrier = _Ip | _Udp | _Hashed
+
+
+class TunnelPlan(TypedDict):
+    ends: tuple[str, str]
+    overhead: TunnelOverhead
+    carrier: Carrier
+    mtu: int
+    dscp: int | None
+    uniform: bool

@@ -1,0 +1,49 @@
+"""Tunnels of a scenario, as the core takes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.scenario.model.tunnels import COPY
+from perhop.scenario.resolve import next_hops, tunnel_mtu
+
+if TYPE_CHECKING:
+    from perhop.engines import plans
+    from perhop.scenario import Scenario
+    from perhop.scenario.model.tunnels import Tunnel, TunnelHeaders
+
+__all__ = ["tunnel_plans"]
+
+
+def tunnel_plans(scenario: Scenario) -> list[plans.TunnelPlan]:
+    """Return the tunnels of a scenario, in its order."""
+    if not scenario.tunnels:
+        return []
+    ends = {end for tunnel in scenario.tunnels.values() for end in tunnel.ends}
+    found = next_hops(scenario, destinations=sorted(ends))
+    return [
+        _plan(tunnel, tunnel_mtu(scenario, tunnel, found)) for tunnel in scenario.tunnels.values()
+    ]
+
+
+def _plan(tunnel: Tunnel, mtu: int) -> plans.TunnelPlan:
+    adds = tunnel.headers
+    return {
+        "ends": tunnel.ends,
+        "overhead": {
+            "headers": adds.overhead,
+            "trailer": adds.trailer,
+            "multiple": adds.multiple,
+            "capped": adds.capped,
+        },
+        "carrier": _carrier(adds),
+        "mtu": mtu,
+        "dscp": None if tunnel.outer_dscp == COPY else tunnel.outer_dscp,
+        "uniform": tunnel.model == "uniform",
+    }
+
+
+def _carrier(adds: TunnelHeaders) -> plans.Carrier:
+    if adds.port is None:
+        return {"ip": adds.protocol}
+    return {"hashed": adds.port} if adds.hashed else {"udp": adds.port}

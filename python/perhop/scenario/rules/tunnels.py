@@ -1,0 +1,145 @@
+"""Rules on tunnels, and warnings about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.scenario.model.matching import match_rules
+from perhop.scenario.model.tunnels import COPY
+from perhop.scenario.resolve.elements import senders
+from perhop.scenario.resolve.paths import next_hops
+from perhop.scenario.resolve.tunnels import entered, inside, tunnel_mtu
+from perhop.scenario.rules.findings import Finding, known
+from perhop.units import format_size, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.tunnels import Tunnel
+    from perhop.scenario.resolve.paths import NextHops
+    from perhop.scenario.resolve.scenario import ResolvedScenario
+
+LEAST_MTU: Final = 576
+"""The shortest packet in bytes that every tunnel must take whole: that of every host (RFC 791)."""
+
+
+def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find tunnels whose ends are no two routers, and those that leave packets no room."""
+    seen: dict[frozenset[str], str] = {}
+    sound = all(set(link.ends) <= scenario.nodes.keys() for link in scenario.links)
+    for name, tunnel in scenario.tunnels.items():
+        loc: Loc = ("tunnels", name)
+        unknown = [
+            finding
+            for position, end in enumerate(tunnel.ends)
+            for finding in known(end, scenario.nodes, "node", (*loc, "ends", position))
+        ]
+        yield from unknown
+        first, second = tunnel.ends
+        if unknown:
+            continue
+        if first == second:
+            yield Finding(
+                (*loc, "ends"), f"joins {quote(first)} to itself; expected two different routers"
+            )
+            continue
+        for position, end in enumerate(tunnel.ends):
+            if scenario.nodes[end].kind == "host":
+                yield Finding(
+                    (*loc, "ends", position),
+                    f"{quote(end)} is a host; expected a router, such as one between the host and "
+                    "its link",
+                )
+        earlier = seen.setdefault(frozenset(tunnel.ends), name)
+        if earlier != name:
+            yield Finding(
+                (*loc, "ends"),
+                f"are those of {quote(earlier)}; expected one tunnel between two routers",
+            )
+        if not sound:
+            continue
+        found = next_hops(scenario, destinations=tunnel.ends)
+        if second not in found[first]:
+            yield Finding(
+                (*loc, "ends"), "have no path between them; expected links that join them"
+            )
+        mtu = tunnel_mtu(scenario, tunnel, found)
+        if mtu < LEAST_MTU:
+            yield Finding(
+                loc,
+                f"leaves {format_size(max(mtu, 0))} for a packet; expected links with a larger "
+                f"MTU, so that there is room for {format_size(LEAST_MTU)}",
+            )
+
+
+def idle_tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Warn of tunnels that no flow or ping enters."""
+    if not scenario.tunnels:
+        return
+    found = next_hops(scenario)
+    used = {id(tunnel) for tunnel, _, _ in _uses(scenario, found)}
+    changes = any(change.state is not None for change in scenario.changes)
+    for name, tunnel in scenario.tunnels.items():
+        if id(tunnel) not in used and not changes:
+            first, second = tunnel.ends
+            yield Finding(
+                ("tunnels", name),
+                f"carries nothing: no flow or ping has a path through {quote(first)} and "
+                f"{quote(second)} to a node behind them",
+            )
+
+
+def hidden_headers(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Warn of policies in tunnels that match DSCPs, ports or addresses which outer headers lack."""
+    if not scenario.tunnels:
+        return
+    found = next_hops(scenario)
+    names = {id(tunnel): name for name, tunnel in scenario.tunnels.items()}
+    told: set[tuple[str, str]] = set()
+    for tunnel, entry, _ in _uses(scenario, found):
+        if tunnel.outer_dscp == COPY:
+            continue
+        for direction in sorted(inside(scenario, found, tunnel, entry)):
+            link, sender = scenario.directions[direction]
+            policy = link.egress.get(sender)
+            if policy is None or (policy, names[id(tunnel)]) in told:
+                continue
+            matched = {
+                dscp
+                for class_ in scenario.policies[policy].classes.values()
+                for rule in match_rules(class_.match)
+                for dscp in rule.conditions.dscp or ()
+            }
+            if matched - {tunnel.outer_dscp}:
+                told.add((policy, names[id(tunnel)]))
+                yield Finding(
+                    ("policies", policy),
+                    f"matches DSCPs, but on {quote(direction)} packets in the tunnel "
+                    f"{quote(names[id(tunnel)])} all have the outer one; `dscp: copy` copies that "
+                    "of the inner packet",
+                )
+
+
+def _uses(
+    scenario: ResolvedScenario, found: NextHops
+) -> Iterator[tuple[Tunnel, str, tuple[str, str]]]:
+    """Yield the tunnels that packets of flows and pings enter, with the entry, and the ends."""
+    ends = {(sender.source, sender.destination) for _, _, sender in senders(scenario)}
+    pairs = ends | {(destination, source) for source, destination in ends}
+    for source, destination in sorted(pairs):
+        todo, seen = [source], {source}
+        while todo:
+            node = todo.pop()
+            tunnel = entered(scenario, found, node, destination)
+            if tunnel is not None:
+                yield tunnel, node, (source, destination)
+                reached = {tunnel.other(node)}
+            else:
+                names = found[node].get(destination, ())
+                reached = {
+                    link.other(end) for link, end in map(scenario.directions.__getitem__, names)
+                }
+            for each in reached - seen - {destination}:
+                seen.add(each)
+                todo.append(each)
