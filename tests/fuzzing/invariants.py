@@ -150,7 +150,8 @@ def longest_packet(scenario: Scenario) -> int:
         else:
             sizes.append(flow.udp.size if flow.udp.sizes == "equal" else 65507)
     sizes += [ping.size for ping in scenario.pings.values()]
-    return max(sizes) + _HEADERS
+    around = sum(tunnel.headers.overhead + 16 for tunnel in scenario.tunnels.values())
+    return max(sizes) + _HEADERS + around
 
 
 def _overhead(medium: Medium) -> int:

@@ -50,6 +50,7 @@ from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
+from perhop.scenario.model.tunnels import TUNNEL_TYPES, Tunnel
 from perhop.scenario.model.voice import Voice
 from perhop.scenario.reading.replay import read_packets
 from perhop.scenario.resolve import walk
@@ -181,6 +182,7 @@ class Author(Writer):
             Wred: self.profiles,
             WredProfile: self.thresholds,
             Tcp: self.control,
+            Tunnel: self.one_tunnel,
             # No packet has a tag and labels, and no cells have either.
             Match: lambda m: "pcp" in m and m.pop("mpls_tc", None),
             Link: lambda one: "atm" in str(one.get("overhead")) and one.pop("encapsulation", None),
@@ -342,7 +344,27 @@ class Author(Writer):
             "nodes": {name: self.node(kind) for name, kind in self.nodes.items()},
             "links": [self.link(*pair) for pair in pairs],
             **({"policies": policies} if policies else {}),
+            **self.tunnels([name for name, kind in self.nodes.items() if kind == "router"]),
         }
+
+    def tunnels(self, routers: list[str]) -> dict[str, Any]:
+        """Tunnels between different pairs of routers."""
+        pairs = [(one, other) for one in routers for other in routers if one < other]
+        if not pairs or self.chance(30):
+            return {}
+        found = {}
+        for name, pair in zip(self.names(len(pairs)), self.some(pairs, 2), strict=False):
+            found[name] = {"ends": list(pair), **self.model(Tunnel, but=["ends"])}
+        return {"tunnels": found} if found else {}
+
+    def one_tunnel(self, tunnel: dict[str, Any]) -> None:
+        """One kind of encapsulation, and copied DSCPs in the uniform model."""
+        if "overhead" not in tunnel:
+            tunnel.setdefault("type", self.pick([*TUNNEL_TYPES]))
+        else:
+            tunnel.pop("type", None)
+        if tunnel.get("model") == "uniform":
+            tunnel["dscp"] = "copy"
 
     def node(self, kind: str) -> Any:
         found = self.model(Node, but=["kind"], most=3)
