@@ -33,7 +33,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Shell:
     assert isinstance(commands, click.Group)
     monkeypatch.setattr(Lab, "status", lambda _: STATUS)
     pid = os.getpid()
-    record = Record("office", "office", "/", 0, pid, 0, pid, 0, {"a": 3, "b": 4})
+    record = Record("office", "office", "/", 0, pid, 0, pid, 0, {"a": 3, "b": 4}, [])
     return Shell(Lab(record), commands)
 
 

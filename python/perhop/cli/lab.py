@@ -10,7 +10,6 @@ import click
 from perhop.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 __all__ = ["lab"]
@@ -51,6 +50,21 @@ def lab() -> None:
     metavar="NAME",
     help="The default congestion control of the hosts' TCP, by its Linux name; cubic unless set.",
 )
+@click.option(
+    "--host",
+    "namespaces",
+    multiple=True,
+    metavar="HOST=PID|PATH",
+    help="A container as a host, by a process in it or its network namespace. Repeatable.",
+)
+@click.option("--nat", metavar="NODE", help="Connect a node to this machine's networks by NAT.")
+@click.option(
+    "--attach",
+    multiple=True,
+    metavar="NODE=INTERFACE,ADDRESS/LENGTH",
+    help="Connect a node to an interface of this machine, such as r=eth1,192.168.7.1/24. "
+    "Repeatable.",
+)
 def up(
     scenario: str,
     name: str | None,
@@ -58,6 +72,9 @@ def up(
     overrides: tuple[str, ...],
     captures: tuple[str, ...],
     congestion_control: str | None,
+    namespaces: tuple[str, ...],
+    nat: str | None,
+    attach: tuple[str, ...],
 ) -> int:
     """Start a lab with a scenario's network.
 
@@ -69,7 +86,15 @@ def up(
 
     files = captured(captures)
     loaded = gallery.load(scenario, overrides=overrides)
-    started = lab.up(loaded, name, seed=seed, congestion_control=congestion_control)
+    started = lab.up(
+        loaded,
+        name,
+        seed=seed,
+        congestion_control=congestion_control,
+        namespaces=options.pairs("--host", namespaces, "HOST=PID or HOST=PATH"),
+        nat=nat,
+        attach=options.pairs("--attach", attach, "NODE=INTERFACE,ADDRESS/LENGTH"),
+    )
     try:
         for file, links in _by_file(files).items():
             started.capture(links, file)
@@ -123,6 +148,7 @@ def status(name: str | None, as_json: bool, watch: bool) -> int:
     """Show the rates and counters of each link and class."""
     from time import sleep
 
+    from perhop.cli.lab_status import show
     from perhop.lab.client import Lab
 
     found = Lab.find(name)
@@ -133,7 +159,7 @@ def status(name: str | None, as_json: bool, watch: bool) -> int:
         else:
             if watch:
                 click.clear()
-            _print(stands)
+            show(stands)
         if not watch:
             return 0
         sleep(1)
@@ -340,60 +366,3 @@ def _by_file(files: dict[str, str]) -> dict[str, list[str]]:
     for link, file in files.items():
         links.setdefault(file, []).append(link)
     return links
-
-
-def _print(stands: dict[str, Any]) -> None:
-    from perhop.cli.render import print_table
-    from perhop.report.tables import Column, Table
-    from perhop.units import format_rate
-
-    columns = ("sent_packets", "sent_bytes", "dropped_packets")
-    rows = []
-    for link, found in stands["links"].items():
-        reserved = {f"{name} (reserved)": each for name, each in found.get("reserved", {}).items()}
-        lost = found["link"]["lost_packets"]
-        for class_name, counters in {**found["classes"], **reserved}.items():
-            police = [counters[key] for key in ("conformed_packets", "exceeded_packets")]
-            rows.append(
-                (
-                    link,
-                    class_name,
-                    format_rate(round(counters["rate_bps"])),
-                    *(f"{counters[key]:,}" for key in columns),
-                    f"{lost:,}" if lost else "",
-                    f"{counters['backlog_packets']:,}",
-                    *(f"{count:,}" if any(police) else "" for count in police),
-                )
-            )
-            lost = 0  # the wire's, whatever the class
-    names = ("rate", "packets", "bytes", "dropped", "lost", "waiting", "conformed", "exceeded")
-    heads = [Column("link", "left"), Column("class", "left")]
-    title = f"{stands['name']}, up for {stands['up_s']:.0f} s"
-    print_table(Table(title, (*heads, *(Column(each, "right") for each in names)), tuple(rows)))
-    for line in _remarks(stands):
-        click.echo(line)
-
-
-_NOT_CARRIED = {
-    "foreign": "to everybody or a group, or not from their host's address: not carried",
-    "malformed": "no IP packets, or longer than their host may send",
-    "overruns": "dropped by hosts, as perhop was late to read them",
-    "overflow": "lost, as too many are under way",
-    "refused": "not taken by their host",
-}
-"""Causes of losses of packets that are on no link."""
-
-
-def _remarks(stands: dict[str, Any]) -> Iterator[str]:
-    """Return remarks about a lab that no column of its table has."""
-    for key, meaning in _NOT_CARRIED.items():
-        if stands["network"].get(key):
-            yield f"{key}: {stands['network'][key]:,} (packets {meaning})"
-    for host in stands["hosts_without_device"]:
-        yield f"{host}: its device perhop0 was taken away; nothing reaches it until the lab is new"
-    for each in stands["captures"]:
-        state = "goes on" if each["ended"] is None else f"ended: {each['reason']}"
-        left_out = each["left_out_bytes"]
-        slow = f", {left_out:,} B left out as the file is too slow" if left_out else ""
-        what = f"{', '.join(each['links'])} to {each['file']}"
-        yield f"capture of {what}: {each['bytes']:,} B{slow}, {state}"

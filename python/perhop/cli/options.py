@@ -17,6 +17,7 @@ __all__ = [
     "captures",
     "direction",
     "no_rate",
+    "pairs",
     "rate",
     "rate_of",
     "seed",
@@ -67,6 +68,21 @@ def rate_of(text: str | None) -> int | None:
     from perhop.units import parse_rate
 
     return None if text is None else above_zero("--rate", text, parse_rate, "a rate", "100 Mbps")
+
+
+def pairs(option: str, given: tuple[str, ...], expected: str) -> dict[str, str]:
+    """Return the values of a repeatable option ``NAME=VALUE``, by name.
+
+    Raises:
+        UsageError: A value is malformed, or a name is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if not (name and value) or name in found:
+            raise UsageError(f"{option} {text}: expected {expected}, once for each name")
+        found[name] = value
+    return found
 
 
 def no_rate(given: int | None, source: str) -> None:

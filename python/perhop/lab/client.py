@@ -252,7 +252,8 @@ class Lab:
             The commands of these programs.
         """
         record = self.record
-        held = (f"/proc/{record.pid}/fd/{number}" for number in record.hosts.values())
+        own = {name: number for name, number in record.hosts.items() if name not in record.attached}
+        held = (f"/proc/{record.pid}/fd/{number}" for number in own.values())
         spaces = {found for path in held if (found := space(path))}
         ended = end_programs(spaces, {record.pid, record.keeper})
         with suppress(PerhopError):

@@ -86,6 +86,13 @@ class Names:
         if PREFERENCES.exists():
             record.preferences.write_text(_IPV4_FIRST, encoding="ascii")
 
+    def is_foreign(self, message: bytes) -> bool:
+        """Return whether a message is a query for a name that no node has."""
+        if len(message) < 12 or message[2] & 0xF8:
+            return False
+        query = _parse(message)
+        return query is not None and query.name not in {*self._records, *self._pointers}
+
     def answer(self, message: bytes) -> bytes | None:
         """Return the answer to a message of DNS (RFC 1035, section 4); None for a response.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
-from perhop.engines.emu import hosts_plan
+from perhop.engines.emu import addresses_v6, hosts_plan
 from perhop.engines.plan import network_plan
 from perhop.errors import UnsupportedError
 from perhop.lab.present import Present
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from perhop.engines import plans
     from perhop.engines.captures import Capture
+    from perhop.lab.outside import Outside
     from perhop.scenario import Scenario
 
 __all__ = ["Network"]
@@ -42,13 +43,16 @@ Counted = dict[str, dict[str, dict[str, int]]]
 class Network:
     """The network of a scenario, in real time, until it is stopped."""
 
-    def __init__(self, scenario: Scenario, seed: int, control: str | None) -> None:
+    def __init__(
+        self, scenario: Scenario, seed: int, control: str | None, outside: Outside
+    ) -> None:
         """Create the hosts and start the network.
 
         Args:
             scenario: The network.
             seed: The seed of all random numbers.
             control: The default congestion control of TCP; CUBIC unless set.
+            outside: Connections of the hosts.
 
         Raises:
             UnsupportedError: This machine lacks a feature, which the message names.
@@ -57,9 +61,16 @@ class Network:
         self._seed = seed
         self._changes = 0
         self.control = control or _default_control()
+        hosts = hosts_plan(scenario)
+        own = scenario.addresses.items()
+        v6 = addresses_v6(scenario)
+        outside.complete(
+            hosts,
+            {name: tuple(map(str, filter(None, (each, v6.get(name))))) for name, each in own},
+        )
         plan: plans.EmulationPlan = {
             "network": {**network_plan(scenario, seed), "marks": [], "changes": []},
-            "hosts": hosts_plan(scenario),
+            "hosts": hosts,
             "congestion_control": self.control,
             "flows": [],
             "stall_threshold": None,
@@ -76,6 +87,7 @@ class Network:
                 ) from None
             raise UnsupportedError(str(error)) from None
         self._namespaces = self._core.namespaces()
+        outside.connect(self._namespaces, self._numbers)
 
     @property
     def hosts(self) -> dict[str, int]:
@@ -84,8 +96,12 @@ class Network:
 
     def datagrams(self, address: str, port: int) -> list[int]:
         """Open a socket for datagrams to a port of this address in every host."""
-        numbers = self._numbers.values()
-        return [self._namespaces.datagrams(number, address, port) for number in numbers]
+        found = []
+        for number in self._numbers.values():
+            # In a namespace of others the port may be in use.
+            with suppress(OSError):
+                found.append(self._namespaces.datagrams(number, address, port))
+        return found
 
     @property
     def _numbers(self) -> dict[str, int]:

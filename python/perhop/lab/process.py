@@ -59,6 +59,7 @@ def main() -> None:
         pid=own,
         started=began(own) or 0,
         hosts={},
+        attached=[],
         state="starting",
     )
     try:
@@ -98,8 +99,9 @@ def _keep(
         while message := _receive(lab):
             if "hosts" in message:
                 # Held open, so that no other namespaces have the same numbers when the lab is gone.
-                held = [_open(pid, number) for number in message["hosts"].values()]
-                record.set_running(pid, message["hosts"])
+                hosts, attached = message["hosts"], message["attached"]
+                held = [_open(pid, hosts[name]) for name in hosts if name not in attached]
+                record.set_running(pid, hosts, attached)
                 try:
                     say({"pid": pid})
                 except OSError:  # the process that started it is gone, and has not got its answer
@@ -136,12 +138,15 @@ def _hold(record: Record, asked: dict[str, Any], keeper: socket.socket) -> None:
     try:
         rights.enable()
         # These imports start threads, which could not follow into a user namespace.
+        from perhop.lab.outside import Outside
         from perhop.lab.server import ALONE, Server, serve
         from perhop.scenario import Scenario
 
         scenario = Scenario.model_validate(asked["scenario"])
-        server = Server(record, scenario, asked["seed"], asked["congestion_control"])
-        how = serve(server, keeper, signals, lambda: report({"hosts": server.hosts}))
+        outside = Outside.parse(asked["outside"])
+        server = Server(record, scenario, asked["seed"], asked["congestion_control"], outside)
+        up: dict[str, object] = {"hosts": server.hosts, "attached": server.attached}
+        how = serve(server, keeper, signals, lambda: report(up))
         report({"ended": how})
     except PerhopError as error:
         report(_error(error))
@@ -153,7 +158,8 @@ def _hold(record: Record, asked: dict[str, Any], keeper: socket.socket) -> None:
     finally:
         if server is not None:
             if how == ALONE:
-                end_programs(_spaces(server.hosts.values()))
+                own = (server.hosts[name] for name in server.hosts if name not in server.attached)
+                end_programs(_spaces(own))
                 record.end(how)
             server.close()
     sys.stderr.flush()

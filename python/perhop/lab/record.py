@@ -44,6 +44,8 @@ class Record:
         keeper_started: … and the start of that process in clock ticks since boot, because process
             numbers are used again.
         pid: The process that holds it; the keeper until the lab is up.
+        hosts: The descriptor of each host's namespace in that process.
+        attached: The hosts whose namespaces belong to others, and stay when the lab ends.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Record:
     pid: int
     started: int
     hosts: dict[str, int]
+    attached: list[str]
     state: Literal["starting", "up"] = "up"
 
     @property
@@ -116,10 +119,11 @@ class Record:
                 path.unlink(missing_ok=True)
             self._write()
 
-    def set_running(self, pid: int, hosts: dict[str, int]) -> None:
+    def set_running(self, pid: int, hosts: dict[str, int], attached: list[str]) -> None:
         """Record that process `pid` runs the lab."""
         with _locked(Path(self.folder)):
-            replace(self, pid=pid, started=began(pid) or 0, hosts=hosts, state="up")._write()
+            running = replace(self, pid=pid, started=began(pid) or 0, state="up")
+            replace(running, hosts=hosts, attached=attached)._write()
 
     def end(self, how: str | None) -> None:
         """Remove the record; write how the lab ended, unless that is None.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from perhop.engines import plans
+    from perhop.lab.outside import Outside
     from perhop.lab.present import Present
     from perhop.lab.record import Record
     from perhop.scenario import Scenario
@@ -67,14 +68,23 @@ _MOST_TRACEBACKS: Final = 100
 class Server:
     """An emulated network, and the requests to it."""
 
-    def __init__(self, record: Record, scenario: Scenario, seed: int, control: str | None) -> None:
+    def __init__(
+        self,
+        record: Record,
+        scenario: Scenario,
+        seed: int,
+        control: str | None,
+        outside: Outside,
+    ) -> None:
         """Create the network, with `control` as the hosts' congestion control."""
         scenario = scenario.without_background()  # programs send the traffic
         self.scenario = scenario
         self.record = record
-        self._network = Network(scenario, seed, control)
+        self.attached = [*outside.namespaces]
+        self._network = Network(scenario, seed, control, outside)
         self.names = Names(scenario.addresses, addresses_v6(scenario))
-        self._resolver = Resolver(self.names, self._network.datagrams(SERVER, _DNS))
+        forwards = outside.nat is not None
+        self._resolver = Resolver(self.names, self._network.datagrams(SERVER, _DNS), forwards)
         self._since = time.monotonic()
         self._changes = 0
         self._captures: dict[int, Writer] = {}

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
 from perhop.lab.client import Lab
+from perhop.lab.outside import connect_scenario
 from perhop.lab.record import folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perhop.scenario import Scenario
 
 __all__ = ["up"]
@@ -27,6 +30,9 @@ def up(
     *,
     seed: int = 1,
     congestion_control: str | None = None,
+    namespaces: Mapping[str, int | str] | None = None,
+    nat: str | None = None,
+    attach: Mapping[str, str] | None = None,
 ) -> Lab:
     """Start a lab, and return once it is up. It stays until it is taken down.
 
@@ -36,6 +42,11 @@ def up(
         seed: The seed of all random numbers, such as those that decide losses.
         congestion_control: What hosts' TCP uses where a program asks for none, as Linux calls it;
             by default CUBIC, whatever this machine's is.
+        namespaces: By host, a process or the path of a network namespace, such as a container's,
+            which becomes the host's.
+        nat: A node behind which the internet is, by NAT.
+        attach: By node, an interface of this machine and the node's address there, as
+            "eth1,192.168.7.1/24".
 
     Raises:
         UsageError: If a lab of that name is up or being started, or that is no name; or if a
@@ -49,8 +60,11 @@ def up(
     called = name or scenario.name
     if not _NAME.fullmatch(called):
         raise UsageError(f"{called!r} is not a name for a lab; expected letters, digits, - _ .")
+    mapping = to_mapping(scenario)
+    outside = connect_scenario(mapping, namespaces or {}, nat, attach or {})
     asked = {
-        "scenario": to_mapping(scenario),
+        "scenario": mapping,
+        "outside": outside.dump(),
         "seed": seed,
         "congestion_control": congestion_control,
     }
