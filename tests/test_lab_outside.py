@@ -143,7 +143,7 @@ def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
     [
         ({"namespaces": {"c": 1}}, "`c` is not a node of the scenario; there are a, r, b"),
         ({"namespaces": {"r": 1}}, "`r` is a router; only a host"),
-        ({"namespaces": {"a": "/nowhere/at/all"}}, "there is no /nowhere/at/all"),
+        ({"namespaces": {"a": "/nowhere/at/all"}}, "/nowhere/at/all: No such file"),
         ({"nat": "q"}, "`q` is not a node"),
         ({"attach": {"r": "eth1"}}, "expected an interface and an IPv4 address"),
         ({"attach": {"r": "eth1,10.1.2.3/32"}}, "expected an interface and an IPv4 address"),

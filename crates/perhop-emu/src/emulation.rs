@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::behind::Behind;
 use crate::clock::Clock;
 use crate::hosts::{LinuxHosts, PacketCounters};
 use crate::icmp::Addresses;
@@ -302,7 +303,7 @@ impl Emulation {
         let mut running = Running {
             meter: NetworkMeter::new(&network),
             changes: plan.network.timeline(&names)?,
-            hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest, flows, behind),
+            hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest, flows, Behind::new(behind)),
             network,
             queues,
             marks,

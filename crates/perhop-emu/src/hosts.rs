@@ -9,6 +9,7 @@ use perhop_measure::{Captures, LossMeter};
 use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
 use perhop_wire::{IpPacket, TcpSegment, VNET_HEADER, VnetHeader, number, set_class_and_ttl};
 
+use crate::behind::Behind;
 use crate::fragment::divide;
 use crate::icmp::{self, Addresses, is_unicast};
 use crate::offload::{Joined, split};
@@ -58,16 +59,12 @@ struct EmulatedNode {
 /// Identification of a flow's packets: source, destination, protocol and destination port.
 pub(crate) type FlowKey = (NodeId, NodeId, Protocol, u16);
 
-/// A prefix of addresses: its first address, and its length in bits.
-pub(crate) type Prefix = (IpAddr, u8);
-
 /// All hosts of an emulation.
 #[derive(Debug)]
 pub(crate) struct LinuxHosts {
     nodes: Vec<EmulatedNode>,
     by_address: HashMap<IpAddr, NodeId>,
-    /// Prefixes of addresses behind hosts, the longest first.
-    behind: Vec<(Prefix, NodeId)>,
+    behind: Behind,
     /// Destination of packets to all other addresses.
     nowhere: NodeId,
     store: Store,
@@ -101,9 +98,8 @@ impl LinuxHosts {
         nowhere: NodeId,
         longest: u32,
         flows: impl IntoIterator<Item = (FlowKey, Option<(u16, u16)>)>,
-        mut behind: Vec<(Prefix, NodeId)>,
+        behind: Behind,
     ) -> Self {
-        behind.sort_by_key(|((_, length), _)| std::cmp::Reverse(*length));
         let (mut by_key, mut by_source_port) = (HashMap::new(), HashMap::new());
         for ((key, source_ports), flow) in flows.into_iter().zip(0..) {
             match source_ports {
@@ -180,16 +176,10 @@ impl LinuxHosts {
         Ok(true)
     }
 
-    /// Returns the host that has an address behind it.
-    #[cold]
-    fn gateway(&self, address: IpAddr) -> Option<NodeId> {
-        self.behind.iter().find(|(prefix, _)| contains(*prefix, address)).map(|(_, host)| *host)
-    }
-
     /// Returns `true` if an address that no node has is behind a host.
     #[cold]
     fn is_behind(&self, host: NodeId, address: IpAddr) -> bool {
-        !self.by_address.contains_key(&address) && self.gateway(address) == Some(host)
+        !self.by_address.contains_key(&address) && self.behind.host(address) == Some(host)
     }
 
     /// Sends the packets in the data that was read; none if it is invalid.
@@ -220,7 +210,7 @@ impl LinuxHosts {
             source: host,
             destination: match self.by_address.get(&parsed.destination) {
                 Some(&node) => node,
-                None => self.gateway(parsed.destination).unwrap_or(self.nowhere),
+                None => self.behind.host(parsed.destination).unwrap_or(self.nowhere),
             },
             source_port: parsed.ports[0],
             destination_port: parsed.ports[1],
@@ -340,21 +330,6 @@ impl LinuxHosts {
             partial.fill(&mut self.observed);
         }
         &self.observed
-    }
-}
-
-/// Returns `true` if an address begins with a prefix.
-fn contains((first, length): Prefix, address: IpAddr) -> bool {
-    let same = |one: u128, other: u128, bits: u8| {
-        let rest = u32::from(bits - length.min(bits));
-        one.checked_shr(rest).unwrap_or(0) == other.checked_shr(rest).unwrap_or(0)
-    };
-    match (first, address) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => {
-            same(one.to_bits().into(), other.to_bits().into(), 32)
-        }
-        (IpAddr::V6(one), IpAddr::V6(other)) => same(one.to_bits(), other.to_bits(), 128),
-        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! A host is a [`Namespace`]: a network stack without a name, which ends with the process that made
 //! it, even if that is killed.
 
+mod behind;
 mod clock;
 mod counts;
 mod device;

@@ -151,11 +151,13 @@ def connect_scenario(
         if kind(node) != "host":
             raise UsageError(f"{quote(node)} is a router; only a host can be a namespace")
         path = f"/proc/{place}/ns/net" if place.isdigit() else str(Path(place).absolute())
-        if not Path(path).exists():
+        try:
+            Path(path).stat()
+        except OSError as error:
             raise UsageError(
-                f"host {quote(node)}: there is no {path}; expected a process that you may inspect, "
-                "or the path of a network namespace"
-            )
+                f"host {quote(node)}: {path}: {error.strerror}; expected a process of which you "
+                "are root, or the path of a network namespace"
+            ) from None
         namespaces[node] = path
     interfaces = {}
     for node, text in attach.items():
