@@ -119,6 +119,7 @@ class Author(Writer):
         end = partial(self.pick_of, "ends")
         for model, name, hook in (
             (Node, "address", self.address),
+            (Node, "address_v6", lambda: f"2001:db8::{self.whole(1, 9)}"),
             (Link, "name", lambda: self.pick(["one", "south", "x"])),
             (Link, "egress", lambda: {end(): self.pick(self.policies or ["p"])}),
             (Link, "shape", lambda: {end(): self.model(Shape)}),

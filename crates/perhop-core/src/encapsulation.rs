@@ -72,7 +72,7 @@ impl LinkClass {
 mod tests {
     use super::Encapsulation::{Dot1q, Mpls};
     use super::*;
-    use crate::{Protocol, Transport};
+    use crate::{IpVersion, Protocol, Transport};
 
     #[test]
     fn a_mark_holds_for_one_link() {
@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_class_and_a_protocol_share_a_byte() {
-        for protocol in [Protocol::Icmp, Protocol::Tcp, Protocol::Udp, Protocol::Other] {
+        let over = |version| Protocol::ALL.map(|protocol| protocol.over(version));
+        for protocol in IpVersion::ALL.map(over).into_iter().flatten() {
             for code in 0..=3 * LinkClass::VALUES {
                 let class = LinkClass::from_code(code);
                 let both = Transport::from(protocol).with_link_class(class);

@@ -14,7 +14,46 @@ impl NodeId {
     }
 }
 
-/// The transport protocols that perhop tells apart.
+/// Version of the internet protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IpVersion {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl IpVersion {
+    /// Both versions.
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// Returns the version: IPv6 if `v6`.
+    pub const fn of(v6: bool) -> Self {
+        if v6 { Self::V6 } else { Self::V4 }
+    }
+
+    /// Returns the bytes of a header without options or extensions: 20 (RFC 791, section 3.1), or
+    /// 40 (RFC 8200, section 3).
+    pub const fn header_bytes(self) -> u32 {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+
+    /// Returns the least MTU of a link, in bytes: 68 (RFC 791, section 3.2), or 1280 (RFC 8200,
+    /// section 5).
+    pub const fn least_mtu(self) -> u32 {
+        match self {
+            Self::V4 => 68,
+            Self::V6 => 1280,
+        }
+    }
+}
+
+/// The transport protocols that perhop tells apart. Those of IPv6 have values of their own, so that
+/// a header needs no version: plans name the protocol, and the version apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -28,6 +67,52 @@ pub enum Protocol {
     /// Any other protocol; its ports are zero. Modelled hosts do not use it.
     #[cfg_attr(feature = "serde", serde(skip))]
     Other,
+    /// ICMPv6 (RFC 4443).
+    #[cfg_attr(feature = "serde", serde(skip))]
+    Icmp6,
+    /// TCP over IPv6.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    Tcp6,
+    /// UDP over IPv6.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    Udp6,
+    /// Any other protocol over IPv6.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    Other6,
+}
+
+impl Protocol {
+    /// The protocols over IPv4.
+    pub const ALL: [Self; 4] = [Self::Icmp, Self::Tcp, Self::Udp, Self::Other];
+
+    /// Returns the protocol over this version.
+    #[must_use]
+    pub const fn over(self, version: IpVersion) -> Self {
+        match (self, version) {
+            (Self::Icmp | Self::Icmp6, IpVersion::V4) => Self::Icmp,
+            (Self::Tcp | Self::Tcp6, IpVersion::V4) => Self::Tcp,
+            (Self::Udp | Self::Udp6, IpVersion::V4) => Self::Udp,
+            (Self::Other | Self::Other6, IpVersion::V4) => Self::Other,
+            (Self::Icmp | Self::Icmp6, IpVersion::V6) => Self::Icmp6,
+            (Self::Tcp | Self::Tcp6, IpVersion::V6) => Self::Tcp6,
+            (Self::Udp | Self::Udp6, IpVersion::V6) => Self::Udp6,
+            (Self::Other | Self::Other6, IpVersion::V6) => Self::Other6,
+        }
+    }
+
+    /// Returns the version that carries the protocol.
+    pub const fn version(self) -> IpVersion {
+        match self {
+            Self::Icmp | Self::Tcp | Self::Udp | Self::Other => IpVersion::V4,
+            Self::Icmp6 | Self::Tcp6 | Self::Udp6 | Self::Other6 => IpVersion::V6,
+        }
+    }
+
+    /// Returns the same protocol over IPv4, to compare protocols whatever the version.
+    #[must_use]
+    pub const fn base(self) -> Self {
+        self.over(IpVersion::V4)
+    }
 }
 
 /// The fields of a packet that routers read. Addresses are nodes: a prefix is resolved to its nodes
@@ -44,11 +129,11 @@ pub struct Header {
     pub source_port: u16,
     /// Destination port; zero for ICMP.
     pub destination_port: u16,
-    /// Transport protocol, and the class at layer 2.
+    /// Transport protocol, the version that carries it, and the class at layer 2.
     pub protocol: Transport,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,
-    /// Time to live: the number of routers that may still forward the packet.
+    /// Time to live, or hop limit: the number of routers that may still forward the packet.
     pub ttl: u8,
     /// What an ACK filter reads of a TCP segment.
     pub ack: AckHint,
@@ -60,7 +145,7 @@ pub struct Transport(u8);
 
 impl Transport {
     /// Bits of the protocol.
-    const PROTOCOL: u8 = 0b11;
+    const PROTOCOL: u8 = 0b111;
 
     /// Returns the protocol.
     #[inline]
@@ -69,21 +154,25 @@ impl Transport {
             0 => Protocol::Icmp,
             1 => Protocol::Tcp,
             2 => Protocol::Udp,
-            _ => Protocol::Other,
+            3 => Protocol::Other,
+            4 => Protocol::Icmp6,
+            5 => Protocol::Tcp6,
+            6 => Protocol::Udp6,
+            _ => Protocol::Other6,
         }
     }
 
     /// Returns the class at layer 2.
     #[inline]
     pub const fn link_class(self) -> LinkClass {
-        LinkClass::from_code(self.0 >> 2)
+        LinkClass::from_code(self.0 >> 3)
     }
 
     /// Returns the same protocol with another class at layer 2.
     #[inline]
     #[must_use]
     pub const fn with_link_class(self, class: LinkClass) -> Self {
-        Self(self.0 & Self::PROTOCOL | class.code() << 2)
+        Self(self.0 & Self::PROTOCOL | class.code() << 3)
     }
 }
 
@@ -184,6 +273,20 @@ impl Header {
         self.protocol = self.protocol.with_link_class(class);
     }
 
+    /// Returns the version of the internet protocol.
+    pub const fn version(&self) -> IpVersion {
+        self.protocol().version()
+    }
+
+    /// Returns the flow label of an IPv6 packet: 20 bits that are uniformly distributed, the same
+    /// for all packets of a flow, and not zero (RFC 6437, section 3). A hash of addresses and label
+    /// therefore divides flows as a hash of addresses, protocol and ports does, which routers use
+    /// (RFC 6438, section 3).
+    pub fn flow_label(&self) -> u32 {
+        const LABEL: u64 = 0x464c_4142;
+        (self.flow_hash(LABEL) % 0xf_ffff) as u32 + 1
+    }
+
     /// Returns a number that is the same for all packets of a flow: a hash of its addresses, ports
     /// and protocol with `perturbation`, so that another perturbation makes other flows collide.
     pub fn flow_hash(&self, perturbation: u64) -> u64 {
@@ -269,6 +372,27 @@ mod tests {
         assert_ne!(flow.flow_hash(7), flow.flow_hash(8));
         assert_ne!(flow.flow_hash(7), header(49_153, Protocol::Tcp).flow_hash(7));
         assert_ne!(flow.flow_hash(7), header(49_152, Protocol::Udp).flow_hash(7));
+    }
+
+    #[test]
+    fn versions_of_a_protocol_are_told_apart() {
+        for protocol in Protocol::ALL {
+            let six = protocol.over(IpVersion::V6);
+            assert_eq!((protocol.version(), six.version()), (IpVersion::V4, IpVersion::V6));
+            assert_eq!((six.base(), six.over(IpVersion::V4)), (protocol, protocol));
+            assert_ne!(header(1, protocol).flow_hash(7), header(1, six).flow_hash(7));
+        }
+    }
+
+    #[test]
+    fn flow_labels_differ_and_are_never_zero() {
+        let mut labels: Vec<u32> =
+            (0..1_000).map(|port| header(port, Protocol::Tcp6).flow_label()).collect();
+        assert!(labels.iter().all(|&label| label > 0 && label < 1 << 20));
+        labels.sort_unstable();
+        labels.dedup();
+        // Of 1000 random labels, half a pair is expected to be equal.
+        assert!(labels.len() > 995, "{}", labels.len());
     }
 
     #[test]

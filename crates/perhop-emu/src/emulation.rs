@@ -27,8 +27,6 @@ use crate::running::{Request, Running, quantile, run, take_real_time_priority};
 use crate::shaper::HostQueue;
 use crate::tun::{LEAST_MTU_V6, Tun, TunError, TunSettings};
 
-/// Prefix of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
-const PREFIX_V6: [u16; 6] = [0xfd70, 0x6572, 0x686f, 0x7000, 0, 0];
 /// MTUs of hosts: from the least permitted one (RFC 791, section 3.1) to the longest packet.
 const MTUS: RangeInclusive<u32> = 576..=65_535;
 
@@ -201,14 +199,6 @@ impl Sink for Backlog {
     }
 }
 
-/// Returns the addresses of a node: its IPv4 address, and an IPv6 address that ends with it.
-pub(crate) fn addresses(v4: Ipv4Addr) -> Addresses {
-    let [a, b, c, d] = v4.octets();
-    let [p, q, r, s, t, u] = PREFIX_V6;
-    let last = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
-    Addresses { v4, v6: Ipv6Addr::new(p, q, r, s, t, u, last[0], last[1]) }
-}
-
 impl Emulation {
     /// Makes the hosts with their devices, and the network between them, without starting its
     /// clock.
@@ -232,6 +222,7 @@ impl Emulation {
             name: String::new(),
             kind: NodeKind::Host,
             address: Ipv4Addr::UNSPECIFIED,
+            address_v6: Ipv6Addr::UNSPECIFIED,
             balance: Balance::default(),
             icmp_errors: IcmpErrors::None,
         };
@@ -249,7 +240,7 @@ impl Emulation {
         let mut queues = Vec::new();
         let mut behind = Vec::new();
         for (kind, node) in kinds.into_iter().zip(&plan.network.nodes) {
-            let own = addresses(node.address);
+            let own = Addresses { v4: node.address, v6: node.address_v6 };
             let (namespace, tun) = match kind {
                 NodeKind::Router => (None, None),
                 NodeKind::Host => {

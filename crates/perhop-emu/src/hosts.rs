@@ -282,7 +282,7 @@ impl LinuxHosts {
             network.send(router, Packet { header, body });
             return;
         }
-        if matches!(header.protocol(), Protocol::Tcp | Protocol::Udp) {
+        if matches!(header.protocol().base(), Protocol::Tcp | Protocol::Udp) {
             network.send_icmp_error(router, &packet, IcmpError::PortUnreachable, self);
         }
         self.store.release(body);
@@ -432,7 +432,7 @@ impl Hosts<Buffer> for LinuxHosts {
     fn lost(&mut self, packet: Packet<Buffer>, loss: Loss, at: Option<PortId>) {
         let Header { source, destination, protocol, source_port, destination_port, .. } =
             packet.header;
-        let key = (source, destination, protocol.protocol(), destination_port);
+        let key = (source, destination, protocol.protocol().base(), destination_port);
         let flow = self.flows_by_source_port.get(&(key, source_port));
         if let Some(&flow) = flow.or_else(|| self.flows.get(&key)) {
             self.losses.add(flow, loss, at);

@@ -1,6 +1,8 @@
-//! ICMP errors about packets that cannot be delivered (RFC 792).
+//! ICMP errors about packets that cannot be delivered (RFC 792, RFC 4443).
 
-use perhop_core::{AckHint, Dscp, Duration, Header, NodeId, Protocol, Time, TrafficClass};
+use perhop_core::{
+    AckHint, Dscp, Duration, Header, IpVersion, NodeId, Protocol, Time, TrafficClass,
+};
 
 /// Reason of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,17 +51,24 @@ impl IcmpError {
         }
     }
 
-    /// Returns the length of an IPv4 packet with an error about a packet of `about` bytes, which it
-    /// quotes as RFC 792 requires: the IP header and the 8 bytes after it.
-    pub fn packet_size(about: u32) -> u32 {
-        const HEADERS: u32 = 28; // of IPv4 and of ICMP
-        const QUOTE: u32 = 28; // an IPv4 header and 8 bytes
-        HEADERS + about.min(QUOTE)
+    /// Returns the length of the packet with an error about a packet with this header.
+    ///
+    /// Over IPv4 it quotes what RFC 792 requires: the IP header and the 8 bytes after it. Over IPv6
+    /// it quotes as much as fits the least MTU of 1280 bytes (RFC 4443, section 2.4).
+    pub fn packet_size(about: &Header) -> u32 {
+        const ICMP_HEADER: u32 = 8;
+        let version = about.version();
+        let headers = version.header_bytes() + ICMP_HEADER;
+        let quote = match version {
+            IpVersion::V4 => headers,
+            IpVersion::V6 => version.least_mtu() - headers,
+        };
+        headers + about.size.min(quote)
     }
 
     /// Returns the header of the packet of `size` bytes with which `node` answers a packet with
     /// this header. Routers mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not
-    /// (RFC 1122, section 3.2.2).
+    /// (RFC 1122, section 3.2.2). RFC 4443 says nothing of the mark, so that IPv6 has the same.
     pub(crate) fn header(self, node: NodeId, about: &Header, size: u32) -> Header {
         let dscp = match self {
             Self::TimeExceeded | Self::NetUnreachable | Self::TooBig { .. } => Dscp::CS6,
@@ -71,7 +80,7 @@ impl IcmpError {
             destination: about.source,
             source_port: 0,
             destination_port: 0,
-            protocol: Protocol::Icmp.into(),
+            protocol: Protocol::Icmp.over(about.version()).into(),
             traffic_class: TrafficClass::new(dscp),
             ttl: Header::TTL,
             ack: AckHint::NONE,

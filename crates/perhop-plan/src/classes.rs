@@ -1,6 +1,8 @@
 //! Disciplines and traffic classes in a plan, and the classes built from them.
 
-use perhop_core::{Bytes, Dscp, Encapsulation, LinkClass, NodeId, Protocol, Rate, Stream};
+use perhop_core::{
+    Bytes, Dscp, Encapsulation, IpVersion, LinkClass, NodeId, Protocol, Rate, Stream,
+};
 use perhop_queue::{
     Action, Actions, Class, ClassService, ClassSpec, Classes, Mark, Match, MatchRule, MatchRules,
     Policer, Queue, QueueConfig, Shaper, Sharing, Weight,
@@ -107,6 +109,8 @@ pub struct MatchRulePlan {
 pub struct MatchPlan {
     /// DSCPs.
     pub dscp: Vec<Dscp>,
+    /// True for IPv6 only, false for IPv4 only.
+    pub ipv6: Option<bool>,
     /// Protocols.
     pub protocol: Vec<Protocol>,
     /// Ranges of the source or the destination port.
@@ -306,6 +310,21 @@ impl ClassPlan {
 }
 
 impl MatchPlan {
+    /// Returns the protocols of the versions; none if all match.
+    fn protocols(&self) -> Vec<Protocol> {
+        let versions = match self.ipv6 {
+            Some(v6) => vec![IpVersion::of(v6)],
+            None if self.protocol.is_empty() => Vec::new(),
+            None => IpVersion::ALL.to_vec(),
+        };
+        let named = match self.protocol.is_empty() {
+            true => &Protocol::ALL[..],
+            false => &self.protocol,
+        };
+        let over = |version| named.iter().map(move |protocol| protocol.over(version));
+        versions.into_iter().flat_map(over).collect()
+    }
+
     /// Returns the conditions with nodes by number.
     ///
     /// # Errors
@@ -326,7 +345,7 @@ impl MatchPlan {
         Ok(Match {
             link_classes,
             dscps: self.dscp.clone(),
-            protocols: self.protocol.clone(),
+            protocols: self.protocols(),
             ports: ranges(&self.port),
             source_ports: ranges(&self.source_port),
             destination_ports: ranges(&self.destination_port),

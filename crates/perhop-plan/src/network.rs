@@ -2,7 +2,7 @@
 //!
 //! Rates are bits per second, times picoseconds, sizes bytes, shares parts per billion.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use perhop_core::{Duration, Encapsulation, Overhead, Rate, Time};
 use perhop_net::{
@@ -43,9 +43,12 @@ pub struct NodePlan {
     pub name: String,
     /// Host or router.
     pub kind: NodeKind,
-    /// Address in captures.
+    /// IPv4 address.
     #[serde(default = "nowhere")]
     pub address: Ipv4Addr,
+    /// IPv6 address.
+    #[serde(default = "nowhere_v6")]
+    pub address_v6: Ipv6Addr,
     /// Load sharing among links and paths of equal cost.
     #[serde(default)]
     pub balance: Balance,
@@ -56,6 +59,10 @@ pub struct NodePlan {
 
 fn nowhere() -> Ipv4Addr {
     Ipv4Addr::UNSPECIFIED
+}
+
+fn nowhere_v6() -> Ipv6Addr {
+    Ipv6Addr::UNSPECIFIED
 }
 
 /// A link.

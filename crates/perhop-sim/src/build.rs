@@ -50,12 +50,12 @@ pub(crate) fn stream(
     let stream = number as u16;
     let source_port = flow.required_source_port(stream)?;
     let there = Header {
-        size: 0,
+        size: Line::beyond_ipv4(flow.version()),
         source: from,
         destination: to,
         source_port: source_port.unwrap_or(FIRST_SOURCE_PORT.wrapping_add(stream)),
         destination_port: flow.port,
-        protocol: protocol.into(),
+        protocol: protocol.over(flow.version()).into(),
         traffic_class: TrafficClass::new(flow.dscp).with_ecn(ecn),
         ttl: Header::TTL,
         ack: AckHint::NONE,
@@ -187,12 +187,12 @@ pub(crate) fn client(
     let (sender, receiver) = configs(flow, plan, number, seed)?;
     let [_, handshake] = handshakes(plan);
     let header = Header {
-        size: 0,
+        size: Line::beyond_ipv4(flow.version()),
         source: to,
         destination: from,
         source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
         destination_port: flow.port,
-        protocol: Protocol::Tcp.into(),
+        protocol: Protocol::Tcp.over(flow.version()).into(),
         traffic_class: TrafficClass::new(flow.dscp),
         ttl: Header::TTL,
         ack: AckHint::NONE,
@@ -267,12 +267,12 @@ pub(crate) fn pinger(
         None => (Protocol::Icmp, 0, 0),
     };
     let header = Header {
-        size: DATAGRAM_HEADER + u32::from(plan.size),
+        size: Line::beyond_ipv4(plan.version()) + DATAGRAM_HEADER + u32::from(plan.size),
         source,
         destination,
         source_port,
         destination_port,
-        protocol: protocol.into(),
+        protocol: protocol.over(plan.version()).into(),
         traffic_class: plan.traffic_class(),
         ttl: first,
         ack: AckHint::NONE,

@@ -4,42 +4,40 @@
 mod outer;
 mod wire;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use perhop_core::{Header, Time};
 use perhop_measure::Captures;
 use perhop_net::{Passage, PortId};
-use perhop_tcp::Handshake;
 
-use crate::hosts::Body;
+use crate::hosts::{Body, Line};
 
 /// All captures of a simulation.
 #[derive(Debug)]
 pub(crate) struct ModelledCaptures {
     pub captures: Captures,
     /// Addresses, by node.
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<(Ipv4Addr, Ipv6Addr)>,
     /// Bytes of the current packet.
     bytes: Vec<u8>,
 }
 
 impl ModelledCaptures {
     /// Creates an empty set of captures in a network whose nodes have these addresses.
-    pub fn new(addresses: Vec<Ipv4Addr>) -> Self {
+    pub fn new(addresses: Vec<(Ipv4Addr, Ipv6Addr)>) -> Self {
         Self { captures: Captures::default(), addresses, bytes: Vec::new() }
     }
 
-    /// Captures a packet that passes an interface; `handshake` has the options of its sender if it
-    /// is a TCP segment.
+    /// Captures a packet that passes an interface; `line` is that of its sender.
     pub fn packet(
         &mut self,
         at: Time,
         passage: (PortId, Passage),
         header: &Header,
-        (body, handshake): (&Body, Option<Handshake>),
+        (body, line): (&Body, &Line),
     ) {
         self.bytes.clear();
-        wire::packet(&mut self.bytes, &self.addresses, header, body, handshake);
+        wire::packet(&mut self.bytes, &self.addresses, header, body, line);
         self.captures.packet(at, passage, (&self.bytes, header.size));
     }
 }

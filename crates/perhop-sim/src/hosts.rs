@@ -16,7 +16,8 @@ mod tunnels;
 mod udp;
 
 use perhop_core::{
-    AckHint, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, TrafficClass, prefetch,
+    AckHint, Duration, Ecn, Header, IpVersion, NodeId, Packet, Protocol, Time, TrafficClass,
+    prefetch,
 };
 use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
 use perhop_net::{Carrier, Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
@@ -39,7 +40,8 @@ type Net = Network<BodyId>;
 /// Direction in which an endpoint sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// Header of its packets; only the length varies.
+    /// Header of its packets; only the length varies: it is that of [`send`](Self::send) and the
+    /// size here.
     pub header: Header,
     /// Endpoint at the other end; a pinger has itself.
     pub peer: u32,
@@ -48,7 +50,13 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Sends a message in a packet of `size` bytes. Returns the packet and its state.
+    /// Returns the bytes that a header of this version has beyond those of IPv4.
+    pub const fn beyond_ipv4(version: IpVersion) -> u32 {
+        version.header_bytes() - IP_HEADER
+    }
+
+    /// Sends a message in a packet of `size` bytes and those of the line's header. Returns the
+    /// packet and its state.
     #[inline(always)]
     fn send(
         self,
@@ -57,6 +65,7 @@ impl Line {
         size: u32,
         message: Message,
     ) -> ((BodyId, u32), Sent) {
+        let size = size + self.header.size;
         let header = Header { size, ..self.header };
         let body = bodies.put(self.peer, network.now(), message);
         ((body, size), network.send(header.source, Packet { header, body }))
@@ -192,7 +201,7 @@ pub(crate) struct ModelledHosts {
 }
 
 /// Bytes of an IPv4 header without options.
-const IP_HEADER: u32 = 20;
+const IP_HEADER: u32 = IpVersion::V4.header_bytes();
 /// Bytes of a UDP header.
 const UDP_HEADER: u16 = 8;
 /// Greatest number of endpoints, each with one timer: the network numbers its events and timers in
@@ -347,7 +356,8 @@ impl Hosts<BodyId> for ModelledHosts {
             (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
                 self.arrived[owner][0].add(class);
                 let delay = now.since(sent);
-                let payload = u64::from(packet.header.size - DATAGRAM_HEADER);
+                let headers = DATAGRAM_HEADER + endpoint.line.header.size;
+                let payload = u64::from(packet.header.size - headers);
                 if receiver.add(sequence, payload, delay, packet.header.ecn() == Ecn::Ce) {
                     self.delays[owner].add(delay);
                 }
@@ -372,7 +382,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 let header = Header { source, destination, ttl: Header::TTL, ..asked };
                 let line = Line { header, peer: id, handshake: None };
                 let message = Message::EchoReply { sequence, arrived: asked.traffic_class };
-                line.send(network, &mut self.bodies, asked.size, message);
+                line.send(network, &mut self.bodies, 0, message);
                 return;
             }
             (Role::Pinger(pinger), Stored::EchoReply { sequence, arrived }) => {
@@ -465,11 +475,11 @@ impl Hosts<BodyId> for ModelledHosts {
                     let line = Line { header, ..endpoint.line };
                     for _ in 0..train {
                         let sequence = pinger.record(now, ttl);
-                        let message = match header.protocol() {
+                        let message = match header.protocol().base() {
                             Protocol::Udp => Message::Probe { sequence },
                             _ => Message::EchoRequest { sequence },
                         };
-                        line.send(network, &mut self.bodies, header.size, message);
+                        line.send(network, &mut self.bodies, 0, message);
                     }
                 }
             }
@@ -480,8 +490,8 @@ impl Hosts<BodyId> for ModelledHosts {
     fn observe(&mut self, at: Time, port: PortId, passage: Passage, packet: &Packet<BodyId>) {
         let body = self.bodies.get(packet.body);
         let sender = self.endpoints[body.endpoint as usize].line.peer;
-        let handshake = self.endpoints[sender as usize].line.handshake;
-        self.captures.packet(at, (port, passage), &packet.header, (&body, handshake));
+        let line = &self.endpoints[sender as usize].line;
+        self.captures.packet(at, (port, passage), &packet.header, (&body, line));
     }
 
     fn departed(&mut self, network: &mut Net, body: BodyId, size: u32) {
@@ -569,6 +579,6 @@ impl Hosts<BodyId> for ModelledHosts {
         let quoted = packet.header;
         let message = Message::Error { error, quoted, kind, identification, sequence };
         let body = self.bodies.put(endpoint, sent, message);
-        Some((body, IcmpError::packet_size(quoted.size)))
+        Some((body, IcmpError::packet_size(&quoted)))
     }
 }

@@ -123,7 +123,8 @@ impl Simulation {
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }
-        let addresses = plan.network.nodes.iter().map(|node| node.address).collect();
+        let addresses =
+            plan.network.nodes.iter().map(|node| (node.address, node.address_v6)).collect();
         let captures = ModelledCaptures::new(addresses);
         let end =
             |flow: &FlowPlan| Ok(([names.node(&flow.to)?, names.node(&flow.from)?], flow.dscp));

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use perhop_core::{Protocol, TrafficClass};
+use perhop_core::{IpVersion, Protocol, TrafficClass};
 use thiserror::Error;
 
 use crate::checksum::{checksum, fold, sum_of_words};
@@ -171,12 +171,13 @@ impl IpPacket {
 
     /// Returns the protocol of the transport, as far as perhop tells them apart.
     pub const fn protocol(&self) -> Protocol {
-        match (self.number, self.source) {
+        let protocol = match (self.number, self.source) {
             (number::TCP, _) => Protocol::Tcp,
             (number::UDP, _) => Protocol::Udp,
             (number::ICMP, IpAddr::V4(_)) | (number::ICMPV6, IpAddr::V6(_)) => Protocol::Icmp,
             _ => Protocol::Other,
-        }
+        };
+        protocol.over(IpVersion::of(self.source.is_ipv6()))
     }
 
     /// Returns `true` if the packet is a fragment other than the first, which has no transport

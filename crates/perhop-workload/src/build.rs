@@ -1,7 +1,7 @@
 //! Builds the pattern of a flow from its plan.
 
 use perhop_app::AppError;
-use perhop_core::{Bytes, Duration, Ecn, Rate, Stream, Time, TrafficClass};
+use perhop_core::{Bytes, Duration, Ecn, IpVersion, Rate, Stream, Time, TrafficClass};
 use perhop_tcp::EcnMode;
 use thiserror::Error;
 
@@ -51,6 +51,11 @@ impl FlowPlan {
         }
     }
 
+    /// Returns the version of its packets.
+    pub const fn version(&self) -> IpVersion {
+        IpVersion::of(self.ipv6)
+    }
+
     /// Returns the start of a stream.
     pub fn start_of(&self, stream: usize) -> Time {
         self.starts.get(stream).copied().unwrap_or(self.start)
@@ -73,6 +78,11 @@ impl FlowPlan {
 }
 
 impl PingPlan {
+    /// Returns the version of its packets.
+    pub const fn version(&self) -> IpVersion {
+        IpVersion::of(self.ipv6)
+    }
+
     /// Returns the DSCP and the ECN field of requests.
     pub fn traffic_class(&self) -> TrafficClass {
         TrafficClass::new(self.dscp).with_ecn(self.ecn.unwrap_or_default())
@@ -91,8 +101,8 @@ impl PingPlan {
     }
 }
 
-/// Header bytes of a UDP datagram over IPv4, which `layer: ip` counts with IPv6, too.
-const DATAGRAM_HEADER: u16 = 28;
+/// Bytes of a UDP header.
+const UDP_HEADER: u16 = 8;
 
 /// Returns the pattern of a stream of a UDP flow, given by the flow's name and the stream's number.
 ///
@@ -156,7 +166,8 @@ impl LayerPlan {
     pub const fn header(self) -> u16 {
         match self {
             Self::Application => 0,
-            Self::Ip => DATAGRAM_HEADER,
+            Self::Ip => IpVersion::V4.header_bytes() as u16 + UDP_HEADER,
+            Self::Ipv6 => IpVersion::V6.header_bytes() as u16 + UDP_HEADER,
         }
     }
 }

@@ -18,6 +18,9 @@ pub struct FlowPlan {
     pub from: String,
     /// Receiving host.
     pub to: String,
+    /// True over IPv6, false over IPv4.
+    #[serde(default)]
+    pub ipv6: bool,
     /// DSCP of its packets, acknowledgements included.
     pub dscp: Dscp,
     /// Destination port; each stream has its own source port.
@@ -310,8 +313,10 @@ pub enum LayerPlan {
     /// Application: the payload.
     #[default]
     Application,
-    /// IP packets.
+    /// IPv4 packets.
     Ip,
+    /// IPv6 packets.
+    Ipv6,
 }
 
 /// Distribution of a quantity with a given mean.
@@ -349,6 +354,9 @@ pub struct PingPlan {
     pub from: String,
     /// Node that replies.
     pub to: String,
+    /// True over IPv6, false over IPv4.
+    #[serde(default)]
+    pub ipv6: bool,
     /// DSCP of requests and replies.
     pub dscp: Dscp,
     /// ECN field of requests; Not-ECT by default.

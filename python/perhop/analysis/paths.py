@@ -9,7 +9,7 @@ from perhop.analysis.distributions import sent
 from perhop.analysis.names import ping_named
 from perhop.analysis.windows import Window
 from perhop.dataset import Dataset
-from perhop.scenario.resolve import DATAGRAM_HEADERS
+from perhop.scenario.resolve import datagram_headers
 
 FALLS: Final = 0.9
 """A hop narrows the path if what comes through it is less than this part of what came before."""
@@ -49,7 +49,7 @@ def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> lis
     if probe.train < 2:
         raise ValueError(f"{ping} sends no trains; expected a ping with `train: 2` or more")
     # The header of an ICMP message is as long as that of a datagram.
-    bits = 8 * (probe.size + DATAGRAM_HEADERS)
+    bits = 8 * (probe.size + datagram_headers(dataset.scenario.ip_of(probe)))
     here = pl.col("sent_s") + pl.col("rtt_s")
     answered = sent(dataset, ping, window).with_columns(here.alias("came_s"))
     gaps = answered.sort("sequence").with_columns(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Emulation
@@ -19,17 +18,19 @@ from perhop.engines.plan import network_plan
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import refuse, tunnel_gaps
-from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, packet_size
+from perhop.scenario.resolve import TIMESTAMPS, packet_size, tcp_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from io import FileIO
+    from ipaddress import IPv6Address
 
     import polars as pl
 
     from perhop.engines import plans
     from perhop.engines.captures import Capture
     from perhop.scenario import Flow, Scenario
+    from perhop.scenario.model.names import IpVersion
 
 __all__ = ["EmuRun", "hosts_plan", "longest", "mtus", "start"]
 
@@ -43,7 +44,6 @@ _MTU: Final = 1500
 """The default MTU of a host's device, if neither its links nor its flows need another."""
 
 _LEAST_MTU_V6: Final = 1280
-_PREFIX_V6: Final = IPv6Address("fd70:6572:686f:7000::")
 
 
 def start(scenario: Scenario, seed: int) -> EmuRun:
@@ -174,21 +174,22 @@ def hosts_plan(scenario: Scenario) -> dict[str, plans.HostPlan]:
 
 
 def addresses_v6(scenario: Scenario) -> dict[str, IPv6Address]:
-    """Return the IPv6 addresses of nodes: a unique local prefix and the IPv4 address.
+    """Return the IPv6 addresses of nodes.
 
     Nodes with an MTU below 1280 bytes have none (RFC 8200, section 5).
     """
     own = mtus(scenario)
     return {
-        name: IPv6Address(int(_PREFIX_V6) + int(address))
-        for name, address in scenario.addresses.items()
+        name: address
+        for name, address in scenario.addresses_v6.items()
         if own[name] >= _LEAST_MTU_V6
     }
 
 
 def mtus(scenario: Scenario) -> dict[str, int]:
     """Return the MTU of every node's device: the least of its links, or what its flows need."""
-    most = max([_MTU, *map(longest, scenario.flows.values())])
+    flows = scenario.flows.values()
+    most = max([_MTU, *(longest(flow, scenario.ip_of(flow)) for flow in flows)])
 
     def least(node: str) -> int:
         links = (link for link in scenario.links if node in link.ends)
@@ -197,11 +198,10 @@ def mtus(scenario: Scenario) -> dict[str, int]:
     return {node: least(node) for node in scenario.nodes}
 
 
-def longest(flow: Flow) -> int:
+def longest(flow: Flow, ip: IpVersion) -> int:
     """Return the longest packet of a flow in bytes; 1500 if none is longer."""
     if flow.tcp is not None:
-        if flow.tcp.mss <= _MTU - TCP_HEADERS:
-            return _MTU
-        return min(flow.tcp.mss + TCP_HEADERS + TIMESTAMPS, 65_535)
+        mss, headers = flow.tcp.effective_mss(ip), tcp_headers(ip)
+        return _MTU if mss <= _MTU - headers else min(mss + headers + TIMESTAMPS, 65_535)
     assert flow.datagrams is not None
-    return _MTU if flow.datagrams.sizes == "exponential" else packet_size(flow)
+    return _MTU if flow.datagrams.sizes == "exponential" else packet_size(flow, ip)

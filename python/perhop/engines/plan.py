@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from perhop.scenario.model.hfsc import Slopes
     from perhop.scenario.model.matching import Matching
+    from perhop.scenario.model.names import IpVersion
     from perhop.scenario.model.topology import Medium
     from perhop.scenario.model.trace import Trace
     from perhop.scenario.resolve import Step
@@ -55,7 +56,7 @@ def network_plan(scenario: Scenario, seed: int) -> plans.NetworkPlan:
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
         "nodes": [
-            _node(name, node, str(scenario.addresses[name]))
+            _node(name, node, str(scenario.addresses[name]), str(scenario.addresses_v6[name]))
             for name, node in scenario.nodes.items()
         ],
         "links": [_link(scenario, link, (next(names), next(names))) for link in scenario.links],
@@ -86,7 +87,7 @@ def balance_effect(change: Change) -> Iterator[plans.EffectPlan]:
         yield {"balance": {"node": change.node, "balance": change.balance}}
 
 
-def _node(name: str, node: Node, address: str) -> plans.NodePlan:
+def _node(name: str, node: Node, address: str, address_v6: str) -> plans.NodePlan:
     errors: plans.IcmpErrors = "all" if node.icmp_errors else "none"
     if node.icmp_interval:
         errors = {"limited": {"every": node.icmp_interval, "burst": node.icmp_burst or 1}}
@@ -94,6 +95,7 @@ def _node(name: str, node: Node, address: str) -> plans.NodePlan:
         "name": name,
         "kind": node.kind,
         "address": address,
+        "address_v6": address_v6,
         "balance": node.balance,
         "icmp_errors": errors,
     }
@@ -408,23 +410,61 @@ def _police(police: Police, capacity: int) -> plans.PolicePlan:
 def _rules(scenario: Scenario, match: Matching) -> list[plans.MatchRulePlan]:
     """Return the rules of a match."""
     return [
-        {"permit": rule.permit, "conditions": match_plan(scenario, rule.conditions)}
+        {"permit": rule.permit, "conditions": conditions}
         for rule in match_rules(match)
+        for conditions in _conditions(scenario, rule.conditions)
     ]
 
 
-def match_plan(scenario: Scenario, match: Match) -> plans.MatchPlan:
-    """Return the conditions of a match, with nodes instead of address prefixes."""
+def _conditions(scenario: Scenario, match: Match) -> list[plans.MatchPlan]:
+    """Return a match as conditions, any of which a packet must meet.
+
+    They are apart for IPv4 and IPv6 where their prefixes stand for different nodes. If all traffic
+    has one version, conditions are about its addresses.
+    """
+    versions = scenario.ip_versions
+    if not scenario.flows and not scenario.pings:
+        versions = (4, 6)  # a lab's programs send
+    found = [match_plan(scenario, match, ip) for ip in versions]
+    if len(found) == 1:
+        (ip,) = versions
+        if match.ip is not None and ip not in match.ip:
+            return [{**found[0], "ipv6": ip == 4}]
+        # The transport protocols of the other version need not be looked for.
+        return [{**found[0], "ipv6": ip == 6 if match.protocol else None}]
+    alike = found[0] == found[1]
+    wanted = [each for each in (4, 6) if match.ip is None or each in match.ip]
+    if alike and len(wanted) > 1:
+        return found[:1]
+    apart: list[plans.MatchPlan] = [
+        {**each, "ipv6": ip == 6} for ip, each in zip(versions, found, strict=True) if ip in wanted
+    ]
+    some = [each for each in apart if each["source"] != [] and each["destination"] != []]
+    return some or apart[:1]
+
+
+def match_plan(scenario: Scenario, match: Match, ip: IpVersion | None = None) -> plans.MatchPlan:
+    """Return the conditions of a match, with nodes instead of address prefixes.
+
+    Args:
+        scenario: The scenario.
+        match: The match.
+        ip: The version of the addresses that prefixes are compared with; IPv4 by default.
+    """
+    own = scenario.addresses_v6 if ip == 6 else scenario.addresses
 
     def within(ends: tuple[Any, ...] | None) -> list[str] | None:
         if ends is None:
             return None
-        prefixes = scenario.prefixes(ends)
-        addresses = scenario.addresses.items()
-        return [node for node, address in addresses if any(address in p for p in prefixes)]
+        return [
+            node
+            for node, address in own.items()
+            if any(node == end if isinstance(end, str) else address in end for end in ends)
+        ]
 
     return {
         "dscp": list(match.dscp or ()),
+        "ipv6": match.ip[0] == 6 if match.ip and len(set(match.ip)) == 1 else None,
         "protocol": list(match.protocol or ()),
         "port": list(match.port or ()),
         "source_port": list(match.source_port or ()),

@@ -16,7 +16,7 @@ from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
 from perhop.scenario.model.tcp import AUTOTUNED_BUFFER, Tcp
-from perhop.scenario.resolve import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS
+from perhop.scenario.resolve import TIMESTAMPS, datagram_headers, tcp_headers
 from perhop.units import MILLISECOND, format_size
 
 if TYPE_CHECKING:
@@ -26,8 +26,17 @@ if TYPE_CHECKING:
 
     from perhop.engines import plans
     from perhop.scenario import Flow, Scenario, Udp
+    from perhop.scenario.model.names import IpVersion
 
-__all__ = ["Traffic", "gaps", "host_settings", "job", "transport_gaps", "window_counters"]
+__all__ = [
+    "Traffic",
+    "gaps",
+    "host_settings",
+    "job",
+    "transport_gaps",
+    "version_gaps",
+    "window_counters",
+]
 
 MTU: Final = 1500
 """The MTU of a link that has none in the scenario, in bytes."""
@@ -198,19 +207,28 @@ def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
 
 def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
     """Return the settings of flows and pings that no Linux host supports; see `Traffic`."""
-    found: list[Gap] = []
+    found: list[Gap] = [*version_gaps(scenario)]
     for name, flow in scenario.flows.items():
-        holds = mtu or _mtu(scenario, flow.source)
+        holds, ip = mtu or _mtu(scenario, flow.source), scenario.ip_of(flow)
         if flow.tcp is not None:
-            found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds)
+            found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds, ip)
         else:
             assert flow.datagrams is not None
-            found += _udp_gaps(f"flows.{name}.{flow.kind}", flow.datagrams, holds)
+            found += _udp_gaps(f"flows.{name}.{flow.kind}", flow.datagrams, holds, ip)
     for name, ping in scenario.pings.items():
         holds = mtu or _mtu(scenario, ping.source)
-        if ping.size + DATAGRAM_HEADERS > holds:
-            found.append(Gap(f"pings.{name}.size", _fragments(ping.size + DATAGRAM_HEADERS, holds)))
+        size = ping.size + datagram_headers(scenario.ip_of(ping))
+        if size > holds:
+            found.append(Gap(f"pings.{name}.size", _fragments(size, holds)))
     return [*found, *_port_gaps(scenario)]
+
+
+def version_gaps(scenario: Scenario) -> Iterator[Gap]:
+    """Yield the flows and pings over IPv6."""
+    for section, senders in (("flows", scenario.flows), ("pings", scenario.pings)):
+        for name, sender in senders.items():
+            if scenario.ip_of(sender) == 6:
+                yield Gap(f"{section}.{name}", "IPv6 is traffic of the engine `sim` only")
 
 
 def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
@@ -259,7 +277,7 @@ def _fragments(size: int, mtu: int) -> str:
     return f"a packet of {format_size(size)} is sent in fragments by a host whose MTU is {mtu} B"
 
 
-def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
+def _tcp_gaps(path: str, tcp: Tcp, mtu: int, ip: IpVersion) -> Iterator[Gap]:
     if tcp.stack not in (None, "linux-6"):
         yield Gap(f"{path}.stack", f"{tcp.stack} cannot be had from this machine's kernel")
         return
@@ -285,15 +303,15 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
         yield Gap(f"{path}.prr", "Linux always has proportional rate reduction")
     if tcp.pacing is False and tcp.congestion_control == "bbr1":
         yield Gap(f"{path}.pacing", "Linux's BBR always paces")
-    size = tcp.mss + TCP_HEADERS + TIMESTAMPS * tcp.timestamps
+    size = tcp.effective_mss(ip) + tcp_headers(ip) + TIMESTAMPS * tcp.timestamps
     if size > mtu:
         yield Gap(f"{path}.mss", f"segments of {format_size(size)} do not fit an MTU of {mtu} B")
     if not 0 < tcp.delayed_ack <= 200 * MILLISECOND:
         yield Gap(f"{path}.delayed_ack", "Linux holds acknowledgements back for up to 200 ms")
 
 
-def _udp_gaps(path: str, udp: Udp, mtu: int) -> Iterator[Gap]:
-    header = DATAGRAM_HEADERS if udp.layer == "ip" else 0
+def _udp_gaps(path: str, udp: Udp, mtu: int, ip: IpVersion) -> Iterator[Gap]:
+    header = datagram_headers(ip) if udp.layer == "ip" else 0
     replayed = [size for _, size in udp.replay.packets] if udp.replay else [udp.size]
     key = "replay" if udp.replay else "size"
     if isinstance(udp.when_full, int):
@@ -305,8 +323,8 @@ def _udp_gaps(path: str, udp: Udp, mtu: int) -> Iterator[Gap]:
             f"datagrams of {format_size(smallest)} have no room for the {_NUMBERED} B by which "
             "real ones are told apart",
         )
-    if largest + DATAGRAM_HEADERS > mtu:
-        yield Gap(f"{path}.{key}", _fragments(largest + DATAGRAM_HEADERS, mtu))
+    if largest + datagram_headers(ip) > mtu:
+        yield Gap(f"{path}.{key}", _fragments(largest + datagram_headers(ip), mtu))
 
 
 def _settings(scenario: Scenario) -> tuple[dict[str, dict[str, str]], list[Gap]]:

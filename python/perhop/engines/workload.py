@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final, Literal
 from perhop.scenario.model.applications import MOST_CONNECTIONS, TABLES, Transfers
 from perhop.scenario.model.game import GAMES
 from perhop.scenario.model.starts import Starts
-from perhop.scenario.model.traffic import IMIX, IMIX_MEAN
-from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, agreed_mtu, mean_gap
+from perhop.scenario.model.traffic import IMIX, imix_mean
+from perhop.scenario.resolve import TIMESTAMPS, agreed_mtu, mean_gap, tcp_headers
 
 if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import Bursts, Flow, Node, Ping, Scenario, Tcp, Udp
     from perhop.scenario.model.applications import Rpc, Web
+    from perhop.scenario.model.names import IpVersion
     from perhop.scenario.model.voice import Voice
 
 _HYSTART: Final[dict[bool | str, Literal["none", "hystart++", "linux"]]] = {
@@ -31,11 +32,12 @@ def _mss(scenario: Scenario, flow: Flow, tcp: Tcp) -> int:
     It fits the links at both hosts, and those at routers that clamp it. Path MTU discovery finds
     smaller MTUs between them.
     """
-    mtu = agreed_mtu(scenario, flow.source, flow.destination)
+    ip = scenario.ip_of(flow)
+    mtu, mss = agreed_mtu(scenario, flow.source, flow.destination), tcp.effective_mss(ip)
     if mtu is None:
-        return tcp.mss
-    headers = TCP_HEADERS + TIMESTAMPS * tcp.timestamps
-    return min(tcp.mss, max(mtu - headers, 1))
+        return mss
+    headers = tcp_headers(ip) + TIMESTAMPS * tcp.timestamps
+    return min(mss, max(mtu - headers, 1))
 
 
 def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.FlowPlan:
@@ -77,7 +79,7 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.Flo
     else:
         udp = flow.datagrams
         assert udp is not None
-        plan = _udp(udp, scenario.nodes[flow.source])
+        plan = _udp(udp, scenario.nodes[flow.source], scenario.ip_of(flow))
         if flow.voice is not None:
             # Calls that start together do not send together.
             plan["spread"] = flow.voice.effective_ptime - 1
@@ -91,6 +93,7 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.Flo
         "name": name,
         "from": flow.source,
         "to": flow.destination,
+        "ipv6": scenario.ip_of(flow) == 6,
         "dscp": flow.dscp,
         "port": scenario.port_of(name),
         "source_port": flow.source_port,
@@ -105,7 +108,7 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.Flo
     }
 
 
-def _udp(udp: Udp, sender: Node) -> plans.UdpPlan:
+def _udp(udp: Udp, sender: Node, ip: IpVersion) -> plans.UdpPlan:
     when_full: plans.WhenFull
     if not sender.backpressure:
         when_full = "drop"
@@ -119,12 +122,12 @@ def _udp(udp: Udp, sender: Node) -> plans.UdpPlan:
     # A replay has its own sizes and times.
     return {
         "rate": 0 if replay else udp.rate or 0,
-        "size": 0 if replay else IMIX_MEAN if udp.sizes == "imix" else udp.size,
+        "size": 0 if replay else imix_mean(ip) if udp.sizes == "imix" else udp.size,
         "ecn": udp.ecn,
         "when_full": when_full,
-        "layer": udp.layer,
+        "layer": "ipv6" if udp.layer == "ip" and ip == 6 else udp.layer,
         "gaps": "exponential" if udp.pattern == "poisson" else "constant",
-        "sizes": _datagram_sizes(udp),
+        "sizes": _datagram_sizes(udp, ip),
         "bursts": None if udp.bursts is None else _bursts(udp.bursts),
         "replay": replay,
         "extreme": None,
@@ -133,9 +136,9 @@ def _udp(udp: Udp, sender: Node) -> plans.UdpPlan:
     }
 
 
-def _datagram_sizes(udp: Udp) -> plans.DatagramSizesPlan:
+def _datagram_sizes(udp: Udp, ip: IpVersion) -> plans.DatagramSizesPlan:
     if udp.sizes == "imix":
-        return {"mix": list(IMIX)}
+        return {"mix": list(IMIX[ip])}
     return "exponential" if udp.sizes == "exponential" else "constant"
 
 
@@ -258,6 +261,7 @@ def ping_plan(scenario: Scenario, name: str, ping: Ping) -> plans.PingPlan:
         "name": name,
         "from": ping.source,
         "to": ping.destination,
+        "ipv6": scenario.ip_of(ping) == 6,
         "dscp": ping.dscp,
         "ecn": ping.ecn,
         "every": ping.every,

@@ -77,7 +77,9 @@ class Server:
         outside: Outside,
     ) -> None:
         """Create the network, with `control` as the hosts' congestion control."""
-        scenario = scenario.without_background()  # programs send the traffic
+        # Programs send the traffic.
+        nobody: dict[str, dict[str, Any]] = {"flows": {}, "pings": {}}
+        scenario = scenario.without_background().model_copy(update=nobody)
         self.scenario = scenario
         self.record = record
         self.attached = [*outside.namespaces]

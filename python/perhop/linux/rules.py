@@ -33,14 +33,15 @@ _ERRORS: Final = "icmp type { destination-unreachable, time-exceeded }"
 
 def matches(scenario: Scenario, match: Match) -> list[str]:
     """The conditions of nftables under which a packet matches; see `nft.conditions`."""
+    sources, destinations = scenario.match_prefixes(match)
     return conditions(
         dscp=match.dscp,
         protocols=match.protocol,
         port=match.port,
         source_port=match.source_port,
         destination_port=match.destination_port,
-        sources=None if match.source is None else scenario.prefixes(match.source),
-        destinations=(None if match.destination is None else scenario.prefixes(match.destination)),
+        sources=sources,
+        destinations=destinations,
     )
 
 

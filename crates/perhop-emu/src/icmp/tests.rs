@@ -8,7 +8,8 @@ use super::*;
 use crate::packets::{v4, v6};
 
 fn own() -> Addresses {
-    crate::emulation::addresses(Ipv4Addr::new(10, 0, 0, 9))
+    let v6 = Ipv6Addr::new(0xfd70, 0x6572, 0x686f, 0x7000, 0, 0, 0xa00, 9);
+    Addresses { v4: Ipv4Addr::new(10, 0, 0, 9), v6 }
 }
 
 /// Returns the sum of a message with its pseudo-header, which is all ones if its checksum is right.

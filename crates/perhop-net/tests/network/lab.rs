@@ -110,7 +110,7 @@ impl Hosts<Line> for Scripted {
         error: IcmpError,
     ) -> Option<(Line, u32)> {
         self.quoted.push((node, *packet, error));
-        let size = IcmpError::packet_size(packet.header.size);
+        let size = IcmpError::packet_size(&packet.header);
         (packet.body & ERROR == 0).then_some((packet.body | ERROR, size))
     }
 }

@@ -1,119 +1,181 @@
-//! The bytes of a packet: IPv4 (RFC 791) with TCP (RFC 9293), UDP (RFC 768) or ICMP (RFC 792).
+//! The bytes of a packet: IPv4 (RFC 791) or IPv6 (RFC 8200) with TCP (RFC 9293), UDP (RFC 768) or
+//! ICMP (RFC 792, RFC 4443).
 //!
 //! Fields without a value in the model are zero: payloads, except for the number at the beginning
 //! of a datagram, and urgent pointers. Checksums are those of the whole packet.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use perhop_core::{Header, Protocol};
+use perhop_core::{Header, IpVersion, Protocol};
 use perhop_tcp::{Flags, Handshake, Segment, Seq};
 use perhop_wire::{
-    DONT_FRAGMENT, ICMP_HEADER, IPV4_HEADER, IcmpRepr, Ipv4Repr, MORE_FRAGMENTS, TcpHeader,
-    TcpOption, TcpRepr, UDP_HEADER, UdpRepr, fill_icmp_checksum, fill_transport_checksum, flags,
-    icmpv4, number,
+    DONT_FRAGMENT, FRAGMENT_HEADER, ICMP_HEADER, IPV4_HEADER, IcmpRepr, Ipv4Repr, Ipv6Repr,
+    MORE_FRAGMENTS, TcpHeader, TcpOption, TcpRepr, UDP_HEADER, UdpRepr, fill_icmp_checksum,
+    fill_transport_checksum, flags, icmpv4, icmpv6, number,
 };
 
 use super::outer;
-use crate::hosts::{Body, Kind, Message};
+use crate::hosts::{Body, Kind, Line, Message};
 
-/// Number of bytes that an ICMP error quotes beyond the IP header.
+/// Number of bytes that an ICMPv4 error quotes beyond the IP header.
 const QUOTE: usize = 8;
 
+/// Addresses of a node.
+type Addresses = (Ipv4Addr, Ipv6Addr);
+
 /// Writes a packet's headers, and its payload up to the last byte that is not zero. `addresses` are
-/// those of the nodes; `handshake` has the options of the sender.
+/// those of the nodes; `line` is that of the sender.
 pub(super) fn packet(
     out: &mut Vec<u8>,
-    addresses: &[Ipv4Addr],
+    addresses: &[Addresses],
     header: &Header,
     body: &Body,
-    handshake: Option<Handshake>,
+    line: &Line,
 ) {
     let place = match body.message {
         Message::Fragment { offset, total, .. } => {
-            let end = usize::from(offset) * 8 + length(header);
-            offset | if end < total.into() { MORE_FRAGMENTS } else { 0 }
+            let end = usize::from(offset) * 8 + fragment_length(header);
+            Some(offset | if end < total.into() { MORE_FRAGMENTS } else { 0 })
         }
-        _ => DONT_FRAGMENT,
+        _ => None,
     };
-    ip(out, addresses, header, (body.identification, place));
+    // Later fragments have no ports, but the flow label of the first.
+    let labelled = if place.is_some() { &line.header } else { header };
+    let packet = ip(out, addresses, (header, labelled.flow_label()), (body.identification, place));
     match body.message {
         Message::Fragment { sequence, offset: 0, total } => {
-            udp(out, header, sequence as u32, total.into());
+            udp(out, packet, header, sequence as u32, total.into());
         }
         Message::Fragment { .. } => {} // zeros
-        Message::Tcp(segment) => tcp(out, header, &segment, handshake),
-        Message::Datagram { sequence } => udp(out, header, sequence as u32, length(header)),
-        Message::Probe { sequence } => udp(out, header, sequence, length(header)),
+        Message::Tcp(segment) => tcp(out, packet, header, &segment, line.handshake),
+        Message::Datagram { sequence } => udp(out, packet, header, sequence as u32, length(header)),
+        Message::Probe { sequence } => udp(out, packet, header, sequence, length(header)),
         Message::EchoRequest { sequence } => {
-            echo(out, icmpv4::ECHO_REQUEST, body.endpoint, sequence)
+            echo(out, packet, header, Kind::EchoRequest, (body.endpoint, sequence));
         }
         Message::EchoReply { sequence, .. } => {
-            echo(out, icmpv4::ECHO_REPLY, body.endpoint, sequence)
+            echo(out, packet, header, Kind::EchoReply, (body.endpoint, sequence));
         }
         Message::Outer { number, .. } => outer::complete(out, header, number),
         Message::Error { error, quoted, kind: quoted_kind, identification, sequence } => {
             let start = out.len();
-            let (kind, code) = error.type_and_code();
+            let (kind, code) = match header.version() {
+                IpVersion::V4 => error.type_and_code(),
+                IpVersion::V6 => error.type_and_code_v6(),
+            };
             out.extend_from_slice(&IcmpRepr { kind, code, rest: error.word() }.emit());
-            ip(out, addresses, &quoted, (identification, DONT_FRAGMENT));
-            quote(out, &quoted, (quoted_kind, sequence as u32), body.endpoint);
-            out.resize(start + ICMP_HEADER + IPV4_HEADER + QUOTE, 0);
-            fill_icmp_checksum(&mut out[start - IPV4_HEADER..], IPV4_HEADER);
+            quote(out, addresses, &quoted, (quoted_kind, sequence as u32), (body, identification));
+            let length = match header.version() {
+                IpVersion::V4 => ICMP_HEADER + IPV4_HEADER + QUOTE,
+                IpVersion::V6 => length(header),
+            };
+            out.resize(start + length, 0);
+            fill_icmp_checksum(&mut out[packet..], start - packet);
         }
     }
 }
 
-/// Writes at least the eight bytes behind the IP header that an ICMP error quotes (RFC 792).
-fn quote(out: &mut Vec<u8>, header: &Header, (kind, sequence): (Kind, u32), sender: u32) {
+/// Writes the IP header that an ICMP error quotes, and at least eight bytes behind it (RFC 792).
+fn quote(
+    out: &mut Vec<u8>,
+    addresses: &[Addresses],
+    header: &Header,
+    (kind, sequence): (Kind, u32),
+    (body, identification): (&Body, u16),
+) {
+    let packet = ip(out, addresses, (header, header.flow_label()), (identification, None));
     match kind {
         Kind::Segment => {
             let sequence = sequence.wrapping_add(first_number(header));
             let ports = [header.source_port, header.destination_port];
             out.extend_from_slice(ports.map(u16::to_be_bytes).as_flattened());
             out.extend_from_slice(&sequence.to_be_bytes());
+            // The length of a header without options, which an IPv6 quote includes.
+            out.extend_from_slice(&[0, 0, 0, 0, 5 << 4]);
         }
-        Kind::Datagram => udp(out, header, sequence, length(header)),
-        Kind::EchoRequest => echo(out, icmpv4::ECHO_REQUEST, sender, sequence),
-        Kind::EchoReply => echo(out, icmpv4::ECHO_REPLY, sender, sequence),
+        Kind::Datagram => udp(out, packet, header, sequence, length(header)),
+        Kind::EchoRequest | Kind::EchoReply => {
+            echo(out, packet, header, kind, (body.endpoint, sequence));
+        }
         Kind::Outer(number) => outer::complete(out, header, number),
     }
 }
 
 /// Returns the bytes behind the IP header.
 const fn length(header: &Header) -> usize {
-    header.size as usize - IPV4_HEADER
+    (header.size - header.version().header_bytes()) as usize
 }
 
-/// Writes an IP header with an identification and the word of flags and fragment offset.
+/// Returns the bytes of a fragment's part of its datagram.
+const fn fragment_length(header: &Header) -> usize {
+    match header.version() {
+        IpVersion::V4 => length(header),
+        IpVersion::V6 => length(header) - FRAGMENT_HEADER,
+    }
+}
+
+/// Writes an IP header, with a flow label, the identification, and the offset and flag of a
+/// fragment; returns where it begins.
 fn ip(
     out: &mut Vec<u8>,
-    addresses: &[Ipv4Addr],
-    header: &Header,
-    (identification, fragment): (u16, u16),
-) {
-    let ip = Ipv4Repr {
+    addresses: &[Addresses],
+    (header, flow_label): (&Header, u32),
+    (identification, fragment): (u16, Option<u16>),
+) -> usize {
+    let start = out.len();
+    let [source, destination] =
+        [header.source, header.destination].map(|node| addresses[node.index()]);
+    if header.version() == IpVersion::V4 {
+        let ip = Ipv4Repr {
+            traffic_class: header.traffic_class,
+            total_length: header.size as u16,
+            identification,
+            fragment: fragment.unwrap_or(DONT_FRAGMENT),
+            ttl: header.ttl,
+            protocol: protocol(header),
+            source: source.0,
+            destination: destination.0,
+        };
+        out.extend_from_slice(&ip.emit());
+        return start;
+    }
+    let ip = Ipv6Repr {
         traffic_class: header.traffic_class,
-        total_length: header.size as u16,
-        identification,
-        fragment,
-        ttl: header.ttl,
-        protocol: protocol(header),
-        source: addresses[header.source.index()],
-        destination: addresses[header.destination.index()],
+        flow_label,
+        payload_length: length(header) as u16,
+        next_header: if fragment.is_some() { number::FRAGMENT } else { protocol(header) },
+        hop_limit: header.ttl,
+        source: source.1,
+        destination: destination.1,
     };
     out.extend_from_slice(&ip.emit());
+    if let Some(fragment) = fragment {
+        // The offset is in the high bits, the flag in the lowest one (RFC 8200, section 4.5).
+        let word = fragment << 3 | u16::from(fragment & MORE_FRAGMENTS != 0);
+        out.extend_from_slice(&[protocol(header), 0]);
+        out.extend_from_slice(&word.to_be_bytes());
+        out.extend_from_slice(&u32::from(identification).to_be_bytes());
+    }
+    start
 }
 
 const fn protocol(header: &Header) -> u8 {
     match header.protocol() {
         Protocol::Icmp => number::ICMP,
-        Protocol::Tcp => number::TCP,
-        Protocol::Udp => number::UDP,
-        Protocol::Other => 0, // completed later
+        Protocol::Icmp6 => number::ICMPV6,
+        Protocol::Tcp | Protocol::Tcp6 => number::TCP,
+        Protocol::Udp | Protocol::Udp6 => number::UDP,
+        Protocol::Other | Protocol::Other6 => 0, // completed later
     }
 }
 
-fn tcp(out: &mut Vec<u8>, header: &Header, segment: &Segment, handshake: Option<Handshake>) {
+fn tcp(
+    out: &mut Vec<u8>,
+    packet: usize,
+    header: &Header,
+    segment: &Segment,
+    handshake: Option<Handshake>,
+) {
     let start = out.len();
     let shift = handshake.and_then(|own| own.window_shift).unwrap_or(0);
     let opens = segment.flags.has(Flags::SYN);
@@ -143,8 +205,8 @@ fn tcp(out: &mut Vec<u8>, header: &Header, segment: &Segment, handshake: Option<
     if let Some(mut written) = TcpHeader::of_mut(&mut out[start..]) {
         written.set_header_length(length);
     }
-    debug_assert_eq!(IPV4_HEADER + length + usize::from(segment.payload), header.size as usize);
-    seal(out, start, header, self::length(header));
+    debug_assert_eq!(length + usize::from(segment.payload), self::length(header));
+    seal(out, (packet, start), header, self::length(header));
 }
 
 /// Returns the initial sequence number of a connection in one direction. It depends on the
@@ -216,7 +278,7 @@ fn options(out: &mut Vec<u8>, segment: &Segment, first: u32) {
 
 /// Writes a datagram of `length` bytes, or its first part. Like iperf's, it begins with its number
 /// if it is long enough.
-fn udp(out: &mut Vec<u8>, header: &Header, sequence: u32, length: usize) {
+fn udp(out: &mut Vec<u8>, packet: usize, header: &Header, sequence: u32, length: usize) {
     let start = out.len();
     let values = UdpRepr {
         source_port: header.source_port,
@@ -227,19 +289,36 @@ fn udp(out: &mut Vec<u8>, header: &Header, sequence: u32, length: usize) {
     if length >= UDP_HEADER + 4 {
         out.extend_from_slice(&sequence.to_be_bytes());
     }
-    seal(out, start, header, length);
+    seal(out, (packet, start), header, length);
 }
 
 /// Writes an echo request or reply; its identifier is that of the application that sends requests.
-fn echo(out: &mut Vec<u8>, kind: u8, asker: u32, sequence: u32) {
+/// The checksum of ICMPv6 covers the length, so that the zeros of the payload are written, too.
+fn echo(
+    out: &mut Vec<u8>,
+    packet: usize,
+    header: &Header,
+    kind: Kind,
+    (asker, sequence): (u32, u32),
+) {
+    let start = out.len();
+    let kind = match (header.version(), kind) {
+        (IpVersion::V4, Kind::EchoRequest) => icmpv4::ECHO_REQUEST,
+        (IpVersion::V4, _) => icmpv4::ECHO_REPLY,
+        (IpVersion::V6, Kind::EchoRequest) => icmpv6::ECHO_REQUEST,
+        (IpVersion::V6, _) => icmpv6::ECHO_REPLY,
+    };
     out.extend_from_slice(&IcmpRepr::echo(kind, asker as u16, sequence as u16).emit());
+    if header.version() == IpVersion::V6 {
+        out.resize(start + length(header), 0);
+        fill_icmp_checksum(&mut out[packet..], start - packet);
+    }
 }
 
-/// Computes the checksum of the transport that begins at `start` and has `length` bytes. Zeros
-/// behind the written bytes do not change it.
-fn seal(out: &mut [u8], start: usize, header: &Header, length: usize) {
-    let packet = &mut out[start - IPV4_HEADER..];
-    fill_transport_checksum(packet, IPV4_HEADER, protocol(header), length);
+/// Computes the checksum of the transport that begins at `start` and has `length` bytes, in the
+/// packet that begins at `packet`. Zeros behind the written bytes do not change it.
+fn seal(out: &mut [u8], (packet, start): (usize, usize), header: &Header, length: usize) {
+    fill_transport_checksum(&mut out[packet..], start - packet, protocol(header), length);
 }
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
-//! Path MTU discovery of modelled hosts (RFC 1191).
+//! Path MTU discovery of modelled hosts (RFC 1191, and RFC 8201 for IPv6).
 //!
 //! As Linux does, a host keeps the MTU that an error names for all connections to the same
-//! destination, and forgets it after ten minutes (`ip_rt_mtu_expires` in net/ipv4/route.c).
+//! destination, and forgets it after ten minutes (`ip_rt_mtu_expires` in net/ipv4/route.c,
+//! `ip6_rt_mtu_expires` in net/ipv6/route.c).
 
 use std::collections::BTreeMap;
 
-use perhop_core::{Duration, Header, NodeId, Time};
+use perhop_core::{Duration, Header, IpVersion, NodeId, Time};
 use perhop_net::{IcmpError, TimerId};
 use perhop_tcp::Sender;
 
-use super::{IP_HEADER, MOST_ENDPOINTS, Message, ModelledHosts, Net, Role};
+use super::{MOST_ENDPOINTS, Message, ModelledHosts, Net, Role};
 
-/// Time for which a path MTU is known (RFC 1191, section 6.3).
+/// Time for which a path MTU is known (RFC 1191, section 6.3; RFC 8201, section 5.3).
 const KNOWN: Duration = Duration::from_secs(600);
 
-/// A path: the host that sends, and the destination.
-type Path = (NodeId, NodeId);
+/// A path: the host that sends, the destination, and whether the packets are those of IPv6.
+type Path = (NodeId, NodeId, bool);
 
 /// MTUs that errors have named, and the times at which they are forgotten.
 #[derive(Debug, Default)]
@@ -25,13 +26,13 @@ impl PathMtus {
     /// Limits a sender to the MTU of its path, if one is known.
     pub fn apply(&self, header: &Header, sender: &mut Sender) {
         if let Some(&(mtu, _)) = self.0.get(&path(header)) {
-            sender.limit_segments(Some(mtu - IP_HEADER));
+            sender.limit_segments(Some(mtu - header.version().header_bytes()));
         }
     }
 }
 
 fn path(header: &Header) -> Path {
-    (header.source, header.destination)
+    (header.source, header.destination, header.version() == IpVersion::V6)
 }
 
 impl ModelledHosts {
@@ -45,8 +46,10 @@ impl ModelledHosts {
         else {
             return;
         };
-        // An error never raises the MTU (RFC 1191, section 3).
-        if path(&quoted) != path(&header) || mtu <= IP_HEADER || mtu >= quoted.size {
+        let version = header.version();
+        // An error never raises the MTU (RFC 1191, section 3). A host discards one that names less
+        // than every link carries (RFC 8201, section 4).
+        if path(&quoted) != path(&header) || mtu < version.least_mtu() || mtu >= quoted.size {
             return;
         }
         let now = network.now();
@@ -59,7 +62,8 @@ impl ModelledHosts {
         if mtu < known {
             self.limit_senders(path(&header), Some(mtu));
         }
-        let (sequence, room) = (perhop_tcp::Seq(sequence as u32), mtu.min(known) - IP_HEADER);
+        let (sequence, room) =
+            (perhop_tcp::Seq(sequence as u32), mtu.min(known) - version.header_bytes());
         match &mut self.endpoints[id as usize].role {
             Role::TcpSender(tcp) => {
                 tcp.sender.on_too_big(now, sequence, room);
@@ -92,16 +96,17 @@ impl ModelledHosts {
     }
 
     fn limit_senders(&mut self, along: Path, mtu: Option<u32>) {
+        let room = mtu.map(|mtu| mtu - IpVersion::of(along.2).header_bytes());
         for endpoint in &mut self.endpoints {
             if path(&endpoint.line.header) != along {
                 continue;
             }
             match &mut endpoint.role {
                 Role::TcpSender(tcp) => {
-                    tcp.sender.limit_segments(mtu.map(|mtu| mtu - IP_HEADER));
+                    tcp.sender.limit_segments(room);
                 }
                 Role::Connection(end) => {
-                    end.sender.limit_segments(mtu.map(|mtu| mtu - IP_HEADER));
+                    end.sender.limit_segments(room);
                 }
                 Role::UdpSender(udp) => udp.mtu = mtu.unwrap_or(u32::MAX).min(udp.link_mtu),
                 _ => {}

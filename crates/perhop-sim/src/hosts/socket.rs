@@ -9,7 +9,7 @@ use perhop_net::{Departures, Waits};
 use perhop_workload::WhenFull;
 
 use super::bodies::{Bodies, BodyId, Message, Stored};
-use super::{DATAGRAM_HEADER, Endpoint, ModelledHosts, Net, Role};
+use super::{DATAGRAM_HEADER, Endpoint, ModelledHosts, Net, Role, UDP_HEADER};
 
 /// Send buffer of a UDP socket, in bytes of memory.
 pub(crate) const SEND_BUFFER: u64 = perhop_workload::SEND_BUFFER as u64;
@@ -46,8 +46,8 @@ impl ModelledHosts {
             }
             let payload = udp.next_payload();
             let size = DATAGRAM_HEADER + payload;
-            if size > udp.mtu {
-                self.send_fragments(network, id, size);
+            if size + endpoint.line.header.size > udp.mtu {
+                self.send_fragments(network, id, UDP_HEADER + payload as u16);
                 continue;
             }
             let message = Message::Datagram { sequence: udp.sent - 1 };

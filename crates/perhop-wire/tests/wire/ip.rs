@@ -63,7 +63,7 @@ fn a_datagram_is_read() {
     let parsed = IpPacket::parse(&bytes).unwrap();
     assert_eq!(parsed.source, "2001:db8::1".parse::<IpAddr>().unwrap());
     assert_eq!((parsed.length, parsed.ttl, parsed.transport), (52, 17, 40));
-    assert_eq!((parsed.protocol(), parsed.ports), (Protocol::Udp, [12_345, 53]));
+    assert_eq!((parsed.protocol(), parsed.ports), (Protocol::Udp6, [12_345, 53]));
     assert_eq!(parsed.traffic_class.octet(), 0xb9);
 }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop._core import Counts, Namespaces, Wires
 from perhop.engines.emu import longest as longest_packet
 from perhop.engines.plan import loss_plan, network_plan
+from perhop.engines.traffic import version_gaps
 from perhop.errors import UnsupportedError
 from perhop.linux import probe
 from perhop.linux.commands import CommandError, InNamespace
@@ -75,7 +76,10 @@ class Network:
             for number, link in enumerate(scenario.links)
             if link.trace
         ]
-        refuse([*traced, *self.mapping.gaps, *probe.missing(self.mapping)], scenario.name)
+        refuse(
+            [*version_gaps(scenario), *traced, *self.mapping.gaps, *probe.missing(self.mapping)],
+            scenario.name,
+        )
         self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
         try:
             self.namespaces = Namespaces(len(scenario.nodes))
@@ -93,7 +97,8 @@ class Network:
         scenario = self._scenario
         directions = list(scenario.directions.items())
         addresses = scenario.addresses
-        longest = max([ETHERNET_MTU, *map(longest_packet, scenario.flows.values())])
+        flows = scenario.flows.values()
+        longest = max([ETHERNET_MTU, *(longest_packet(f, scenario.ip_of(f)) for f in flows)])
         lines: dict[str, list[str]] = {
             node: [f"address add {addresses[node]}/32 dev lo"] for node in scenario.nodes
         }

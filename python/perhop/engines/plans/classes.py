@@ -9,6 +9,7 @@ from perhop.engines.plans.queues import QueueConfig
 
 class MatchPlan(TypedDict):
     dscp: list[int]
+    ipv6: bool | None
     protocol: list[Literal["icmp", "tcp", "udp"]]
     port: list[tuple[int, int]]
     source_port: list[tuple[int, int]]

@@ -25,6 +25,7 @@ class NodePlan(TypedDict):
     name: str
     kind: Literal["host", "router"]
     address: str
+    address_v6: str
     balance: Literal["per-flow", "per-destination", "per-packet"]
     icmp_errors: IcmpErrors
 

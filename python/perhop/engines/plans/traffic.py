@@ -93,7 +93,7 @@ class UdpPlan(TypedDict):
     size: int
     ecn: Literal["ect0", "ect1"] | None
     when_full: WhenFull
-    layer: Literal["application", "ip"]
+    layer: Literal["application", "ip", "ipv6"]
     gaps: DistributionPlan
     sizes: DatagramSizesPlan
     bursts: BurstsPlan | None
@@ -120,6 +120,7 @@ FlowPlan = TypedDict(
         "name": str,
         "from": str,
         "to": str,
+        "ipv6": bool,
         "dscp": int,
         "port": int,
         "source_port": int | None,
@@ -139,6 +140,7 @@ PingPlan = TypedDict(
         "name": str,
         "from": str,
         "to": str,
+        "ipv6": bool,
         "dscp": int,
         "ecn": Literal["ect0", "ect1"] | None,
         "every": int,

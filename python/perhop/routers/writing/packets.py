@@ -41,11 +41,12 @@ def rules_of(scenario: Scenario, match: Matching) -> Rules:
 
 def _conditions(scenario: Scenario, match: Match) -> list[Conditions]:
     """Return conditions, of which a packet must meet one: two sets if `port` is of either end."""
+    source, destination = scenario.match_prefixes(match)
     common = Conditions(
         dscp=None if match.dscp is None else frozenset(match.dscp),
         protocols=None if match.protocol is None else frozenset(match.protocol),
-        source=None if match.source is None else scenario.prefixes(match.source),
-        destination=None if match.destination is None else scenario.prefixes(match.destination),
+        source=source,
+        destination=destination,
         source_ports=match.source_port,
         destination_ports=match.destination_port,
     )

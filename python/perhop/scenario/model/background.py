@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.dscp import Dscp
 from perhop.scenario.model.ends import ByEnd
-from perhop.scenario.model.names import Direction, Name
+from perhop.scenario.model.names import Direction, IpVersion, Name
 from perhop.scenario.model.quantities import (
     Duration,
     ParetoShape,
@@ -48,6 +48,9 @@ class Background(Model):
     burst: PositiveDuration | None = None
     """Mean length of a burst with ``internet``; 500 ms unless set. Pauses are three times as
     long."""
+
+    ip: IpVersion | None = None
+    """The version of the internet protocol, 4 or 6; by default that of the scenario."""
 
     dscp: Dscp = 0
     """The DSCP of its packets."""

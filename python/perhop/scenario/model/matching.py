@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema
 from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Loc, Model, with_short_form
 from perhop.scenario.model.dscp import Dscp
-from perhop.scenario.model.names import MatchEnd
+from perhop.scenario.model.names import IpVersion, MatchEnd
 from perhop.scenario.model.network import MatchPorts
 from perhop.scenario.model.quantities import PriorityCode
 from perhop.scenario.model.queues import one_or_more
@@ -41,6 +41,9 @@ class Match(Model):
 
     dscp: Annotated[tuple[Dscp, ...] | None, BeforeValidator(one_or_more)] = None
     """Code points: names such as ``cs1``, ``af11``, ``ef``, ``le``, or numbers from 0 to 63."""
+
+    ip: Annotated[tuple[IpVersion, ...] | None, BeforeValidator(one_or_more)] = None
+    """Versions of the internet protocol: 4 or 6."""
 
     protocol: Annotated[
         tuple[Literal["tcp", "udp", "icmp"], ...] | None, BeforeValidator(one_or_more)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
-from typing import Annotated
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Annotated, Final, Literal
 
 from perhop.scenario.model.text import Text
 from perhop.units import quote
@@ -94,6 +94,38 @@ Address = Annotated[
     ),
 ]
 """A node's IPv4 address."""
+
+
+def _parse_address_v6(text: str) -> IPv6Address:
+    try:
+        address = IPv6Address(text)
+    except ValueError:
+        raise ValueError(f"{quote(text)} is not an IPv6 address such as `2001:db8::1`") from None
+    used = address.is_multicast or address.is_loopback or address.is_unspecified
+    if used or address.is_link_local or address.ipv4_mapped or address.scope_id:
+        raise ValueError(f"{quote(text)} cannot be a node's own; expected a unicast address")
+    return address
+
+
+AddressV6 = Annotated[
+    IPv6Address,
+    Text(
+        _parse_address_v6,
+        str,
+        "an IPv6 address such as `2001:db8::1`",
+        {"type": "string", "format": "ipv6"},
+    ),
+]
+"""A node's IPv6 address."""
+
+IpVersion = Literal[4, 6]
+"""A version of the internet protocol."""
+
+EVERY_ADDRESS: Final[dict[IpVersion, IPv4Network | IPv6Network]] = {
+    4: IPv4Network("0.0.0.0/0"),
+    6: IPv6Network("::/0"),
+}
+"""The prefix of all addresses of a version."""
 
 Network = IPv4Network | IPv6Network
 

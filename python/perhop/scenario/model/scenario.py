@@ -18,7 +18,7 @@ from perhop.scenario.model.base import Model
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Policy
 from perhop.scenario.model.expectations import Expectation, Published
-from perhop.scenario.model.names import Name
+from perhop.scenario.model.names import IpVersion, Name
 from perhop.scenario.model.quantities import PositiveDuration, Version
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Flow, Ping
@@ -53,6 +53,9 @@ class ScenarioData(Model):
     description: str = ""
     """A description: the purpose of the experiment, its assumptions, and reasons for different
     results."""
+
+    ip: IpVersion = 4
+    """The version of the internet protocol of flows, pings and background traffic: 4 or 6."""
 
     nodes: Annotated[dict[Name, Node], Field(min_length=1, max_length=1000)]
     """Hosts and routers by name."""

@@ -11,6 +11,7 @@ from pydantic import (
 )
 
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.names import IpVersion
 from perhop.scenario.model.quantities import (
     Duration,
     Packets,
@@ -18,7 +19,14 @@ from perhop.scenario.model.quantities import (
     SegmentSize,
     WindowSize,
 )
-from perhop.units import MILLISECOND, SECOND
+from perhop.units import MILLISECOND, SECOND, parse_size
+
+DEFAULT_MSS: Final = 1460
+"""The default payload of a full segment over IPv4, in bytes: without options it fills a packet of
+1500."""
+
+_LONGER: Final = 20
+"""The bytes that an IPv6 header (RFC 8200, section 3) has more than one of IPv4."""
 
 DEFAULT_WINDOW = 4 * 2**20
 """The default window of a TCP flow in bytes: enough for 290 Mb/s at 116 ms, and close to the
@@ -180,8 +188,8 @@ class TcpSettings(Model):
     window_scaling: StrictBool = True
     """With `true`, windows may exceed 65535 B (RFC 7323)."""
 
-    mss: SegmentSize = 1460
-    """The payload of a full segment."""
+    mss: SegmentSize = DEFAULT_MSS
+    """The payload of a full segment; the default is 20 B less over IPv6, whose header is longer."""
 
     sack: StrictBool = True
     """With `true`, the receiver sends selective acknowledgements (RFC 2018). With `false`, recovery
@@ -297,6 +305,15 @@ class Tcp(TcpSettings):
         every = TcpSettings.model_construct(**values).model_dump(mode="json")
         changed = {name: every[name] for name in fields if name not in same}
         return {"stack": self.stack, **changed}
+
+    def effective_mss(self, ip: IpVersion) -> int:
+        """Return the payload of a full segment in bytes.
+
+        A value other than the default is that of both versions.
+        """
+        of_stack = STACKS[self.stack].get("mss") if self.stack else None
+        usual = DEFAULT_MSS if of_stack is None else parse_size(str(of_stack))
+        return self.mss - _LONGER if ip == 6 and self.mss == usual else self.mss
 
     @property
     def effective_send_window(self) -> int:

@@ -23,7 +23,7 @@ from perhop.scenario.model.encapsulation import Encapsulation
 from perhop.scenario.model.ends import ByEnd, of_end
 from perhop.scenario.model.loss import BurstLoss, LinkLoss
 from perhop.scenario.model.marking import Marking
-from perhop.scenario.model.names import Address, Name
+from perhop.scenario.model.names import Address, AddressV6, Name
 from perhop.scenario.model.network import ClassBandwidth, LinkOverhead, Overhead
 from perhop.scenario.model.quantities import (
     Chance,
@@ -56,6 +56,10 @@ class Node(Model):
 
     address: Address | None = None
     """Its IPv4 address; by default the next free one from 10.0.0.1, in the order of the file."""
+
+    address_v6: AddressV6 | None = None
+    """Its IPv6 address; by default one in fd70:6572:686f:7000::/64 that ends with its IPv4
+    address."""
 
     balance: Balance = "per-flow"
     """Load balancing among next hops of equal cost: by a hash of addresses, ports and protocol, by

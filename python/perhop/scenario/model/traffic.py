@@ -12,7 +12,7 @@ from perhop.scenario.model.base import Model
 from perhop.scenario.model.dscp import Dscp
 from perhop.scenario.model.game import GAMES, Game
 from perhop.scenario.model.metrics import DATAGRAMS, KINDS, FlowKind
-from perhop.scenario.model.names import Name
+from perhop.scenario.model.names import IpVersion, Name
 from perhop.scenario.model.network import PortRange
 from perhop.scenario.model.quantities import (
     USUAL_TTL,
@@ -77,7 +77,7 @@ class Udp(Model):
     sizes: Literal["equal", "exponential", "imix"] = "equal"
     """The distribution of sizes: all equal; exponential, within the limits of whole bytes and of
     the longest packet; or the simple Internet mix, IP packets of 40, 576 and 1500 B in the ratio
-    7:4:1, which needs `layer: ip`."""
+    7:4:1, which needs `layer: ip`. Over IPv6 the first two have 60 and 596 B."""
 
     bursts: Bursts | None = None
     """Bursts and pauses; none by default."""
@@ -112,11 +112,21 @@ class Udp(Model):
         return whole
 
 
-IMIX = ((40, 7), (576, 4), (1500, 1))
-"""The simple Internet mix (IMIX) of test equipment: lengths of IP packets, and their weights."""
+IMIX: dict[IpVersion, tuple[tuple[int, int], ...]] = {
+    4: ((40, 7), (576, 4), (1500, 1)),
+    6: ((60, 7), (596, 4), (1500, 1)),
+}
+"""The simple Internet mix (IMIX) of test equipment: lengths of IP packets, and their weights.
 
-IMIX_MEAN = round(sum(size * weight for size, weight in IMIX) / sum(weight for _, weight in IMIX))
-"""The mean length of the mix in bytes."""
+It is defined for IPv4. Over IPv6, packets carry the same, as far as they fit 1500 B.
+"""
+
+
+def imix_mean(ip: IpVersion) -> int:
+    """Return the mean length of the mix in bytes."""
+    mix = IMIX[ip]
+    return round(sum(size * weight for size, weight in mix) / sum(weight for _, weight in mix))
+
 
 REPLAYED = ("rate", "size", "pattern", "sizes", "bursts")
 """Flow settings that a replay replaces."""
@@ -154,6 +164,9 @@ class Flow(Model):
 
     video: Video | None = None
     """Clients at the destination that play a video from the source, over TCP."""
+
+    ip: IpVersion | None = None
+    """The version of the internet protocol, 4 or 6; by default that of the scenario."""
 
     dscp: Dscp = 0
     """The DSCP of its packets, and of their acknowledgements."""
@@ -273,6 +286,9 @@ class Ping(Model):
 
     destination: Name = Field(alias="to")
     """The host or router that answers."""
+
+    ip: IpVersion | None = None
+    """The version of the internet protocol, 4 or 6; by default that of the scenario."""
 
     dscp: Dscp = 0
     """The DSCP of requests and replies."""

@@ -30,13 +30,18 @@ from perhop.scenario.resolve.packets import Packets, sent
 from perhop.scenario.resolve.paths import NextHops, agreed_mtu, next_hops, only_path, path_mtu
 from perhop.scenario.resolve.servers import iperf3_servers
 from perhop.scenario.resolve.shares import Placed, rates, walk
-from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS, packet_size
+from perhop.scenario.resolve.sizes import (
+    IP_HEADER,
+    TIMESTAMPS,
+    datagram_headers,
+    packet_size,
+    tcp_headers,
+)
 from perhop.scenario.resolve.steps import NetworkState, Step, sending_rate, states, steps
 from perhop.scenario.resolve.tunnels import tunnel_mtu
 
 __all__ = [
-    "DATAGRAM_HEADERS",
-    "TCP_HEADERS",
+    "IP_HEADER",
     "TIMESTAMPS",
     "EmptyPath",
     "NetworkState",
@@ -48,6 +53,7 @@ __all__ = [
     "agreed_mtu",
     "are_below",
     "background_path",
+    "datagram_headers",
     "empty_path",
     "iperf3_servers",
     "linear",
@@ -63,6 +69,7 @@ __all__ = [
     "states",
     "steepest",
     "steps",
+    "tcp_headers",
     "tunnel_mtu",
     "walk",
     "with_nested",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.background import PAUSES, Background
 from perhop.scenario.model.topology import Link, Node
-from perhop.scenario.model.traffic import IMIX, IMIX_MEAN, Bursts, Flow, Udp
+from perhop.scenario.model.traffic import IMIX, Bursts, Flow, Udp, imix_mean
 from perhop.units import WHOLE
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def added(scenario: ResolvedScenario, name: str, background: Background) -> Adde
         source=source,
         destination=sink,
         udp=_datagrams(scenario, background),
+        ip=background.ip,
         dscp=background.dscp,
         start=background.start,
         stop=background.stop,
@@ -70,10 +71,11 @@ def peak_rate(scenario: ResolvedScenario, background: Background) -> int:
     """Return the rate at which a source sends while it does, in bits of IP packets per second."""
     link, sender = scenario.directions[background.link]
     medium = link.medium(sender)
-    weights = sum(weight for _, weight in IMIX)
-    framed = sum(weight * _framed(size, medium.overhead) for size, weight in IMIX)
+    ip = scenario.ip_of(background)
+    weights = sum(weight for _, weight in IMIX[ip])
+    framed = sum(weight * _framed(size, medium.overhead) for size, weight in IMIX[ip])
     packets = Fraction(background.load * medium.rate * weights, WHOLE * 8 * framed)
-    peak = packets * 8 * IMIX_MEAN / background.effective_sources
+    peak = packets * 8 * imix_mean(ip) / background.effective_sources
     return round(peak if background.like == "poisson" else peak * (1 + PAUSES))
 
 

@@ -10,23 +10,29 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from perhop.ranges import Ranges, joined, overlap
+from perhop.ranges import Ranges, common, joined, overlap
 from perhop.scenario.model.encapsulation import CLASS_KEYS
 from perhop.scenario.model.matching import match_rules
+from perhop.scenario.model.names import EVERY_ADDRESS
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
 from perhop.scenario.model.tunnels import COPY
 from perhop.scenario.resolve.elements import markings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from ipaddress import IPv4Address
+    from ipaddress import IPv4Address, IPv6Address
 
     from perhop.scenario.model.matching import Match, Matching
+    from perhop.scenario.model.names import IpVersion
+    from perhop.scenario.model.traffic import Flow, Ping
     from perhop.scenario.resolve.scenario import ResolvedScenario
+
+    Address = IPv4Address | IPv6Address
 
 _joined = lru_cache(maxsize=64)(joined)
 
@@ -86,16 +92,21 @@ class Packets:
     link_classes: frozenset[LinkClass | None] | None = None
 
     @classmethod
-    def of(cls, match: Match, addresses: Mapping[str, IPv4Address]) -> Packets:
+    def of(cls, match: Match, addresses: Mapping[str, Sequence[Address]]) -> Packets:
         """Return the packets that meet `match` if nodes have `addresses`."""
 
         def ranges(ends: tuple[str | IPv4Network | IPv6Network, ...] | None) -> Ranges:
             if ends is None:
-                return EVERYWHERE
-            return tuple(
-                addresses_of(IPv4Network(addresses[end]) if isinstance(end, str) else end)
-                for end in ends
-            )
+                found = EVERYWHERE
+            else:
+                prefixes = (
+                    map(ip_network, addresses[end]) if isinstance(end, str) else (end,)
+                    for end in ends
+                )
+                found = tuple(map(addresses_of, chain.from_iterable(prefixes)))
+            if match.ip is None:
+                return found
+            return common(joined(found), joined(addresses_of(EVERY_ADDRESS[ip]) for ip in match.ip))
 
         protocols = None if match.protocol is None else frozenset[str](match.protocol)
         if (match.port, match.source_port, match.destination_port) != (None, None, None):
@@ -239,7 +250,7 @@ class Selection:
     rules: tuple[tuple[bool, Packets], ...]
 
     @classmethod
-    def of(cls, match: Matching, addresses: Mapping[str, IPv4Address]) -> Selection:
+    def of(cls, match: Matching, addresses: Mapping[str, Sequence[Address]]) -> Selection:
         """Return the packets that `match` selects if nodes have `addresses`."""
         rules = match_rules(match)
         return cls(tuple((rule.permit, Packets.of(rule.conditions, addresses)) for rule in rules))
@@ -282,7 +293,8 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
     In tunnels there are outer packets, too. If a rule, class or policer marks, a packet may have
     its own code point or any new one. Of the classes at layer 2 it may have all that links carry.
     """
-    addresses = scenario.addresses
+    addresses: dict[IpVersion, Mapping[str, Address]]
+    addresses = {4: scenario.addresses, 6: scenario.addresses_v6}
     marks: set[int] = {rule.dscp for _, rules in markings(scenario) for rule in rules}
     for _, policy in scenario.all_policies():
         for class_ in policy.classes.values():
@@ -294,9 +306,12 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
     tags = (LinkClass(CLASS_KEYS[kind], value) for kind in kinds for value in range(8))
     link_classes = frozenset([None, *tags])
 
-    def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:
+    def packets(
+        ip: IpVersion, dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair
+    ) -> Packets:
+        own = addresses[ip]
         origins, goals = (
-            (addresses_of(IPv4Network(addresses[node])),) if node in addresses else EVERYWHERE
+            (addresses_of(ip_network(own[node]) if node in own else EVERY_ADDRESS[ip]),)
             for node in way
         )
         dscps = frozenset({dscp, *marks})
@@ -309,27 +324,32 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
         own, peer = (flow.source_ports or EPHEMERAL_PORTS,), ((port, port),)
         if flow.applications:
             own, peer = peer, own  # the port is that of the server, the flow's source
-        protocol = "udp" if flow.tcp is None else "tcp"
-        found[packets(flow.dscp, protocol, there, (own, peer))] = None
+        ip, protocol = scenario.ip_of(flow), "udp" if flow.tcp is None else "tcp"
+        found[packets(ip, flow.dscp, protocol, there, (own, peer))] = None
         if protocol == "tcp":
-            found[packets(flow.dscp, protocol, back, (peer, own))] = None
+            found[packets(ip, flow.dscp, protocol, back, (peer, own))] = None
     for ping in scenario.pings.values():
+        ip = scenario.ip_of(ping)
         there, back = (ping.source, ping.destination), (ping.destination, ping.source)
         if ping.effective_port is None:
-            found[packets(ping.dscp, "icmp", there, (None, None))] = None
-            found[packets(ping.dscp, "icmp", back, (None, None))] = None
+            found[packets(ip, ping.dscp, "icmp", there, (None, None))] = None
+            found[packets(ip, ping.dscp, "icmp", back, (None, None))] = None
         else:
             ports = ((EPHEMERAL_PORTS,), ((ping.effective_port,) * 2,))
-            found[packets(ping.dscp, "udp", there, ports)] = None
-            found[packets(HOST_ERRORS, "icmp", back, (None, None))] = None
+            found[packets(ip, ping.dscp, "udp", there, ports)] = None
+            found[packets(ip, HOST_ERRORS, "icmp", back, (None, None))] = None
         if ping.ttl[0] < USUAL_TTL:
-            found[packets(ROUTER_ERRORS, "icmp", ("", ping.source), (None, None))] = None
+            found[packets(ip, ROUTER_ERRORS, "icmp", ("", ping.source), (None, None))] = None
     narrow = bool(scenario.tunnels) or any(link.mtu is not None for link in scenario.links)
     if narrow or any(change.state == "down" for change in scenario.changes):
-        ends = {end for flow in scenario.flows.values() for end in (flow.source, flow.destination)}
-        ends |= {end for ping in scenario.pings.values() for end in (ping.source, ping.destination)}
-        for end in sorted(ends):
-            found[packets(ROUTER_ERRORS, "icmp", ("", end), (None, None))] = None
+        senders: list[Flow | Ping] = [*scenario.flows.values(), *scenario.pings.values()]
+        ends = {
+            (scenario.ip_of(sender), end)
+            for sender in senders
+            for end in (sender.source, sender.destination)
+        }
+        for ip, end in sorted(ends):
+            found[packets(ip, ROUTER_ERRORS, "icmp", ("", end), (None, None))] = None
     inner = {dscp for one in found for dscp in one.dscps}
     for tunnel in scenario.tunnels.values():
         headers, dscp = tunnel.headers, tunnel.outer_dscp
@@ -340,7 +360,7 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
             kind, numbers = "udp", ((EPHEMERAL_PORTS,) if headers.hashed else own, own)
         for way in (tunnel.ends, tunnel.ends[::-1]):
             for outer in sorted(inner) if dscp == COPY else [dscp]:
-                found[packets(outer, kind, way, numbers)] = None
+                found[packets(4, outer, kind, way, numbers)] = None
     return list(found)
 
 

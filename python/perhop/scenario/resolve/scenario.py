@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Self
 
+from perhop.scenario.model.names import EVERY_ADDRESS, Network
 from perhop.scenario.model.scenario import ScenarioData
 from perhop.scenario.model.traffic import Flow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from perhop.scenario.model.background import Background
     from perhop.scenario.model.classes import Class, Policy
+    from perhop.scenario.model.matching import Match
+    from perhop.scenario.model.names import IpVersion
     from perhop.scenario.model.topology import Link
     from perhop.scenario.model.traffic import Ping
 
@@ -119,12 +123,68 @@ class ResolvedScenario(ScenarioData):
         free = (a for a in map(_FIRST_ADDRESS.__add__, count()) if a not in taken)
         return {name: node.address or next(free) for name, node in self.nodes.items()}
 
-    def prefixes(
-        self, ends: tuple[str | IPv4Network | IPv6Network, ...]
-    ) -> tuple[IPv4Network | IPv6Network, ...]:
-        """Return the address prefixes of a match's `ends`; a node becomes its address."""
-        addresses = self.addresses
-        return tuple(IPv4Network(addresses[e]) if isinstance(e, str) else e for e in ends)
+    @cached_property
+    def addresses_v6(self) -> dict[str, IPv6Address]:
+        """The IPv6 address of every node: its own, or one that ends with its IPv4 address."""
+        return {
+            name: node.address_v6 or _PREFIX_V6[int(self.addresses[name])]
+            for name, node in self.nodes.items()
+        }
+
+    def ip_of(self, sender: Flow | Ping | Background) -> IpVersion:
+        """Return the version of the internet protocol of a sender's packets."""
+        return self.ip if sender.ip is None else sender.ip
+
+    @cached_property
+    def ip_versions(self) -> tuple[IpVersion, ...]:
+        """The versions of the internet protocol that its traffic has, sorted.
+
+        Outer packets of tunnels have version 4.
+        """
+        outer: set[IpVersion] = {4} if self.tunnels else set()
+        senders: list[Flow | Ping] = [*self.flows.values(), *self.pings.values()]
+        return tuple(sorted({self.ip_of(sender) for sender in senders} | outer or {self.ip}))
+
+    @cached_property
+    def all_addresses(self) -> dict[str, tuple[IPv4Address | IPv6Address, ...]]:
+        """The addresses of every node of the versions that the traffic has."""
+        own: dict[IpVersion, Mapping[str, IPv4Address | IPv6Address]]
+        own = {4: self.addresses, 6: self.addresses_v6}
+        return {
+            name: tuple(own[version][name] for version in self.ip_versions) for name in self.nodes
+        }
+
+    def prefixes(self, ends: Iterable[str | Network]) -> tuple[Network, ...]:
+        """Return the address prefixes of a match's `ends`; a node becomes its addresses."""
+        found: list[Network] = []
+        for end in ends:
+            if isinstance(end, str):
+                found += map(ip_network, self.all_addresses[end])
+            else:
+                found.append(end)
+        return tuple(found)
+
+    def match_prefixes(
+        self, match: Match
+    ) -> tuple[tuple[Network, ...] | None, tuple[Network, ...] | None]:
+        """Return the prefixes of source and destination of a match; None for no condition.
+
+        A match for one version has the prefix of all its addresses, if it names no others.
+        """
+        source, destination = (
+            None if ends is None else self.prefixes(ends)
+            for ends in (match.source, match.destination)
+        )
+        if match.ip is None or len(set(match.ip)) > 1:
+            return source, destination
+        version = match.ip[0]
+        if source is None and destination is None:
+            return (EVERY_ADDRESS[version],), None
+        if source is not None:
+            source = tuple(each for each in source if each.version == version)
+        if destination is not None:
+            destination = tuple(each for each in destination if each.version == version)
+        return source, destination
 
     def all_policies(self) -> Iterator[tuple[tuple[str, ...], Policy]]:
         """Yield every policy, and every one that the `classes` of a class form, with its path."""
@@ -163,3 +223,4 @@ def direction_names(
 
 
 _FIRST_ADDRESS = IPv4Address("10.0.0.1")
+_PREFIX_V6 = IPv6Network("fd70:6572:686f:7000::/64")

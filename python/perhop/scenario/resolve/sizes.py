@@ -8,29 +8,38 @@ from perhop.scenario.model.game import GAMES
 from perhop.scenario.model.traffic import IMIX
 
 if TYPE_CHECKING:
+    from perhop.scenario.model.names import IpVersion
     from perhop.scenario.model.traffic import Flow
 
-TCP_HEADERS: Final = 40
-"""The bytes of an IPv4 and a TCP header without options."""
+IP_HEADER: Final[dict[IpVersion, int]] = {4: 20, 6: 40}
+"""The bytes of an IP header without options or extensions (RFC 791, section 3.1; RFC 8200, section
+3)."""
 
 TIMESTAMPS: Final = 12
 """The bytes of the timestamps option in every segment (RFC 7323)."""
 
-DATAGRAM_HEADERS: Final = 28
-"""The bytes of an IPv4 header and a UDP or ICMP header."""
+
+def tcp_headers(ip: IpVersion) -> int:
+    """Return the bytes of an IP and a TCP header without options."""
+    return IP_HEADER[ip] + 20
 
 
-def packet_size(flow: Flow) -> int:
+def datagram_headers(ip: IpVersion) -> int:
+    """Return the bytes of an IP header and a UDP or ICMP header."""
+    return IP_HEADER[ip] + 8
+
+
+def packet_size(flow: Flow, ip: IpVersion) -> int:
     """Return the length of a flow's full packets in bytes, including the IP header."""
     if flow.tcp is not None:
-        return flow.tcp.mss + TCP_HEADERS + TIMESTAMPS * flow.tcp.timestamps
+        return flow.tcp.effective_mss(ip) + tcp_headers(ip) + TIMESTAMPS * flow.tcp.timestamps
     if flow.game is not None:
-        return GAMES[flow.game].usual_maximum + DATAGRAM_HEADERS
+        return GAMES[flow.game].usual_maximum + datagram_headers(ip)
     udp = flow.datagrams
     assert udp is not None
-    header = 0 if udp.layer == "ip" else DATAGRAM_HEADERS
+    header = 0 if udp.layer == "ip" else datagram_headers(ip)
     if udp.replay is not None:
         return max(size for _, size in udp.replay.packets) + header
     if udp.sizes == "imix":
-        return max(size for size, _ in IMIX)
+        return max(size for size, _ in IMIX[ip])
     return udp.size + header

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean, listed
 from perhop.scenario.model.background import SELF_SIMILAR, Background
-from perhop.scenario.model.traffic import IMIX_MEAN
+from perhop.scenario.model.traffic import imix_mean
 from perhop.scenario.resolve.background import added_hosts, peak_rate, place_of
 from perhop.scenario.rules.findings import Finding
 from perhop.units import SECOND, format_duration, quote
@@ -69,7 +69,7 @@ def _pattern(scenario: ResolvedScenario, loc: Loc, background: Background) -> It
     if not rate:
         yield Finding((*loc, "load"), "is less than 1 bps; expected a higher load")
     elif background.like == "internet":
-        gap = -(-8 * IMIX_MEAN * SECOND // rate)
+        gap = -(-8 * imix_mean(scenario.ip_of(background)) * SECOND // rate)
         if background.effective_burst < gap:
             key = "load" if background.burst is None else "burst"
             yield Finding(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.scenario.model.traffic import IMIX_MEAN, REPLAYED
-from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS
+from perhop.scenario.model.traffic import REPLAYED, imix_mean
+from perhop.scenario.resolve.sizes import datagram_headers
 from perhop.scenario.rules.findings import Finding
 from perhop.units import SECOND, format_duration, format_rate, format_size
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.names import IpVersion
     from perhop.scenario.model.replay import Replay
     from perhop.scenario.model.traffic import Udp
     from perhop.scenario.resolve.scenario import ResolvedScenario
@@ -28,13 +29,14 @@ def datagrams(scenario: ResolvedScenario) -> Iterator[Finding]:
         if flow.udp is None:
             continue
         loc: Loc = ("flows", name, "udp")
+        ip = scenario.ip_of(flow)
         if flow.udp.replay is not None:
             replayed += len(flow.udp.replay.packets)
-            yield from _replay(loc, flow.udp, flow.udp.replay)
+            yield from _replay(loc, flow.udp, flow.udp.replay, ip)
         elif flow.udp.rate is None:
             yield Finding((*loc, "rate"), "is missing; expected a rate such as `10 Mbps`")
         else:
-            yield from _drawn(loc, flow.udp, flow.udp.rate)
+            yield from _drawn(loc, flow.udp, flow.udp.rate, ip)
     if replayed > MAX_REPLAYED:
         yield Finding(
             ("flows",),
@@ -73,29 +75,29 @@ def calls(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
 
 
-def _replay(loc: Loc, udp: Udp, replay: Replay) -> Iterator[Finding]:
+def _replay(loc: Loc, udp: Udp, replay: Replay, ip: IpVersion) -> Iterator[Finding]:
     for key in REPLAYED:
         if key in udp.model_fields_set:
             yield Finding(
                 (*loc, key), "is given beside `replay`; expected one of the two", at_key=True
             )
     smallest = min(size for _, size in replay.packets)
-    if udp.layer == "ip" and smallest <= DATAGRAM_HEADERS:
-        yield Finding((*loc, "replay"), _no_payload(smallest))
+    if udp.layer == "ip" and smallest <= datagram_headers(ip):
+        yield Finding((*loc, "replay"), _no_payload(smallest, ip))
     if replay.repeat and sum(gap for gap, _ in replay.packets) < len(replay.packets):
         yield Finding((*loc, "replay"), "has no duration; expected gaps, because it repeats")
 
 
-def _drawn(loc: Loc, udp: Udp, rate: int) -> Iterator[Finding]:
+def _drawn(loc: Loc, udp: Udp, rate: int, ip: IpVersion) -> Iterator[Finding]:
     size = udp.size
     if udp.sizes == "imix":
-        size = IMIX_MEAN
+        size = imix_mean(ip)
         if "size" in udp.model_fields_set:
             yield Finding((*loc, "size"), "is given beside `sizes: imix`; expected one of the two")
         if udp.layer != "ip":
             yield Finding((*loc, "sizes"), "`imix` is a mix of IP packets; expected `layer: ip`")
-    elif udp.layer == "ip" and udp.size <= DATAGRAM_HEADERS:
-        yield Finding((*loc, "size"), _no_payload(udp.size))
+    elif udp.layer == "ip" and udp.size <= datagram_headers(ip):
+        yield Finding((*loc, "size"), _no_payload(udp.size, ip))
     if udp.bursts is None:
         return
     gap = -(-8 * size * SECOND // rate)
@@ -111,8 +113,8 @@ def _drawn(loc: Loc, udp: Udp, rate: int) -> Iterator[Finding]:
         )
 
 
-def _no_payload(size: int) -> str:
+def _no_payload(size: int, ip: IpVersion) -> str:
     return (
-        f"{format_size(size)} is no more than the headers of IP and UDP, {DATAGRAM_HEADERS} B; "
+        f"{format_size(size)} is no more than the headers of IP and UDP, {datagram_headers(ip)} B; "
         "expected a larger packet"
     )

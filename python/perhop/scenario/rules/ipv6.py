@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.matching import placed_rules
+from perhop.scenario.resolve.background import place_of
 from perhop.scenario.resolve.elements import markings
 from perhop.scenario.rules.findings import Finding
 from perhop.units import format_size
@@ -25,7 +26,7 @@ LEAST_MTU: Final = 1280
 
 
 def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find links with an MTU below 1280 bytes in a scenario with IPv6 addresses."""
+    """Find links with an MTU below 1280 bytes in a scenario with IPv6 traffic or addresses."""
     small = [
         (number, link.mtu)
         for number, link in enumerate(scenario.links)
@@ -43,7 +44,14 @@ def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def _about(scenario: ResolvedScenario) -> Iterator[Loc]:
-    """Yield the places of everything that matches IPv6 addresses."""
+    """Yield the places of IPv6 traffic, and of everything that matches IPv6."""
+    for name in scenario.backgrounds:
+        if name in scenario.flows and scenario.ip_of(scenario.flows[name]) == 6:
+            yield place_of(scenario, name)
+    for section in ("flows", "pings"):
+        for name, sender in getattr(scenario, section).items():
+            if scenario.ip_of(sender) == 6:
+                yield section, name
     classes: Iterator[tuple[Loc, Matching]] = (
         ((*loc, key, "match"), class_.match)
         for loc, policy in scenario.all_policies()
@@ -56,6 +64,8 @@ def _about(scenario: ResolvedScenario) -> Iterator[Loc]:
     )
     for loc, match in chain(classes, marks):
         for place, rule in placed_rules(match, loc):
+            if rule.conditions.ip is not None and 6 in rule.conditions.ip:
+                yield (*place, "ip")
             for key in ("source", "destination"):
                 ends = getattr(rule.conditions, key) or ()
                 if any(isinstance(end, IPv6Network) for end in ends):

@@ -21,11 +21,13 @@ def addresses(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find addresses of several nodes."""
     owners: dict[object, str] = {}
     for name, node in scenario.nodes.items():
-        if node.address is not None and owners.setdefault(node.address, name) != name:
-            yield Finding(
-                ("nodes", name, "address"),
-                f"{node.address} is already the address of {quote(owners[node.address])}",
-            )
+        for key in ("address", "address_v6"):
+            address = getattr(node, key)
+            if address is not None and owners.setdefault(address, name) != name:
+                yield Finding(
+                    ("nodes", name, key),
+                    f"{address} is already the address of {quote(owners[address])}",
+                )
 
 
 def link_ends(scenario: ResolvedScenario) -> Iterator[Finding]:

@@ -258,7 +258,7 @@ def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find classes whose packets an earlier class takes, and that are not `unused`."""
     if any(class_matches(scenario)) or any(number_of_classes(scenario)):
         return
-    addresses = scenario.addresses
+    addresses = scenario.all_addresses
     for loc, policy in scenario.all_policies():
         # By a value that packets must have to be theirs, so that few need to be compared.
         earlier: dict[object, list[tuple[int, str, Selection, int]]] = {}
@@ -295,7 +295,7 @@ def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     if not scenario.flows and not scenario.pings:
         return  # the traffic is up to the users of the network
     packets = Index(sent(scenario))
-    addresses = scenario.addresses
+    addresses = scenario.all_addresses
     for loc, _, class_ in classes(scenario):
         if class_.unused or matches_any(class_.match):
             continue

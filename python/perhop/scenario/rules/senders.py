@@ -129,16 +129,17 @@ def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield Finding(
                 (*loc, "tcp", fixed), "the receive window is autotuned; expected no size of it"
             )
+        mss = flow.tcp.effective_mss(scenario.ip_of(flow))
         windows = (
             ("send_window", flow.tcp.effective_send_window, flow.tcp.send_window),
             ("receive_window", flow.tcp.effective_receive_window, flow.tcp.receive_window),
         )
         for key, size, own in windows:
-            if size < flow.tcp.mss:
+            if size < mss:
                 yield Finding(
                     (*loc, "tcp", key if own else "window"),
                     f"{format_size(size)} is less than one segment; "
-                    f"expected at least the mss, {format_size(flow.tcp.mss)}",
+                    f"expected at least the mss, {format_size(mss)}",
                 )
         if flow.tcp.timestamps and flow.tcp.mss > 65495 - 12:
             yield Finding(

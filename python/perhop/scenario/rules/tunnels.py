@@ -10,6 +10,7 @@ from perhop.scenario.resolve.elements import senders
 from perhop.scenario.resolve.paths import next_hops
 from perhop.scenario.resolve.tunnels import entered, inside, tunnel_mtu
 from perhop.scenario.rules.findings import Finding, known
+from perhop.scenario.rules.ipv6 import LEAST_MTU as LEAST_MTU_V6
 from perhop.units import format_size, quote
 
 if TYPE_CHECKING:
@@ -65,11 +66,12 @@ def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
                 (*loc, "ends"), "have no path between them; expected links that join them"
             )
         mtu = tunnel_mtu(scenario, tunnel, found)
-        if mtu < LEAST_MTU:
+        least = LEAST_MTU_V6 if 6 in scenario.ip_versions else LEAST_MTU
+        if mtu < least:
             yield Finding(
                 loc,
                 f"leaves {format_size(max(mtu, 0))} for a packet; expected links with a larger "
-                f"MTU, so that there is room for {format_size(LEAST_MTU)}",
+                f"MTU, so that there is room for {format_size(least)}",
             )
 
 

@@ -166,12 +166,12 @@ def small_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
     for name, flow in scenario.flows.items():
         pinned = flow.model_copy(update={"port": scenario.port_of(name)})
         alone = scenario.model_copy(update={"flows": {name: pinned}, "pings": {}})
-        largest.append((sent(alone)[0], (packet_size(flow), name)))
+        largest.append((sent(alone)[0], (packet_size(flow, scenario.ip_of(flow)), name)))
     for loc, policy in scenario.all_policies():
         for key, class_ in policy.classes.items():
             if class_.police is None:
                 continue
-            taken = Selection.of(class_.match, scenario.addresses)
+            taken = Selection.of(class_.match, scenario.all_addresses)
             met = (size for packets, size in largest if taken.meets(packets))
             size, name = max(met, default=(0, ""))
             if class_.police.burst < size:
@@ -202,7 +202,7 @@ def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Warn of flows whose packets exceed the MTU of their path."""
     for name, flow in scenario.flows.items():
         mtu = path_mtu(scenario, flow.source, flow.destination)
-        size = packet_size(flow)
+        size = packet_size(flow, scenario.ip_of(flow))
         if mtu is None or size <= mtu:
             continue
         place = ("flows", name, flow.kind)

@@ -58,7 +58,9 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
         case "literal_error" if isinstance(value, (str, int, float)):
             choices = get_args(_plain(_type_at(loc, model)))
             expected = f"expected {_expected(loc, model)}"
-            return f"{kind_of(value)} is unknown; {expected}", did_you_mean(value, choices)
+            return f"{kind_of(value)} is unknown; {expected}", did_you_mean(
+                value, map(str, choices)
+            )
         case "too_short":
             return f"is empty; expected {_expected(loc, model)}", ""
         case "too_long":

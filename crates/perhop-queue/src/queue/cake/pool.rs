@@ -135,7 +135,7 @@ impl List {
         let (mut found, mut before, mut index) = (None, NONE, self.head);
         while index != self.tail {
             let header = &pool.packet(index).header;
-            let same = header.protocol() == Protocol::Tcp
+            let same = header.protocol().base() == Protocol::Tcp
                 && ends
                     == (
                         header.source,

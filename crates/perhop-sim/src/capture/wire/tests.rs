@@ -6,7 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(198, 51, 100, 7)];
+const ADDRESSES: [Addresses; 2] = [
+    (Ipv4Addr::new(192, 0, 2, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7)),
+];
 
 fn header(protocol: Protocol, size: u32, class: TrafficClass) -> Header {
     Header {
@@ -22,10 +25,18 @@ fn header(protocol: Protocol, size: u32, class: TrafficClass) -> Header {
     }
 }
 
+/// Returns the header of the packet over IPv6, if `v6`, which is longer by 20 bytes.
+fn over(header: Header, v6: bool) -> Header {
+    let version = IpVersion::of(v6);
+    let size = header.size + Line::beyond_ipv4(version);
+    Header { size, protocol: header.protocol().over(version).into(), ..header }
+}
+
 fn written(header: &Header, message: Message, handshake: Option<Handshake>) -> Vec<u8> {
     let body = Body { endpoint: 0x1_0007, identification: 0xabcd, sent: Time::ZERO, message };
     let mut out = Vec::new();
-    packet(&mut out, &ADDRESSES, header, &body, handshake);
+    let line = Line { header: *header, peer: 0, handshake };
+    packet(&mut out, &ADDRESSES, header, &body, &line);
     out
 }
 
@@ -54,6 +65,9 @@ fn opened(bytes: &[u8], header: &Header, protocol: u8) -> Vec<u8> {
     let mut whole = bytes.to_vec();
     assert!(whole.len() <= header.size as usize, "longer than the packet");
     whole.resize(header.size as usize, 0);
+    if header.version() == IpVersion::V6 {
+        return opened_v6(whole, header, protocol);
+    }
     assert_eq!(whole[0], 0x45);
     assert_eq!(whole[1], header.traffic_class.octet());
     assert_eq!(u32::from(word(&whole, 2)), header.size);
@@ -71,6 +85,24 @@ fn opened(bytes: &[u8], header: &Header, protocol: u8) -> Vec<u8> {
         pseudo.concat()
     };
     assert_eq!(folded(&sealed), 0xffff, "the payload's checksum");
+    payload
+}
+
+/// As [`opened`], for a whole packet of IPv6 (RFC 8200, section 3).
+fn opened_v6(mut whole: Vec<u8>, header: &Header, protocol: u8) -> Vec<u8> {
+    let protocol = if protocol == 1 { 58 } else { protocol };
+    let first = long(&whole, 0);
+    assert_eq!((first >> 28, first >> 20 & 0xff), (6, header.traffic_class.octet().into()));
+    assert_eq!(first & 0xf_ffff, header.flow_label());
+    assert_eq!(u32::from(word(&whole, 4)), header.size - 40);
+    assert_eq!((whole[6], whole[7]), (protocol, header.ttl));
+    assert_eq!(whole[8..24], ADDRESSES[0].1.octets());
+    assert_eq!(whole[24..40], ADDRESSES[1].1.octets());
+    let payload = whole.split_off(40);
+    // Section 8.1: the pseudo-header, of ICMPv6, too (RFC 4443, section 2.3).
+    let length = (payload.len() as u32).to_be_bytes();
+    let pseudo = [&whole[8..40], &length, &[0, 0, 0, protocol], &payload];
+    assert_eq!(folded(&pseudo.concat()), 0xffff, "the payload's checksum");
     payload
 }
 
@@ -143,11 +175,12 @@ proptest! {
         segment in segments(),
         handshake in handshakes(),
         class in classes(),
+        v6 in any::<bool>(),
     ) {
         let syn = segment.flags.has(Flags::SYN);
         let opening = handshake.option_bytes(segment.timestamps.is_some());
         let size = segment.ip_bytes() + if syn { opening } else { 0 };
-        let header = header(Protocol::Tcp, size, class);
+        let header = over(header(Protocol::Tcp, size, class), v6);
         let bytes = written(&header, Message::Tcp(segment), Some(handshake));
         let tcp = opened(&bytes, &header, 6);
 
@@ -199,8 +232,9 @@ proptest! {
         payload in 0_u32..65_508,
         sequence in any::<u64>(),
         class in classes(),
+        v6 in any::<bool>(),
     ) {
-        let header = header(Protocol::Udp, 28 + payload, class);
+        let header = over(header(Protocol::Udp, 28 + payload, class), v6);
         let udp = opened(&written(&header, Message::Datagram { sequence }, None), &header, 17);
         prop_assert_eq!((word(&udp, 0), word(&udp, 2)), (49_152, 5001));
         prop_assert_eq!(u32::from(word(&udp, 4)), 8 + payload);
@@ -217,18 +251,21 @@ proptest! {
         sequence in any::<u32>(),
         reply in any::<bool>(),
         class in classes(),
+        v6 in any::<bool>(),
     ) {
-        let header = header(Protocol::Icmp, 28 + payload, class);
+        let header = over(header(Protocol::Icmp, 28 + payload, class), v6);
         let message = match reply {
             true => Message::EchoReply { sequence, arrived: TrafficClass::default() },
             false => Message::EchoRequest { sequence },
         };
         let echo = opened(&written(&header, message, None), &header, 1);
-        prop_assert_eq!((echo[0], echo[1]), (if reply { 0 } else { 8 }, 0));
+        let kinds = if v6 { [128, 129] } else { [8, 0] };
+        prop_assert_eq!((echo[0], echo[1]), (kinds[usize::from(reply)], 0));
         prop_assert_eq!((word(&echo, 4), word(&echo, 6)), (7, sequence as u16));
     }
 
-    /// An error quotes the IP header and the first eight bytes behind it, unchanged.
+    /// An error quotes the IP header and the first eight bytes behind it, unchanged. Over IPv6 it
+    /// quotes as much as fits, of which the model knows those bytes.
     #[test]
     fn errors_quote_what_was_sent(
         segment in segments(),
@@ -236,6 +273,7 @@ proptest! {
         sequence in any::<u32>(),
         which in 0_usize..5,
         error in 0_usize..3,
+        v6 in any::<bool>(),
     ) {
         let segment = Segment { flags: Flags::ACK, ..segment };
         let class = TrafficClass::new(Dscp::EF);
@@ -262,6 +300,7 @@ proptest! {
                 (message, Kind::EchoReply, header, sequence)
             }
         };
+        let about = over(about, v6);
         let mut original = written(&about, message, None);
         original.resize(about.size as usize, 0);
         use perhop_net::IcmpError::{NetUnreachable, PortUnreachable, TimeExceeded};
@@ -269,10 +308,14 @@ proptest! {
         let answer = Message::Error {
             error, quoted: about, kind, identification: 0xabcd, sequence: number.into(),
         };
-        let header = header(Protocol::Icmp, 56, class);
+        let size = perhop_net::IcmpError::packet_size(&about);
+        let known = if v6 { 48 } else { 28 };
+        prop_assert_eq!(size, if v6 { (about.size + 48).min(1280) } else { 56 });
+        let header = Header { size, ..over(header(Protocol::Icmp, 0, class), v6) };
         let icmp = opened(&written(&header, answer, None), &header, 1);
-        prop_assert_eq!((icmp[0], icmp[1]), error.type_and_code());
+        let expected = if v6 { error.type_and_code_v6() } else { error.type_and_code() };
+        prop_assert_eq!((icmp[0], icmp[1]), expected);
         prop_assert_eq!(&icmp[4..8], [0; 4]);
-        prop_assert_eq!(&icmp[8..], &original[..28]);
+        prop_assert_eq!(&icmp[8..8 + known], &original[..known]);
     }
 }
