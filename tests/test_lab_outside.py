@@ -103,7 +103,24 @@ def test_a_lab_with_a_container_an_interface_and_the_internet_leaves_them_as_the
     machine.run(f"XDG_RUNTIME_DIR={lab_folder} {PERHOP} lab up {file} {options}")
     lab = Lab.find()
     assert [*lab.record.hosts] == ["a", "b", "lan0", "internet"]
+    up_now = {name for name, space in spaces.items() if space.state() != before[name]}
+    assert up_now == {"machine", "container"}
 
+    if not killed:
+        carries(lab, far, container)
+        lab.down()
+    else:
+        for pid in (lab.record.keeper, lab.record.pid):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while (after := {name: space.state() for name, space in spaces.items()}) != before:
+        assert time.monotonic() < deadline, differences(before, after)
+        time.sleep(0.05)
+    assert container.holder.poll() is None
+
+
+def carries(lab: Lab, far: Space, container: Space) -> None:
+    """Check that packets pass between all that is connected."""
     # The container is the host b, and keeps its own default route.
     ping = "ping -q -c 1 -W 5"
     delay = output(lab, "a", *ping.split(), "b").rpartition("= ")[2].split("/")[0]
@@ -120,17 +137,6 @@ def test_a_lab_with_a_container_an_interface_and_the_internet_leaves_them_as_the
     # Its packets take part in what the lab has.
     lab.change({"on": "r>internet", "state": "down"})
     assert far.run(f"{ping.replace('5', '1')} 203.0.113.1 || echo lost").endswith("lost\n")
-
-    if killed:
-        for pid in (lab.record.keeper, lab.record.pid):
-            os.kill(pid, signal.SIGKILL)
-    else:
-        lab.down()
-    deadline = time.monotonic() + 20
-    while (after := {name: space.state() for name, space in spaces.items()}) != before:
-        assert time.monotonic() < deadline, differences(before, after)
-        time.sleep(0.05)
-    assert container.holder.poll() is None
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -157,14 +163,12 @@ def test_wrong_connections_are_explained(options: dict[str, Any], message: str) 
 
 @REAL_HOSTS
 @pytest.mark.usefixtures("lab_folder")
-def test_what_is_no_namespace_of_a_network_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file", Path("/proc/self/ns/mnt")):
-        with pytest.raises(UnsupportedError) as error:
-            up(parse(SCENARIO), namespaces={"a": str(path)})
-        if "user namespaces" in str(error.value) or "/dev/net/tun" in str(error.value):
-            unable(error.value)
-        assert "the namespace of host `a` cannot be opened" in str(error.value)
+def test_what_is_no_namespace_of_a_network_is_refused() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        up(parse(SCENARIO), namespaces={"a": "/proc/self/ns/mnt"})
+    if "user namespaces" in str(error.value) or "/dev/net/tun" in str(error.value):
+        unable(error.value)
+    assert "the namespace of host `a` cannot be opened" in str(error.value)
 
 
 def test_names_of_others_are_asked_of_the_name_server_of_this_machine(
