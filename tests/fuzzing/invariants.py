@@ -117,6 +117,8 @@ def _links(dataset: Dataset) -> None:
         least = min([medium.rate, *changed(scenario, row["link"], "rate")])
         longest = 8 * (longest_packet(scenario) + _overhead(medium)) * 1.2
         longest += rate / 1000 if node in link.trace else 0  # opportunities at one instant
+        if link.channel is not None:  # an aggregate counts as it begins
+            longest += 8 * 256 * (longest_packet(scenario) + _overhead(medium))
         assert not least or row["utilisation"] <= 1 + longest / least / length + 1e-9, row
         assert 8 * row["sent_bytes"] <= rate * length * (1 + 1e-9) + longest, row
 
@@ -198,6 +200,7 @@ def in_flight(scenario: Scenario, name: str) -> float:
     delay = max([medium.delay, *changed(scenario, name, "delay")]) + jitter
     delay += medium.reorder.by if medium.reorder is not None else 0
     rate = max([medium.rate, *changed(scenario, name, "rate")])
+    delay += 0 if link.channel is None else SECOND
     return 2 * (delay / SECOND * rate / (8 * 20) + 2)
 
 

@@ -52,6 +52,7 @@ from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
 from perhop.scenario.model.tunnels import TUNNEL_TYPES, Tunnel
 from perhop.scenario.model.voice import Voice
+from perhop.scenario.model.wifi import Wifi
 from perhop.scenario.reading.replay import read_packets
 from perhop.scenario.resolve import walk
 from perhop.scenario.resolve.steps import attachments
@@ -134,6 +135,9 @@ class Author(Writer):
                 "encapsulation",
                 lambda: self.pick(["dot1q", "mpls", {"dot1q": 2}, {"mpls": 3}]),
             ),
+            (Link, "channel", lambda: OMIT),
+            (Wifi, "cw_min", lambda: self.pick([0, 1, 31])),
+            (Wifi, "cw_max", lambda: self.pick([31, 1023])),
             (Mark, "dscp", lambda: self.pick(["be", "af21", "ef", 7])),
             (Match, "source", self.match_ends),
             (Match, "destination", self.match_ends),
@@ -341,9 +345,11 @@ class Author(Writer):
         for name in reversed(own):
             policies[name] = self.model(Policy)
             self.policies.append(name)
+        links = [self.link(*pair) for pair in pairs]
         return {
             "nodes": {name: self.node(kind) for name, kind in self.nodes.items()},
-            "links": [self.link(*pair) for pair in pairs],
+            "links": links,
+            **self.channels(links),
             **({"policies": policies} if policies else {}),
             **self.tunnels([name for name, kind in self.nodes.items() if kind == "router"]),
         }
@@ -366,6 +372,18 @@ class Author(Writer):
             tunnel.pop("type", None)
         if tunnel.get("model") == "uniform":
             tunnel["dscp"] = "copy"
+
+    def channels(self, links: list[dict[str, Any]]) -> dict[str, Any]:
+        """At times a channel of the links at a node."""
+        if not self.chance(25):
+            return {}
+        point = self.pick(links[0]["ends"])
+        for link in links:
+            if (point in link["ends"] and self.chance(80)) or link is links[0]:
+                for key in ("trace", "jitter", "reorder", "duplicate"):
+                    link.pop(key, None)
+                link["channel"] = "air"
+        return {"channels": {"air": {"wifi": self.model(Wifi)}}}
 
     def node(self, kind: str) -> Any:
         found = self.model(Node, but=["kind"], most=3)

@@ -10,6 +10,7 @@
 
 mod agenda;
 mod balance;
+mod channel;
 mod gilbert;
 mod hosts;
 mod icmp;
@@ -24,6 +25,7 @@ mod under_way;
 mod wire;
 
 pub use balance::Balance;
+pub use channel::Wifi;
 pub use gilbert::Gilbert;
 pub use hosts::{Departures, Hosts, Loss, Passage, Sent, TimerId, Waits};
 pub use icmp::{IcmpError, IcmpErrors};

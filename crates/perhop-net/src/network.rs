@@ -1,5 +1,6 @@
 //! Nodes, links, and the loop that forwards packets.
 
+mod sharing;
 mod tunnelled;
 
 use perhop_core::{Bytes, Encapsulation, Header, NodeId, Packet, Stream, Time};
@@ -7,6 +8,7 @@ use perhop_queue::{Class, Dequeue, Discipline, Ledger, Pass, Reserved};
 
 use crate::agenda::{Agenda, EventId};
 use crate::balance::Balance;
+use crate::channel::Channel;
 use crate::hosts::{Hosts, Loss, Passage, Sent, TimerId};
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
@@ -58,6 +60,8 @@ pub struct Network<B> {
     now: Time,
     agenda: Agenda,
     ports: Vec<Port<B>>,
+    /// Channels that ports share.
+    channels: Vec<Channel<B>>,
     routes: Routes,
     tunnels: Vec<Tunnel>,
     /// Limit of each node's ICMP errors.
@@ -109,6 +113,7 @@ impl<B: Clone> Network<B> {
             now: Time::ZERO,
             agenda: Agenda::new(),
             ports,
+            channels: Vec::new(),
             routes,
             tunnels: Vec::new(),
             errors: vec![ErrorBudget::default(); nodes.len()],
@@ -271,7 +276,9 @@ impl<B: Clone> Network<B> {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         let due = port.busy_until().max(self.now);
-        if !port.schedules() && port.has_backlog() && due < port.wake {
+        if due == Time::MAX {
+            self.contend_again(id);
+        } else if !port.schedules() && port.has_backlog() && due < port.wake {
             port.wake = due;
             self.agenda.push(due, event);
         }
@@ -598,7 +605,8 @@ impl<B: Clone> Network<B> {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         if port.wake != self.now {
-            return; // another packet has arrived since, and this wake-up was for it
+            // Another packet has arrived since, and this wake-up was for it; or it is a channel's.
+            return self.run_channel(id);
         }
         let next = port.queue.dequeue(self.now, &mut self.ledger);
         let arrival = match &next {
@@ -683,6 +691,8 @@ impl<B: Clone> Network<B> {
         if due < port.wake && port.has_backlog() {
             port.wake = due;
             self.agenda.push(due, event);
+        } else if due == Time::MAX {
+            self.contend(id);
         }
         self.report_drops(id);
     }

@@ -3,6 +3,7 @@
 use perhop_core::{Bytes, Duration, Encapsulation, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Discipline, Ledger};
 
+use crate::channel::Place;
 use crate::hosts::{Departures, Waits};
 use crate::marker::Marker;
 use crate::trace::{Trace, TraceMedium};
@@ -77,6 +78,8 @@ pub(crate) struct Port<B> {
     last: (Bytes, Bytes, Duration),
     /// Rates that replace that of the wire.
     trace: Option<Box<Trace>>,
+    /// Place in a channel, which decides when the port sends. Its own transmitter never does.
+    pub place: Option<Place>,
 }
 
 impl<B> Port<B> {
@@ -106,6 +109,7 @@ impl<B> Port<B> {
             special: !wire.is_plain(),
             last: NO_PACKET,
             trace: None,
+            place: None,
         }
     }
 
@@ -127,7 +131,41 @@ impl<B> Port<B> {
     /// Returns `true` if the arrival of a packet is known before it is sent.
     fn is_certain(&self) -> bool {
         let varies = self.trace.as_ref().is_some_and(|trace| trace.changes_medium());
-        self.wire.is_certain() && !varies
+        self.wire.is_certain() && !varies && self.place.is_none()
+    }
+
+    /// Leaves transmissions to a channel.
+    pub fn share(&mut self, now: Time, place: Place) {
+        self.unschedule(now);
+        self.place = Some(place);
+        self.certain = false;
+        self.busy_until = Time::MAX;
+    }
+
+    /// Returns `true` if the link is up.
+    pub fn is_up(&self) -> bool {
+        self.down.is_none()
+    }
+
+    /// Returns the length of the packet that leaves the queue next.
+    pub fn head(&mut self, now: Time) -> Option<Bytes> {
+        self.queue.head(now)
+    }
+
+    /// Counts a packet of `size` that is sent on a channel.
+    pub fn count_shared(&mut self, size: Bytes) {
+        self.counters.packets += 1;
+        self.counters.bytes += self.wire.overhead.on_wire(size);
+    }
+
+    /// Returns `true` if a frame is lost on a channel.
+    pub fn loses(&mut self) -> bool {
+        self.impairments.loses(&self.wire)
+    }
+
+    /// Returns the arrival of a packet whose transmission on a channel ends at `end`.
+    pub fn arrival(&self, end: Time) -> Time {
+        (end + self.wire.delay).max(self.not_before)
     }
 
     pub fn wire(&self) -> &Wire {

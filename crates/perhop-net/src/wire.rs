@@ -85,13 +85,7 @@ impl Impairments {
     /// is lost. Packets that are not to be reordered are not overtaken. Counts the impairments.
     #[inline]
     pub fn delay(&mut self, wire: &Wire, at: Time, counters: &mut LinkCounters) -> Option<Time> {
-        if wire.loss > 0 && self.random.chance_ppb(wire.loss) {
-            counters.lost += 1;
-            return None;
-        }
-        if let Some(gilbert) = &wire.gilbert
-            && gilbert.loses(&mut self.bad, &mut self.random)
-        {
+        if self.loses(wire) {
             counters.lost += 1;
             return None;
         }
@@ -110,6 +104,15 @@ impl Impairments {
             arrival += by;
         }
         Some(arrival)
+    }
+
+    /// Returns `true` if a packet is lost.
+    #[inline]
+    pub fn loses(&mut self, wire: &Wire) -> bool {
+        if wire.loss > 0 && self.random.chance_ppb(wire.loss) {
+            return true;
+        }
+        wire.gilbert.is_some_and(|gilbert| gilbert.loses(&mut self.bad, &mut self.random))
     }
 
     /// Returns `true` if a packet is followed by a copy.

@@ -1,13 +1,21 @@
 //! Builds the network from a plan.
 
-use perhop_core::NodeId;
+use std::collections::BTreeSet;
+
+use perhop_core::{NodeId, Stream};
 use perhop_net::{LinkSpec, Marker, Network, NodeKind, PortId, RouteError, TraceError, Wire};
 use perhop_workload::WorkloadError;
 use thiserror::Error;
 
 use crate::classes::{Site, checked_rules, resolve};
 use crate::names::Names;
-use crate::network::{EndPlan, LinkPlan, MediumPlan, NetworkPlan, RemarkPlan};
+use crate::network::{ChannelPlan, EndPlan, LinkPlan, MediumPlan, NetworkPlan, RemarkPlan};
+
+/// Greatest contention window, in slots.
+const MOST_WINDOW: u32 = 32_767;
+
+/// Greatest number of frames in an aggregate.
+const MOST_FRAMES: u32 = 1_024;
 
 /// Error: a plan cannot be run. A validated scenario does not cause it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -88,6 +96,20 @@ impl NetworkPlan {
         }
         let tunnels = self.tunnels.iter().map(|plan| plan.spec(names));
         network.set_tunnels(&tunnels.collect::<Result<Vec<_>, _>>()?);
+        let mut shared = BTreeSet::new();
+        for ChannelPlan { name, on, wifi } in &self.channels {
+            let ports = on.iter().map(|link| names.port(link)).collect::<Result<Vec<_>, _>>()?;
+            if let Some(twice) = ports.iter().position(|&port| !shared.insert(port)) {
+                return Err(BuildError::Twice(on[twice].clone()));
+            }
+            if ports.is_empty() || wifi.frames == 0 {
+                return Err(BuildError::Zero("the links on a channel, and frames in an aggregate"));
+            }
+            if wifi.cw_min > wifi.cw_max || wifi.cw_max > MOST_WINDOW || wifi.frames > MOST_FRAMES {
+                return Err(BuildError::TooLarge("a contention window, or an aggregate"));
+            }
+            network.share(&ports, *wifi, Stream::new(self.seed, &format!("channel {name}")));
+        }
         Ok(network)
     }
 

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use perhop_core::{Duration, Encapsulation, Overhead, Rate, Time};
 use perhop_net::{
     Balance, Gilbert, IcmpErrors, NodeKind, Reorder, Trace, TraceError, TraceMedium, TraceStep,
+    Wifi,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct NetworkPlan {
     /// Tunnels between routers.
     #[serde(default)]
     pub tunnels: Vec<TunnelPlan>,
+    /// Channels that links share.
+    #[serde(default)]
+    pub channels: Vec<ChannelPlan>,
     /// Changes, in order of time.
     #[serde(default)]
     pub changes: Vec<ChangePlan>,
@@ -77,6 +81,18 @@ pub struct LinkPlan {
     /// Tag or label of its packets, if they carry any. Its length is part of the overhead.
     #[serde(default)]
     pub encapsulation: Option<Encapsulation>,
+}
+
+/// A radio channel.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelPlan {
+    /// Name, which seeds its random stream.
+    pub name: String,
+    /// Names of the directed links on it.
+    pub on: Vec<String>,
+    /// Settings.
+    pub wifi: Wifi,
 }
 
 /// The transmission medium from a node to another.

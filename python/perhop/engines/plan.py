@@ -61,7 +61,35 @@ def network_plan(scenario: Scenario, seed: int) -> plans.NetworkPlan:
         ],
         "links": [_link(scenario, link, (next(names), next(names))) for link in scenario.links],
         "tunnels": tunnel_plans(scenario),
+        "channels": [_channel(scenario, name) for name in scenario.channels],
         "changes": _changes(scenario),
+    }
+
+
+def _channel(scenario: Scenario, name: str) -> plans.ChannelPlan:
+    wifi = scenario.channels[name].wifi
+    timing = wifi.timing
+    found = scenario.directions.items()
+    return {
+        "name": name,
+        "on": [direction for direction, (link, _) in found if link.channel == name],
+        "wifi": {
+            "slot": timing.slot,
+            "sifs": timing.sifs,
+            "aifsn": timing.aifsn,
+            "cw_min": wifi.effective_cw_min,
+            "cw_max": wifi.cw_max,
+            "preamble": timing.preamble,
+            "symbol": timing.symbol,
+            "ack": timing.ack,
+            "block_ack": timing.block_ack,
+            "header": timing.header,
+            "frames": wifi.frames or timing.frames,
+            "bytes": timing.size,
+            "airtime": wifi.airtime or timing.airtime,
+            "retries": wifi.retries,
+            "airtime_fairness": wifi.airtime_fairness,
+        },
     }
 
 

@@ -173,6 +173,11 @@ def mapping(
     gaps += more
     gaps += [*link_class_gaps(scenario), *tunnel_gaps(scenario)]
     gaps += [
+        Gap(f"links.{number}.channel", "its queues share no radio channel")
+        for number, link in enumerate(scenario.links)
+        if link.channel is not None
+    ]
+    gaps += [
         Gap(f"changes.{number}.balance", "Linux keeps the load balancing that a node has at first")
         for number, change in enumerate(scenario.changes)
         if change.balance is not None

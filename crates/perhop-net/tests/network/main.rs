@@ -2,6 +2,7 @@
 //! callbacks.
 
 mod balance;
+mod channel;
 mod conservation;
 mod events;
 mod icmp;

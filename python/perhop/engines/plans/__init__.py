@@ -42,6 +42,7 @@ from perhop.engines.plans.classes import (
 )
 from perhop.engines.plans.network import (
     ChangePlan,
+    ChannelPlan,
     EffectPlan,
     EndPlan,
     GilbertPlan,
@@ -98,6 +99,7 @@ __all__ = [
     "CbqClassPlan",
     "CbqPlan",
     "ChangePlan",
+    "ChannelPlan",
     "ClassPlan",
     "ClassesPlan",
     "CodelConfig",

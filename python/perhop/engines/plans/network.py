@@ -101,6 +101,30 @@ class LinkPlan(TypedDict):
     encapsulation: Literal["dot1q", "mpls"] | None
 
 
+class WifiPlan(TypedDict):
+    slot: int
+    sifs: int
+    aifsn: int
+    cw_min: int
+    cw_max: int
+    preamble: int
+    symbol: int
+    ack: int
+    block_ack: int
+    header: int
+    frames: int
+    bytes: int
+    airtime: int
+    retries: int
+    airtime_fairness: bool
+
+
+class ChannelPlan(TypedDict):
+    name: str
+    on: list[str]
+    wifi: WifiPlan
+
+
 class WirePlan(TypedDict):
     on: str
     rate: int
@@ -180,4 +204,5 @@ class NetworkPlan(TypedDict):
     nodes: list[NodePlan]
     links: list[LinkPlan]
     tunnels: list[TunnelPlan]
+    channels: list[ChannelPlan]
     changes: list[ChangePlan]

@@ -209,6 +209,15 @@ PriorityCode = Annotated[int, _whole(0, 7)]
 """A traffic class at layer 2: the priority code point of a VLAN tag, or the traffic class of an
 MPLS label."""
 
+Frames = Annotated[int, _whole(1, 256)]
+"""Number of frames in an aggregate."""
+
+ContentionWindow = Annotated[int, _whole(0, 32767)]
+"""A contention window, in slots."""
+
+Retries = Annotated[int, _whole(0, 255)]
+"""Number of retransmissions of a frame."""
+
 Headers = Annotated[int, _whole(1, 16)]
 """Number of VLAN tags or MPLS labels of a packet."""
 

@@ -23,6 +23,7 @@ from perhop.scenario.model.quantities import PositiveDuration, Version
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Flow, Ping
 from perhop.scenario.model.tunnels import Tunnel
+from perhop.scenario.model.wifi import Channel
 from perhop.units import SECOND
 
 
@@ -65,6 +66,8 @@ class ScenarioData(Model):
 
     tunnels: Annotated[dict[Name, Tunnel], Field(max_length=100)] = Field(default_factory=dict)
     """The tunnels between routers, by name."""
+    channels: Annotated[dict[Name, Channel], Field(max_length=100)] = Field(default_factory=dict)
+    """The radio channels that links share, by name."""
 
     policies: Annotated[dict[Name, Policy], Field(max_length=100)] = Field(default_factory=dict)
     """The policies of links' ends, by name."""

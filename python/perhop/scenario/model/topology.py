@@ -231,6 +231,10 @@ class Link(Model):
     overhead: Annotated[LinkOverhead | dict[Name, LinkOverhead], ByEnd()] = Overhead(0)
     """The layer-2 overhead of every packet: none, ethernet, pos, atm, or bytes."""
 
+    channel: Name | None = None
+    """The channel that the link shares with others, of which `rate` is the physical rate; none by
+    default: a link of its own."""
+
     encapsulation: Encapsulation | None = None
     """The VLAN tags (`dot1q`) or MPLS labels (`mpls`) of all packets, each 4 bytes in addition to
     `overhead`; none by default."""

@@ -19,6 +19,7 @@ from perhop.scenario.rules.ipv6 import ipv6_links
 from perhop.scenario.rules.marking import marking_rules
 from perhop.scenario.rules.network import (
     addresses,
+    channels,
     egress_policies,
     encapsulations,
     link_ends,
@@ -77,6 +78,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (link_policies, {"links"}),
     (encapsulations, {"links"}),
     (tunnels, {*NETWORK, *TRAFFIC, "tunnels"}),
+    (channels, {"links", "channels"}),
     (reservable, {"links"}),
     (egress_policies, {"links", "policies"}),
     (paths, {*NETWORK, *TRAFFIC}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.ends import by_end
@@ -91,6 +91,36 @@ def encapsulations(scenario: ResolvedScenario) -> Iterator[Finding]:
                 "perhop does not model VLAN tags or MPLS labels in ATM cells; expected another "
                 "`overhead`",
             )
+
+
+_NOT_SHARED: Final = ("trace", "jitter", "reorder", "duplicate")
+"""Keys of a link that a channel excludes, because it decides when packets arrive."""
+
+
+def channels(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find unknown and unused channels, channels without an access point, and excluded keys."""
+    shared: dict[str, set[str]] = {}
+    for index, link in enumerate(scenario.links):
+        if link.channel is None:
+            continue
+        yield from known(link.channel, scenario.channels, "channel", ("links", index, "channel"))
+        for key in _NOT_SHARED:
+            if getattr(link, key):
+                yield Finding(
+                    ("links", index, key),
+                    "a link on a channel cannot have this: the channel decides when packets arrive",
+                )
+        common = shared.setdefault(link.channel, set(link.ends))
+        common &= set(link.ends)
+        if not common:
+            yield Finding(
+                ("links", index, "channel"),
+                f"no node is an end of all links on {quote(link.channel)}; expected one, the "
+                "access point",
+            )
+    for name in scenario.channels:
+        if name not in shared:
+            yield Finding(("channels", name), "no link is on this channel; expected one")
 
 
 def reservable(scenario: ResolvedScenario) -> Iterator[Finding]:

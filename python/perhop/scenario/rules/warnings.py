@@ -59,12 +59,16 @@ def unused_seeds(scenario: ResolvedScenario, engine: str, seeds: Sequence[int]) 
 def is_random(scenario: ResolvedScenario) -> bool:
     """Return whether the simulator draws random numbers for a scenario.
 
-    Links that lose, delay or duplicate at random do, routers that share load by a hash, RED, WRED,
-    PIE, FQ-CoDel, FQ-PIE and SFQ, the random patterns of UDP and of requests, BBR, and random
-    starts.
+    Links that lose, delay or duplicate at random do, channels, routers that share load by a hash,
+    RED, WRED, PIE, FQ-CoDel, FQ-PIE and SFQ, the random patterns of UDP and of requests, BBR, and
+    random starts.
     """
     links = any(
-        medium.loss or medium.jitter or medium.duplicate or medium.reorder is not None
+        link.channel
+        or medium.loss
+        or medium.jitter
+        or medium.duplicate
+        or medium.reorder is not None
         for link in scenario.links
         for medium in link.media
     ) or any(change.loss for change in scenario.changes)

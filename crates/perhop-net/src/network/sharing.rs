@@ -1,0 +1,112 @@
+//! Ports that share a channel.
+
+use perhop_core::{NodeId, Stream, Time};
+use perhop_queue::{Dequeue, Discipline};
+
+use super::{Aside, Network};
+use crate::channel::{Channel, Loaded, Outcome, Place, Wifi};
+use crate::hosts::Loss;
+use crate::port::PortId;
+
+impl<B: Clone> Network<B> {
+    /// Has ports send on one channel from now on, each at the rate of its wire. Packets that wait
+    /// there must not be scheduled yet.
+    ///
+    /// The loss of a wire is that of a transmitted frame; a packet is lost only if its frame is given
+    /// up.
+    pub fn share(&mut self, ports: &[PortId], config: Wifi, random: Stream) {
+        let mut senders: Vec<(NodeId, Vec<PortId>)> = Vec::new();
+        for &id in ports {
+            let node = self.ports[id.index() ^ 1].to;
+            match senders.iter_mut().find(|(sender, _)| *sender == node) {
+                Some((_, own)) => own.push(id),
+                None => senders.push((node, vec![id])),
+            }
+        }
+        let senders: Vec<Vec<PortId>> = senders.into_iter().map(|(_, own)| own).collect();
+        let channel = self.channels.len() as u16;
+        for (sender, own) in senders.iter().enumerate() {
+            for (outlet, id) in own.iter().enumerate() {
+                let place = Place { channel, sender: sender as u16, outlet: outlet as u16 };
+                self.ports[id.index()].share(self.now, place);
+            }
+        }
+        self.channels.push(Channel::new(config, random, &senders));
+    }
+
+    /// Has a port contend for its channel, after a packet was enqueued. Without a channel, its link
+    /// is down.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn contend(&mut self, id: PortId) {
+        let Some(place) = self.ports[id.index()].place else { return };
+        if self.channels[usize::from(place.channel)].offer(place) {
+            self.contend_again(id);
+        }
+    }
+
+    /// Has all senders on the channel of a port contend, after its link or its queue has changed.
+    pub(super) fn contend_again(&mut self, id: PortId) {
+        let Some(place) = self.ports[id.index()].place else { return };
+        let channel = &mut self.channels[usize::from(place.channel)];
+        let before = channel.next;
+        channel.offer(place);
+        channel.contend(self.now, &self.ports);
+        self.schedule_channel(place.channel, before);
+    }
+
+    /// Schedules the next event of a channel, unless it is scheduled.
+    fn schedule_channel(&mut self, number: u16, scheduled: Time) {
+        let channel = &self.channels[usize::from(number)];
+        if channel.next < Time::MAX && channel.next != scheduled {
+            self.agenda.push(channel.next, self.transmitter_event(channel.owner()));
+        }
+    }
+
+    /// Processes an event of a port's transmitter for which the port has none: that of its channel,
+    /// or one that is void.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn run_channel(&mut self, id: PortId) {
+        let Some(place) = self.ports[id.index()].place else { return };
+        let channel = &mut self.channels[usize::from(place.channel)];
+        if channel.next != self.now || channel.owner() != id {
+            return; // a sender could begin earlier meanwhile
+        }
+        let (now, ledger) = (self.now, &mut self.ledger);
+        let (watched, departed) = (&mut self.aside, &mut self.departed);
+        let (losses, before) = (&mut self.losses, channel.next);
+        let outcomes = channel.run(now, &mut self.ports, |port, id| {
+            let next = port.queue.dequeue(now, ledger);
+            let drops = ledger.drops.drain(..);
+            losses.extend(drops.map(|drop| (drop.packet, Loss::Queue(drop.cause), Some(id))));
+            match next {
+                Dequeue::NotBefore(at) => Loaded::NotBefore(at),
+                Dequeue::Idle => Loaded::Nothing,
+                Dequeue::Packet(packet) => {
+                    port.count_shared(packet.size());
+                    if port.reports_departures() {
+                        departed.push((packet.body.clone(), packet.header.size));
+                    }
+                    if port.watched_at_start {
+                        watched.push(Aside::Sent(id, packet.clone()));
+                    }
+                    Loaded::Packet(packet)
+                }
+            }
+        });
+        self.schedule_channel(place.channel, before);
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Arrived(id, end, packet) => {
+                    let at = self.ports[id.index()].arrival(end);
+                    self.put_on_wire(id, at, packet);
+                }
+                Outcome::Lost(id, packet) => {
+                    self.ports[id.index()].counters.lost += 1;
+                    self.lose(packet, Loss::Link, Some(id));
+                }
+            }
+        }
+    }
+}
