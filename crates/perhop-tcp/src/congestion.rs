@@ -24,8 +24,8 @@ use linux_cubic::LinuxCubic;
 use linux_hystart::LinuxHyStart;
 use scalable::Scalable;
 
-pub(crate) use path_model::{Delivered, PathModel};
-pub(crate) use scalable::Marked;
+pub use path_model::{Delivered, PathModel};
+pub use scalable::Marked;
 
 use crate::Offset;
 
@@ -47,7 +47,8 @@ impl Window {
         Self { cwnd, ssthresh: f64::INFINITY }
     }
 
-    fn in_slow_start(&self) -> bool {
+    /// Returns `true` in slow start.
+    pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 }
@@ -136,7 +137,7 @@ pub enum HyStartKind {
 
 /// Amount that a congestion event multiplies by the decrease factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum DecreaseFrom {
+pub enum DecreaseFrom {
     /// Bytes in flight, as far as they are within the window (RFC 5681, equation 4).
     Flight(f64),
     /// The window, in whole segments (as in Linux).
@@ -145,22 +146,28 @@ pub(crate) enum DecreaseFrom {
 
 /// Information about an acknowledgement for congestion control.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Acked {
+pub struct Acked {
+    /// Its time.
     pub now: Time,
-    /// Bytes acknowledged cumulatively.
+    /// Bytes acknowledged cumulatively; with QUIC, those that it is the first to cover.
     pub bytes: u64,
+    /// Smoothed round-trip time.
     pub smoothed_rtt: Duration,
     /// Round-trip time measured by this acknowledgement, if any.
     pub rtt: Option<Duration>,
-    /// End of the acknowledged data: SND.UNA.
+    /// End of the acknowledged data: SND.UNA; with QUIC, the number after the largest acknowledged
+    /// packet.
     pub ack: Offset,
-    /// End of the sent data: SND.NXT.
+    /// End of the sent data: SND.NXT; with QUIC, the number of the next packet.
     pub end: Offset,
     /// True if the window limited the sender; a window that is not used does not grow (RFC 7661,
     /// section 1).
     pub limited: bool,
     /// True if slow start grows by all acknowledged bytes, however many.
     pub stretched: bool,
+    /// True if Reno grows in proportion to its window in bytes (RFC 9002, section 7.3.3), instead
+    /// of its whole segments.
+    pub bytewise: bool,
 }
 
 impl Acked {
@@ -213,7 +220,7 @@ impl Congestion {
 
     /// Returns the model of the path, if there is one. It takes every delivery and every loss, and
     /// sets the window in recovery, too.
-    pub(crate) fn model(&mut self) -> Option<&mut dyn PathModel> {
+    pub fn model(&mut self) -> Option<&mut dyn PathModel> {
         match self {
             Self::Bbr(state) => Some(&mut state.0),
             Self::Bbr1(state) => Some(&mut state.0),
@@ -222,13 +229,13 @@ impl Congestion {
     }
 
     /// Returns `true` if a model of the path sets the window.
-    pub(crate) fn is_modelled(&self) -> bool {
+    pub fn is_modelled(&self) -> bool {
         matches!(self, Self::Bbr(_) | Self::Bbr1(_))
     }
 
     /// Returns `true` if the response to marks is in proportion to their share, instead of that to
     /// a loss.
-    pub(crate) fn is_scalable(&self) -> bool {
+    pub fn is_scalable(&self) -> bool {
         matches!(self, Self::Scalable(_))
     }
 
@@ -237,13 +244,13 @@ impl Congestion {
     }
 
     /// Returns `true` if the congestion control needs paced segments.
-    pub(crate) fn needs_pacing(&self) -> bool {
+    pub fn needs_pacing(&self) -> bool {
         self.is_prague() || self.is_modelled()
     }
 
     /// Records that segments are paced: growth then needs no bound against bursts (RFC 9406,
     /// section 4.3: L).
-    pub(crate) fn pace(&mut self) {
+    pub fn pace(&mut self) {
         if let Self::Cubic(CubicState { slow_start: Some(slow_start), .. }) = self {
             **slow_start = match **slow_start {
                 SlowStart::PlusPlus(_) => SlowStart::PlusPlus(HyStart::new(true)),
@@ -254,7 +261,7 @@ impl Congestion {
 
     /// Returns the pacing rate that the congestion control sets, in bytes per second; `None` if it
     /// sets none.
-    pub(crate) fn pacing_rate(&self) -> Option<f64> {
+    pub fn pacing_rate(&self) -> Option<f64> {
         match self {
             Self::Bbr(state) => state.0.pacing_rate(),
             Self::Bbr1(state) => state.0.pacing_rate(),
@@ -264,12 +271,12 @@ impl Congestion {
 
     /// Returns the congestion control's own pacing factor after slow start, in windows per round
     /// trip. Prague sets one, so that marks come from the queue and not from bursts.
-    pub(crate) fn pacing_factor(&self) -> Option<f64> {
+    pub fn pacing_factor(&self) -> Option<f64> {
         self.is_prague().then_some(1.0)
     }
 
     /// Returns the ECN field of packets of an ECN-capable connection.
-    pub(crate) fn ect(&self) -> Ecn {
+    pub fn ect(&self) -> Ecn {
         match self {
             Self::Bbr(_) | Self::Bbr1(_) => Ecn::NotEct, // they do not respond to marks
             _ if self.is_prague() => Ecn::Ect1,
@@ -278,14 +285,14 @@ impl Congestion {
     }
 
     /// Takes delivered data, in recovery or not, over an ECN-capable connection.
-    pub(crate) fn on_delivered(&mut self, marked: Marked) {
+    pub fn on_delivered(&mut self, marked: Marked) {
         if let Self::Scalable(ScalableState(scalable)) = self {
             scalable.on_delivered(marked);
         }
     }
 
     /// Takes data that was acknowledged outside loss recovery.
-    pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+    pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         if self.is_modelled() {
             return; // the model sets the window with each delivery
         }
@@ -324,7 +331,10 @@ impl Congestion {
             // whole segments as in Linux.
             Self::Reno => {
                 // Floating-point sums of a segment's fractions may be a little below one.
-                let segments = (window.cwnd / mss + 1e-9).floor();
+                let segments = match acked.bytewise {
+                    true => window.cwnd / mss,
+                    false => (window.cwnd / mss + 1e-9).floor(),
+                };
                 window.cwnd += acked.bytes as f64 / segments.max(1.0);
             }
             Self::Cubic(CubicState { growth, .. }) => match growth {
@@ -337,7 +347,7 @@ impl Congestion {
     }
 
     /// Responds to a loss: sets the threshold, and the window to it.
-    pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, from: DecreaseFrom) {
+    pub fn on_loss(&mut self, window: &mut Window, mss: f64, from: DecreaseFrom) {
         let factor = match self {
             // RFC 8257, section 3.5: the response to a loss is unchanged.
             Self::Reno | Self::Ledbat(_) | Self::Scalable(_) => 0.5,
@@ -363,13 +373,13 @@ impl Congestion {
     /// Returns the state to restore if a loss turns out to be spurious: CUBIC's (RFC 9438, section
     /// 4.9). Reno has none, and the state of controls that respond to marks or delays need not be
     /// restored.
-    pub(crate) fn before_loss(&self) -> Option<Self> {
+    pub fn before_loss(&self) -> Option<Self> {
         matches!(self, Self::Cubic(_)).then(|| self.clone())
     }
 
     /// Responds to an expiry of the retransmission timer, after `on_loss` if that counts as a new
     /// loss.
-    pub(crate) fn on_timeout(&mut self) {
+    pub fn on_timeout(&mut self) {
         if let Self::Cubic(CubicState { growth, slow_start }) = self {
             match growth {
                 Growth::Rfc9438(cubic) => cubic.on_timeout(),
@@ -386,7 +396,7 @@ impl Congestion {
     /// Responds to the first mark of a round trip as to a loss, unless the congestion control has
     /// its own response (RFC 3168, section 6.1.2; RFC 9438, section 4.6). Returns `true` if the
     /// window shrank.
-    pub(crate) fn on_mark(
+    pub fn on_mark(
         &mut self,
         window: &mut Window,
         mss: f64,
@@ -450,6 +460,7 @@ mod tests {
             end: 0,
             limited: true,
             stretched: false,
+            bytewise: false,
         }
     }
 

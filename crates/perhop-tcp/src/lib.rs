@@ -8,6 +8,7 @@
 //! Positions in the stream have 64 bits; segments carry the 32 bits of the protocol ([`Seq`]).
 
 mod congestion;
+mod delivery;
 mod ecn;
 mod handshake;
 mod receiver;
@@ -16,7 +17,10 @@ mod scoreboard;
 mod segment;
 mod sender;
 
-pub use congestion::{Congestion, CubicConfig, HyStartKind, Window};
+pub use congestion::{
+    Acked, Congestion, CubicConfig, DecreaseFrom, Delivered, HyStartKind, Marked, PathModel, Window,
+};
+pub use delivery::{DeliveredPacket, Deliveries, LostSegment, RateSample, Snapshot};
 pub use ecn::EcnMode;
 pub use handshake::{Handshake, window_shift};
 pub use receiver::{Receiver, ReceiverConfig, autotuned_shift};

@@ -12,11 +12,12 @@ use std::collections::VecDeque;
 use perhop_core::{Duration, Time};
 
 use crate::Offset;
+use crate::delivery::{LostSegment, RateSample};
 
 pub(crate) use loss::DUPLICATE_THRESHOLD;
+pub(crate) use progress::is_after;
 use progress::next_order;
 pub(crate) use progress::{Newest, Progress};
-pub(crate) use rate::{LostSegment, RateSample};
 pub(crate) use sent::Span;
 
 use rate::Sampler;

@@ -14,7 +14,7 @@ use perhop_core::{Duration, Stream, Time};
 
 use super::Window;
 use super::path_model::{Delivered, PathModel};
-use crate::scoreboard::{LostSegment, RateSample};
+use crate::delivery::{LostSegment, RateSample};
 
 pub(super) use model::Aggregation;
 

@@ -13,7 +13,7 @@ use perhop_core::{Duration, Stream, Time};
 use super::Window;
 use super::bbr::Aggregation;
 use super::path_model::{Delivered, PathModel};
-use crate::scoreboard::LostSegment;
+use crate::delivery::LostSegment;
 
 use bandwidth::{FullPipe, MaxRate};
 use policed::{Interval, Policed};

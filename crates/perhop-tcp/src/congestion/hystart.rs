@@ -123,6 +123,7 @@ mod tests {
                     end,
                     limited: true,
                     stretched: false,
+                    bytewise: false,
                 };
                 self.hystart.on_ack(&mut self.window, MSS, acked);
             }
@@ -171,6 +172,7 @@ mod tests {
             end,
             limited: true,
             stretched: false,
+            bytewise: false,
         };
         rounds.hystart.on_ack(&mut rounds.window, MSS, acked);
         assert_eq!(rounds.window, Window { cwnd: before, ssthresh: before });

@@ -156,6 +156,7 @@ mod tests {
             end: 0,
             limited: true,
             stretched: false,
+            bytewise: false,
         };
         ledbat.on_ack(&mut window, MSS, acked);
         window.cwnd / MSS

@@ -263,6 +263,7 @@ mod tests {
                                 end: 0,
                                 limited: true,
                                 stretched: true,
+                                bytewise: false,
                             },
                         );
                     }
@@ -325,6 +326,7 @@ mod tests {
                     end: 0,
                     limited: true,
                     stretched: false,
+                    bytewise: false,
                 };
                 cubic.on_ack(&mut window, 1000.0, acked);
             }

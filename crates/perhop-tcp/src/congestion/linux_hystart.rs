@@ -124,6 +124,7 @@ mod tests {
             end: 1_000_000,
             limited: true,
             stretched: false,
+            bytewise: false,
         };
         hystart.on_ack(&mut window, MSS, acked(at(0), 2, 40_000));
         (1..40).find(|&count| {
@@ -161,6 +162,7 @@ mod tests {
                     end: if ack > 100 { 1_000 } else { 100 },
                     limited: true,
                     stretched: false,
+                    bytewise: false,
                 },
             );
             window.ssthresh

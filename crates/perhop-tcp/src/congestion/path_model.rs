@@ -3,12 +3,14 @@
 use perhop_core::{Duration, Time};
 
 use super::Window;
-use crate::scoreboard::{LostSegment, RateSample};
+use crate::delivery::{LostSegment, RateSample};
 
 /// Information about an acknowledgement that delivers data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Delivered {
+pub struct Delivered {
+    /// Its time.
     pub now: Time,
+    /// Sample of the delivery rate.
     pub sample: RateSample,
     /// Bytes that this acknowledgement is the first to cover.
     pub newly: u64,
@@ -16,12 +18,13 @@ pub(crate) struct Delivered {
     pub in_flight: u64,
     /// True if the sender is in loss recovery.
     pub recovering: bool,
+    /// Smoothed round-trip time.
     pub smoothed_rtt: Duration,
 }
 
 /// A model of the path: it takes every delivery and every loss, paces, and sets the window in
 /// recovery, too.
-pub(crate) trait PathModel {
+pub trait PathModel {
     /// Takes the sizes of the connection before it begins.
     fn begin(&mut self, window: &Window, mss: f64);
 

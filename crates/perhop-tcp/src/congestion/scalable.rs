@@ -33,15 +33,18 @@ pub(super) struct Scalable {
 
 /// Information about an acknowledgement and its marks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Marked {
+pub struct Marked {
+    /// Its time.
     pub now: Time,
     /// End of the acknowledged data: SND.UNA.
     pub ack: Offset,
     /// End of the sent data: SND.NXT.
     pub end: Offset,
-    /// Bytes that it is the first to cover, and the marked ones of them.
+    /// Bytes that it is the first to cover.
     pub delivered: u64,
+    /// The marked ones of these.
     pub marked: u64,
+    /// Smoothed round-trip time.
     pub smoothed_rtt: Duration,
 }
 
@@ -169,6 +172,7 @@ mod tests {
                 end: 0,
                 limited: true,
                 stretched: false,
+                bytewise: false,
             };
             prague.on_ack(&mut window, MSS, acked);
             window.cwnd / MSS - 10.0

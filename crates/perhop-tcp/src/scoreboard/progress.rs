@@ -25,7 +25,7 @@ impl Newest {
 const ORDER_BITS: u32 = 28;
 
 /// Returns `true` if the transmission with this number followed the other.
-pub(super) fn is_after(order: u32, other: u32) -> bool {
+pub(crate) fn is_after(order: u32, other: u32) -> bool {
     let distance = order.wrapping_sub(other) << (u32::BITS - ORDER_BITS);
     (distance as i32) > 0
 }

@@ -1,103 +1,29 @@
-//! Samples of the delivery rate (draft-ietf-ccwg-bbr-06, section 4.1): the rate of deliveries
-//! between a segment's transmission and its acknowledgement.
+//! State of the connection when each outstanding segment was sent, for samples of the delivery rate.
 
 use std::collections::VecDeque;
 
 use perhop_core::{Duration, Time};
 
-use super::progress::is_after;
 use super::sent::Sent;
-
-/// State of the connection when a segment was sent (section 4.1.2.1.2).
-#[derive(Clone, Copy, Debug)]
-struct Snapshot {
-    /// Bytes delivered and lost before.
-    delivered: u64,
-    lost: u64,
-    /// Bytes in flight, including the segment.
-    in_flight: u64,
-    /// Time of the last delivery before.
-    delivered_at: Time,
-    /// Transmission time of the segment that was delivered last before.
-    flight_began: Time,
-    app_limited: bool,
-}
-
-/// Sample of an acknowledgement (section 4.1.2.1.3). It refers to the segment that was sent last
-/// among those that the acknowledgement is the first to cover.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RateSample {
-    /// Delivery rate, in bytes per second; zero if unknown.
-    pub rate: f64,
-    /// Bytes delivered since the segment was sent.
-    pub delivered: u64,
-    /// Bytes delivered before the segment was sent.
-    pub prior_delivered: u64,
-    /// Bytes in flight when the segment was sent.
-    pub in_flight: u64,
-    /// Bytes lost since the segment was sent.
-    pub lost: u64,
-    /// True if the application, and not congestion control, limited the sender at that time.
-    pub app_limited: bool,
-    /// Bytes delivered since the connection began.
-    pub total: u64,
-    /// Time since the transmission of the segment, if it was sent once.
-    pub rtt: Option<Duration>,
-}
-
-/// A segment that was marked as lost.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LostSegment {
-    /// Its length, in bytes.
-    pub length: u64,
-    /// Bytes in flight when it was sent, including the segment.
-    pub in_flight: u64,
-    /// Bytes lost since it was sent, including the segment.
-    pub lost: u64,
-    /// True if the application limited the sender at that time.
-    pub app_limited: bool,
-}
+use crate::delivery::{DeliveredPacket, Deliveries, LostSegment, RateSample, Snapshot};
 
 /// The rate sampler: a snapshot for each outstanding segment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampler {
     snapshots: VecDeque<Snapshot>,
-    delivered: u64,
-    delivered_at: Time,
-    flight_began: Time,
-    lost: u64,
-    /// Number of delivered bytes up to which deliveries are limited by the application; zero if
-    /// they are not.
-    app_limited: u64,
-    /// The last sent of the newly covered segments, and its snapshot.
-    newest: Option<(Sent, Snapshot)>,
-    losses: Vec<LostSegment>,
+    deliveries: Deliveries,
 }
 
 impl Sampler {
-    fn snapshot(&mut self, pipe: u64, length: u32, now: Time) -> Snapshot {
-        if pipe == u64::from(length) {
-            (self.flight_began, self.delivered_at) = (now, now);
-        }
-        Snapshot {
-            delivered: self.delivered,
-            lost: self.lost,
-            in_flight: pipe,
-            delivered_at: self.delivered_at,
-            flight_began: self.flight_began,
-            app_limited: self.app_limited > 0,
-        }
-    }
-
     /// Adds a segment that was sent; `pipe` includes it.
     pub fn send(&mut self, pipe: u64, length: u32, now: Time) {
-        let snapshot = self.snapshot(pipe, length, now);
+        let snapshot = self.deliveries.snapshot(pipe, length, now);
         self.snapshots.push_back(snapshot);
     }
 
     /// Records a retransmission of the segment at this index.
     pub fn resend(&mut self, index: usize, pipe: u64, length: u32, now: Time) {
-        self.snapshots[index] = self.snapshot(pipe, length, now);
+        self.snapshots[index] = self.deliveries.snapshot(pipe, length, now);
     }
 
     /// Divides the segment at this index.
@@ -105,19 +31,22 @@ impl Sampler {
         self.snapshots.insert(index, self.snapshots[index]);
     }
 
-    /// Records the delivery of a segment.
+    /// Records the delivery of a segment. A SYN is not data: its one byte per round trip would pass
+    /// for the path's rate until there is a better sample, which may take long with much loss.
     pub fn deliver(&mut self, index: usize, sent: &Sent, now: Time) {
-        self.delivered += u64::from(sent.length);
-        self.delivered_at = now;
-        if self.newest.is_none_or(|(newest, _)| is_after(sent.order, newest.order)) {
-            self.newest = Some((*sent, self.snapshots[index]));
-        }
+        let packet = DeliveredPacket {
+            at: sent.at,
+            length: sent.length,
+            order: sent.order,
+            data: sent.start > 0,
+            ambiguous: sent.ambiguous,
+        };
+        self.deliveries.deliver(packet, self.snapshots[index], now);
     }
 
     /// Records the delivery of a part of the first segment.
     pub fn deliver_part(&mut self, bytes: u64, now: Time) {
-        self.delivered += bytes;
-        self.delivered_at = now;
+        self.deliveries.deliver_part(bytes, now);
     }
 
     pub fn pop(&mut self) {
@@ -125,59 +54,30 @@ impl Sampler {
     }
 
     pub fn lose(&mut self, index: usize, length: u32) {
-        self.lost += u64::from(length);
-        let snapshot = &self.snapshots[index];
-        self.losses.push(LostSegment {
-            length: length.into(),
-            in_flight: snapshot.in_flight,
-            lost: self.lost - snapshot.lost,
-            app_limited: snapshot.app_limited,
-        });
+        self.deliveries.lose(length, &self.snapshots[index]);
     }
 
-    /// Records that the application has no data although the window has room: deliveries up to the
-    /// end of the data in flight are limited by the application (section 4.1.2.4).
+    /// Records that the application has no data although the window has room.
     pub fn limit(&mut self, pipe: u64) {
-        self.app_limited = (self.delivered + pipe).max(1);
+        self.deliveries.limit(pipe);
     }
 
     pub fn is_limited(&self) -> bool {
-        self.app_limited > 0
+        self.deliveries.is_limited()
     }
 
     /// Returns the number of bytes delivered since the connection began.
     pub fn delivered(&self) -> u64 {
-        self.delivered
+        self.deliveries.delivered()
     }
 
     /// Returns the segments that were marked as lost since the last call.
     pub fn take_losses(&mut self) -> std::vec::Drain<'_, LostSegment> {
-        self.losses.drain(..)
+        self.deliveries.take_losses()
     }
 
     /// Returns the sample of the last acknowledgement, if it has delivered data.
     pub fn take(&mut self, min_rtt: Duration, now: Time) -> Option<RateSample> {
-        if self.delivered > self.app_limited {
-            self.app_limited = 0;
-        }
-        let (sent, snapshot) = self.newest.take()?;
-        self.flight_began = sent.at;
-        let elapsed = self.delivered_at.since(snapshot.delivered_at);
-        let interval = elapsed.max(sent.at.since(snapshot.flight_began));
-        let delivered = self.delivered - snapshot.delivered;
-        // A sample shorter than the minimum round-trip time covers a first transmission that was
-        // taken for the second. A SYN is not data: its one byte per round trip would pass for the
-        // path's rate until there is a better sample, which may take long with much loss.
-        let reliable = interval > Duration::ZERO && interval >= min_rtt && sent.start > 0;
-        Some(RateSample {
-            rate: if reliable { delivered as f64 / interval.as_secs_f64() } else { 0.0 },
-            delivered,
-            prior_delivered: snapshot.delivered,
-            in_flight: snapshot.in_flight,
-            lost: self.lost - snapshot.lost,
-            app_limited: snapshot.app_limited,
-            total: self.delivered,
-            rtt: (!sent.ambiguous).then(|| now.since(sent.at)),
-        })
+        self.deliveries.take(min_rtt, now)
     }
 }

@@ -90,6 +90,7 @@ impl Sender {
             end: self.scoreboard.end(),
             limited: self.usage.lets_grow(&self.window),
             stretched: self.config.decrease_from_window,
+            bytewise: false,
         };
         let mss = self.mss();
         self.config.congestion.on_ack(&mut self.window, mss, acked);

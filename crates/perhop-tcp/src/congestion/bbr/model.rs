@@ -3,7 +3,7 @@
 use perhop_core::Time;
 
 use super::{BETA, Delivered};
-use crate::scoreboard::RateSample;
+use crate::delivery::RateSample;
 
 /// The greatest delivery rate of this ProbeBW cycle and of the last (sections 5.5.5 and 5.5.6).
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Parts of the model, compared with the draft's and Linux's arithmetic.
 
 use super::*;
-use crate::scoreboard::RateSample;
+use crate::delivery::RateSample;
 
 const MSS: f64 = 1000.0;
 const MS: fn(u64) -> Duration = Duration::from_millis;
