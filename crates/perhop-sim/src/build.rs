@@ -6,18 +6,20 @@ use perhop_app::ApplicationPlan;
 use perhop_core::{AckHint, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
+use perhop_quic::{AckFrequency, sizes};
 use perhop_tcp::{
     Congestion, CubicConfig, Handshake, LossDetection, Receiver, ReceiverConfig, Sender,
     SenderConfig, TIMESTAMP_BYTES, autotuned_shift, window_shift,
 };
 use perhop_workload::{
     CallCounters, CongestionPlan, CubicPlan, DecreaseFromPlan, FIRST_SOURCE_PORT, FlowPlan,
-    PingPlan, TcpPlan, TransportPlan, UdpPlan, WorkloadError, pattern, playout,
+    MAX_PAYLOAD, PingPlan, QuicPlan, TcpPlan, TransportPlan, UdpPlan, WorkloadError, pattern,
+    playout,
 };
 
 use crate::hosts::{
-    ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, Role, Schedule, Socket,
-    StreamPhase, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
+    ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, QuicReceiver, QuicSender, Role,
+    Schedule, Socket, StreamPhase, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
 };
 
 /// Returns the two endpoints of a stream, the sender first.
@@ -44,6 +46,9 @@ pub(crate) fn stream(
         }
         TransportPlan::Udp(plan) => {
             (Protocol::Udp, udp(flow, plan, schedule, number, seed)?, [None; 2])
+        }
+        TransportPlan::Quic(plan) => {
+            (Protocol::Udp, quic(flow, plan, schedule, number, seed)?, [None; 2])
         }
     };
     // Plans have at most 65535 streams of a flow.
@@ -125,22 +130,13 @@ fn configs(
     if plan.mss == 0 {
         return Err(BuildError::Zero("a segment size"));
     }
-    let probes = || Stream::new(seed, &format!("{} {number} probes", flow.name));
     let sender = SenderConfig {
         mss: plan.mss,
         window: plan.send_window,
         initial_window: plan.initial_window,
         rto_rule: plan.rto_rule,
         min_rto: plan.min_rto,
-        congestion: match plan.congestion_control {
-            CongestionPlan::Reno => Congestion::Reno,
-            CongestionPlan::Cubic => Congestion::cubic(cubic(plan)),
-            CongestionPlan::Ledbat => Congestion::ledbat(),
-            CongestionPlan::Dctcp => Congestion::dctcp(),
-            CongestionPlan::Prague => Congestion::prague(),
-            CongestionPlan::Bbr => Congestion::bbr(probes()),
-            CongestionPlan::Bbr1 => Congestion::bbr1(probes()),
-        },
+        congestion: congestion(plan.congestion_control, cubic(plan), flow, number, seed),
         decrease_from_window: plan.decrease_from == DecreaseFromPlan::Window,
         loss_detection: match (plan.sack, plan.rack) {
             (false, _) => LossDetection::Duplicates,
@@ -215,6 +211,82 @@ pub(crate) fn client(
     let role = Role::Client(Box::new(ClientHost::new(client, config)));
     let line = Line { header, peer: 0, handshake: None };
     Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
+}
+
+/// Returns a stream's congestion control in its initial state.
+fn congestion(
+    plan: CongestionPlan,
+    cubic: CubicConfig,
+    flow: &FlowPlan,
+    number: usize,
+    seed: u64,
+) -> Congestion {
+    let probes = || Stream::new(seed, &format!("{} {number} probes", flow.name));
+    match plan {
+        CongestionPlan::Reno => Congestion::Reno,
+        CongestionPlan::Cubic => Congestion::cubic(cubic),
+        CongestionPlan::Ledbat => Congestion::ledbat(),
+        CongestionPlan::Dctcp => Congestion::dctcp(),
+        CongestionPlan::Prague => Congestion::prague(),
+        CongestionPlan::Bbr => Congestion::bbr(probes()),
+        CongestionPlan::Bbr1 => Congestion::bbr1(probes()),
+    }
+}
+
+/// Greatest number of streams of a connection of QUIC.
+const MOST_QUIC_STREAMS: u32 = 1000;
+
+fn quic(
+    flow: &FlowPlan,
+    plan: &QuicPlan,
+    schedule: Schedule,
+    number: usize,
+    seed: u64,
+) -> Result<[Role; 2], BuildError> {
+    if plan.streams == 0 || plan.window == 0 || plan.stream_window == 0 {
+        return Err(BuildError::Zero("the number of streams of a connection, and a window"));
+    }
+    if plan.streams > MOST_QUIC_STREAMS {
+        return Err(BuildError::TooLarge("a connection has more than 1000 streams"));
+    }
+    if plan.datagram < sizes::LEAST_DATAGRAM || plan.max_datagram > MAX_PAYLOAD {
+        return Err(BuildError::TooLarge("datagrams of QUIC have 1200 to 65507 bytes"));
+    }
+    let hystart = CubicConfig { hystart: plan.hystart, reno_friendly: true, linux: false };
+    let windows = [plan.stream_window, plan.window];
+    let sender = perhop_quic::Sender::new(perhop_quic::SenderConfig {
+        congestion: congestion(plan.congestion_control, hystart, flow, number, seed),
+        datagram: plan.datagram,
+        most_datagram: plan.max_datagram,
+        initial_window: plan.initial_window.map(|n| u64::from(n) * u64::from(plan.datagram)),
+        pacing: plan.pacing,
+        ecn: plan.ecn,
+        ack_frequency: plan.ack_frequency.map(|plan| AckFrequency {
+            threshold: plan.threshold,
+            max_delay: plan.max_delay,
+            reordering: plan.reordering,
+        }),
+        streams: plan.streams,
+        limits: windows,
+    });
+    let receiver = perhop_quic::Receiver::new(&perhop_quic::ReceiverConfig {
+        streams: plan.streams,
+        windows,
+        certificates: plan.certificates,
+    });
+    let sender = QuicSender {
+        sender,
+        schedule,
+        phase: StreamPhase::Waiting,
+        rtt: Samples::default(),
+        srtt: Samples::default(),
+        srtt_due: Time::ZERO,
+        lost: 0,
+        waits: plan.waits,
+        socket: Socket::default(),
+    };
+    let receiver = QuicReceiver { receiver, delay: Samples::default() };
+    Ok([Role::QuicSender(Box::new(sender)), Role::QuicReceiver(Box::new(receiver))])
 }
 
 fn cubic(plan: &TcpPlan) -> CubicConfig {

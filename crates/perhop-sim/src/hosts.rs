@@ -10,6 +10,7 @@ mod app;
 mod bodies;
 mod fragments;
 mod path_mtu;
+mod quic;
 mod socket;
 mod tcp;
 mod tunnels;
@@ -31,6 +32,7 @@ use crate::capture::ModelledCaptures;
 
 pub(crate) use self::app::{ClientHost, ConnectionConfig};
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
+pub(crate) use self::quic::{QuicReceiver, QuicSender};
 pub(crate) use self::socket::Socket;
 pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
@@ -107,6 +109,8 @@ pub(crate) enum Role {
     TcpReceiver(Box<TcpReceiver>),
     UdpSender(Box<UdpSender>),
     UdpReceiver(Box<UdpReceiver>),
+    QuicSender(Box<QuicSender>),
+    QuicReceiver(Box<QuicReceiver>),
     Pinger(Box<Pinger>),
     /// A client of an application.
     Client(Box<ClientHost>),
@@ -143,6 +147,8 @@ impl Endpoint {
             Role::TcpReceiver(tcp) => tcp.receiver.deadline(),
             Role::UdpSender(sender) => sender.deadline(),
             Role::UdpReceiver(_) => Time::MAX,
+            Role::QuicSender(quic) => quic.deadline(),
+            Role::QuicReceiver(quic) => quic.receiver.deadline(),
             Role::Pinger(pinger) => pinger.deadline(),
             Role::Client(host) => host.client.deadline(),
             Role::Connection(end) => end.deadline(),
@@ -353,6 +359,9 @@ impl Hosts<BodyId> for ModelledHosts {
                 return self.take_tunnel_error(network, stored);
             }
             (Role::Closed, _) => return,
+            (Role::QuicSender(_) | Role::QuicReceiver(_), Stored::Quic(_)) => {
+                return self.receive_quic(network, (id, first), packet);
+            }
             (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
                 self.arrived[owner][0].add(class);
                 let delay = now.since(sent);
@@ -467,6 +476,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
                 Role::UdpSender(_) => self.send_datagrams(network, id),
                 Role::UdpReceiver(_) | Role::Closed => {}
+                Role::QuicSender(_) | Role::QuicReceiver(_) => self.quic_timer(network, id),
                 Role::Client(_) => return self.client_timer(network, id),
                 Role::Connection(_) => self.connection_timer(network, id),
                 Role::Pinger(pinger) => {
@@ -499,6 +509,7 @@ impl Hosts<BodyId> for ModelledHosts {
         let Some(id) = self.release(body, size) else { return };
         match self.endpoints[id as usize].role {
             Role::UdpSender(_) => self.send_datagrams(network, id),
+            Role::QuicSender(_) => self.send_quic(network, id),
             Role::Connection(_) => self.send_on_connection(network, id),
             _ => self.send_segments(network, id),
         }
@@ -513,6 +524,8 @@ impl Hosts<BodyId> for ModelledHosts {
             }
             return;
         }
+        let has_data =
+            matches!(message, Message::Quic(place) if self.bodies.quic(place).data().is_some());
         if !self.bodies.lose(packet.body) {
             return;
         }
@@ -534,6 +547,7 @@ impl Hosts<BodyId> for ModelledHosts {
                     return; // the datagram was lost before
                 }
             }
+            (Role::QuicSender(quic), Message::Quic(_)) if has_data => quic.lost += 1,
             _ => return,
         }
         self.losses.add(sender.owner, loss, at);
@@ -570,6 +584,7 @@ impl Hosts<BodyId> for ModelledHosts {
             Message::Fragment { sequence, offset: 0, .. } => (Kind::Datagram, sequence),
             Message::Fragment { .. } => return None,
             Message::Probe { sequence } => (Kind::Datagram, sequence.into()),
+            Message::Quic(place) => (Kind::Datagram, self.bodies.quic(place).number),
             Message::EchoRequest { sequence } => (Kind::EchoRequest, sequence.into()),
             Message::EchoReply { sequence, .. } => (Kind::EchoReply, sequence.into()),
             Message::Outer { number, .. } => (Kind::Outer(number), 0),

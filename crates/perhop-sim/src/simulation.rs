@@ -329,12 +329,18 @@ impl Simulation {
             let place = (stream.flow as usize, stream.number as usize);
             self.intervals.push(place, stretch, &stream.last, &reading);
             let (sender, receiver) = (stream.sender as usize, stream.receiver as usize);
-            if let Role::TcpSender(tcp) = &mut self.hosts.endpoints[sender].role {
-                tcp.rtt = Samples::default();
-                tcp.srtt = Samples::default();
+            match &mut self.hosts.endpoints[sender].role {
+                Role::TcpSender(tcp) => {
+                    (tcp.rtt, tcp.srtt) = (Samples::default(), Samples::default());
+                }
+                Role::QuicSender(quic) => {
+                    (quic.rtt, quic.srtt) = (Samples::default(), Samples::default());
+                }
+                _ => {}
             }
             match &mut self.hosts.endpoints[receiver].role {
                 Role::TcpReceiver(tcp) => tcp.delay = Samples::default(),
+                Role::QuicReceiver(quic) => quic.delay = Samples::default(),
                 Role::Client(_) => self.hosts.clear_samples(receiver as u32),
                 Role::UdpReceiver(udp) => {
                     udp.meter.pass_mark();
@@ -392,6 +398,7 @@ impl Simulation {
                     jitter: None,
                 }
             }
+            (Role::QuicSender(quic), Role::QuicReceiver(received_by)) => quic.read(received_by),
             (Role::Client(host), Role::Client(_)) => self.hosts.read_client(host),
             (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => receiver.meter.reading(udp.lost),
             roles => unreachable!("a stream from and to {roles:?}"),

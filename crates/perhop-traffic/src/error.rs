@@ -122,6 +122,12 @@ pub enum TrafficError {
         /// Number of entries.
         found: usize,
     },
+    /// A flow over QUIC.
+    #[error("flow {flow}: QUIC runs between modelled hosts only; expected tcp or udp")]
+    Quic {
+        /// The flow.
+        flow: String,
+    },
     /// Clients and servers in two processes.
     #[error("flow {flow}: its application cannot run in a live job")]
     LiveApplication {

@@ -252,6 +252,7 @@ impl Host<'_> {
                 self.bind(&socket, at, false).map_err(failed())?;
                 opened.datagrams.push((at, socket));
             }
+            TransportPlan::Quic(_) => return Err(TrafficError::Quic { flow: flow.name.clone() }),
         }
         Ok(())
     }
@@ -292,6 +293,7 @@ impl Host<'_> {
                 }
                 Ok(socket)
             }
+            TransportPlan::Quic(_) => Err(TrafficError::Quic { flow: flow.name.clone() }),
         }
     }
 

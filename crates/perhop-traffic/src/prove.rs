@@ -86,7 +86,7 @@ impl Proof {
                         connections.add(id, End::Destination, listener, socket);
                     }
                 }
-                (TransportPlan::Udp(_), _) => {
+                (TransportPlan::Udp(_) | TransportPlan::Quic(_), _) => {
                     let opened_by = |end| opens == end;
                     if let Some(socket) = sending.remove(&number) {
                         senders.add(id, socket, opened_by(End::Source).then_some(to));

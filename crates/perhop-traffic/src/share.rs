@@ -56,7 +56,7 @@ pub(crate) fn share(
     for (number, plan) in job.flows.iter().enumerate() {
         let (segment, window) = match &plan.transport {
             TransportPlan::Tcp(tcp) => (tcp.mss.into(), open::window(tcp)),
-            TransportPlan::Udp(_) => (0, 0),
+            TransportPlan::Udp(_) | TransportPlan::Quic(_) => (0, 0),
         };
         let mut received = FlowReceived::default();
         if segment == 0 {

@@ -68,6 +68,11 @@ impl FlowPlan {
         let plain = TrafficClass::new(self.dscp);
         match &self.transport {
             TransportPlan::Udp(udp) => [plain.with_ecn(udp.ecn.unwrap_or_default()), plain],
+            TransportPlan::Quic(quic) => match (quic.ecn, quic.congestion_control) {
+                (false, _) => [plain; 2],
+                (true, CongestionPlan::Prague) => [plain.with_ecn(Ecn::Ect1), plain],
+                (true, _) => [plain.with_ecn(Ecn::Ect0), plain],
+            },
             TransportPlan::Tcp(tcp) => match tcp.ecn {
                 EcnMode::Off => [plain; 2],
                 EcnMode::Dctcp => [plain.with_ecn(Ecn::Ect0); 2],

@@ -56,6 +56,55 @@ pub enum TransportPlan {
     Tcp(TcpPlan),
     /// UDP.
     Udp(UdpPlan),
+    /// QUIC.
+    Quic(QuicPlan),
+}
+
+/// Settings of QUIC.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuicPlan {
+    /// Congestion control.
+    pub congestion_control: CongestionPlan,
+    /// CUBIC's method to end slow start before a loss.
+    #[serde(default)]
+    pub hystart: HyStartKind,
+    /// Number of streams of a connection that send at the same time.
+    pub streams: u32,
+    /// Window of the connection's flow control, in bytes.
+    pub window: u64,
+    /// Window of each stream's, in bytes.
+    pub stream_window: u64,
+    /// Payload of the first datagrams, in bytes.
+    pub datagram: u16,
+    /// Greatest payload for which the sender probes, in bytes.
+    pub max_datagram: u16,
+    /// Initial congestion window, in datagrams; by default that of RFC 9002.
+    #[serde(default)]
+    pub initial_window: Option<u32>,
+    /// True if packets are paced.
+    pub pacing: bool,
+    /// True if the sender's packets are ECN-capable.
+    pub ecn: bool,
+    /// Frequency of acknowledgements that the sender requests.
+    #[serde(default)]
+    pub ack_frequency: Option<AckFrequencyPlan>,
+    /// Length of the receiver's certificates, in bytes.
+    pub certificates: u32,
+    /// True if a full socket makes the sender wait, as on Linux; otherwise its packets are lost.
+    pub waits: bool,
+}
+
+/// Frequency of acknowledgements.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AckFrequencyPlan {
+    /// Packets that may arrive without an acknowledgement.
+    pub threshold: u64,
+    /// Greatest delay of an acknowledgement.
+    pub max_delay: Duration,
+    /// Packets after a missing one at which it is reported at once; zero for never.
+    pub reordering: u64,
 }
 
 /// Settings of TCP.

@@ -50,6 +50,7 @@ pub(super) fn packet(
         Message::Tcp(segment) => tcp(out, packet, header, &segment, line.handshake),
         Message::Datagram { sequence } => udp(out, packet, header, sequence as u32, length(header)),
         Message::Probe { sequence } => udp(out, packet, header, sequence, length(header)),
+        Message::Quic(_) => udp(out, packet, header, 0, length(header)),
         Message::EchoRequest { sequence } => {
             echo(out, packet, header, Kind::EchoRequest, (body.endpoint, sequence));
         }

@@ -19,6 +19,8 @@ pub(crate) struct Body {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
     Tcp(Segment),
+    /// A packet of QUIC: its place in [`Bodies`].
+    Quic(u32),
     Datagram {
         sequence: u64,
     },
@@ -154,6 +156,8 @@ pub(super) enum Stored {
     Sacked(u32),
     Error(u32),
     Outer(u32),
+    /// Index in [`Bodies::quic`].
+    Quic(u32),
 }
 
 /// Number of bodies in a block.
@@ -182,6 +186,9 @@ pub(super) struct Bodies {
     /// Messages too long for a slot, and free entries.
     long: Vec<Message>,
     free_long: Vec<u32>,
+    /// Packets of QUIC, and free entries.
+    quic: Vec<perhop_quic::Packet>,
+    free_quic: Vec<u32>,
     /// Identification of the next packet.
     next: u16,
 }
@@ -257,6 +264,7 @@ impl Bodies {
             Message::EchoRequest { sequence } => Stored::EchoRequest { sequence },
             Message::EchoReply { sequence, arrived } => Stored::EchoReply { sequence, arrived },
             Message::Probe { sequence } => Stored::Probe { sequence },
+            Message::Quic(place) => Stored::Quic(place),
             Message::Tcp(_) => Stored::Sacked(self.store_long(message)),
             Message::Error { .. } => Stored::Error(self.store_long(message)),
             Message::Outer { .. } => Stored::Outer(self.store_long(message)),
@@ -274,6 +282,42 @@ impl Bodies {
                 self.long.push(message);
                 self.long.len() as u32 - 1
             }
+        }
+    }
+
+    /// Stores a packet of QUIC; its place is part of a message.
+    pub fn put_quic(&mut self, packet: perhop_quic::Packet) -> u32 {
+        match self.free_quic.pop() {
+            Some(place) => {
+                self.quic[place as usize] = packet;
+                place
+            }
+            None => {
+                self.quic.push(packet);
+                self.quic.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Returns a packet of QUIC.
+    pub fn quic(&self, place: u32) -> &perhop_quic::Packet {
+        &self.quic[place as usize]
+    }
+
+    /// Returns a packet of QUIC, to set the ECN field with which it has arrived.
+    pub fn quic_mut(&mut self, place: u32) -> &mut perhop_quic::Packet {
+        &mut self.quic[place as usize]
+    }
+
+    /// Frees the entry of a long message.
+    #[cold]
+    fn free(&mut self, message: Stored) {
+        match message {
+            Stored::Sacked(place) | Stored::Error(place) | Stored::Outer(place) => {
+                self.free_long.push(place);
+            }
+            Stored::Quic(place) => self.free_quic.push(place),
+            _ => {}
         }
     }
 
@@ -338,6 +382,7 @@ impl Bodies {
             Stored::Sacked(place) | Stored::Error(place) | Stored::Outer(place) => {
                 self.long[place as usize]
             }
+            Stored::Quic(place) => Message::Quic(place),
         }
     }
 
@@ -409,8 +454,9 @@ impl Bodies {
         if slot.copies & !ARRIVED > 0 {
             return;
         }
-        if let Stored::Sacked(place) | Stored::Error(place) | Stored::Outer(place) = slot.message {
-            self.free_long.push(place);
+        let message = slot.message;
+        if let Stored::Sacked(_) | Stored::Error(_) | Stored::Outer(_) | Stored::Quic(_) = message {
+            self.free(message);
         }
         let block = id.block();
         self.live[block] -= 1;

@@ -34,6 +34,25 @@ fn truesize(size: u32) -> u64 {
     SK_BUFF + (u64::from(size) + HEADROOM + SHARED_INFO).next_power_of_two()
 }
 
+impl Socket {
+    /// Returns `true` if the buffer of a UDP socket is full and its sender waits for room.
+    pub fn is_full(&mut self, waits: bool) -> bool {
+        self.blocked |= waits && self.queued >= SEND_BUFFER;
+        self.blocked
+    }
+
+    /// Removes a datagram of `size` IP bytes; returns `true` if its sender may go on: Linux's
+    /// `sock_writeable`.
+    fn remove(&mut self, size: u32) -> bool {
+        self.queued -= truesize(size);
+        let writeable = 2 * self.queued < SEND_BUFFER;
+        std::mem::take(&mut self.blocked) && {
+            self.blocked = !writeable;
+            writeable
+        }
+    }
+}
+
 impl ModelledHosts {
     /// Sends the datagrams that are due.
     pub(super) fn send_datagrams(&mut self, network: &mut Net, id: u32) {
@@ -136,15 +155,8 @@ impl ModelledHosts {
                 }
                 (end.socket.blocked && !end.is_blocked()).then_some(id)
             }
-            Role::UdpSender(udp) => {
-                udp.socket.queued -= truesize(size);
-                let writeable = 2 * udp.socket.queued < SEND_BUFFER;
-                (std::mem::take(&mut udp.socket.blocked) && {
-                    udp.socket.blocked = !writeable;
-                    writeable
-                })
-                .then_some(id)
-            }
+            Role::UdpSender(udp) => udp.socket.remove(size).then_some(id),
+            Role::QuicSender(quic) => quic.socket.remove(size).then_some(id),
             _ => None,
         }
     }
@@ -162,6 +174,7 @@ fn charge(endpoints: &mut [Endpoint], bodies: &mut Bodies, (body, size): (BodyId
         Role::UdpSender(udp) if udp.when_full == WhenFull::Wait => {
             udp.socket.queued += truesize(size);
         }
+        Role::QuicSender(quic) if quic.waits => quic.socket.queued += truesize(size),
         _ => return,
     }
     bodies.charge(body);

@@ -84,6 +84,16 @@ pub fn udp(from: u16, to: u16, rate: u64, size: u64, changes: Value) -> Value {
     with(flow(from, to, json!({"udp": {"rate": rate, "size": size}})), changes)
 }
 
+/// Returns a QUIC flow with perhop's default settings, and datagrams of 1452 bytes at most.
+pub fn quic(from: u16, to: u16, settings: Value, changes: Value) -> Value {
+    let usual = json!({
+        "congestion_control": "cubic", "hystart": "hystart++", "streams": 1, "window": 64 << 20,
+        "stream_window": 64 << 20, "datagram": 1200, "max_datagram": 1452, "pacing": true,
+        "ecn": false, "certificates": 2_000, "waits": true,
+    });
+    with(flow(from, to, json!({"quic": with(usual, settings)})), changes)
+}
+
 /// Returns a ping every `every` that never stops.
 pub fn ping(from: u16, to: u16, every: u64, changes: Value) -> Value {
     let ping = json!({
@@ -166,6 +176,7 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
                 "server_time": MILLISECOND, "reuse": true, "connections": 4,
             }}}),
         ),
+        quic(0, 3, json!({"streams": 3}), json!({"start": SECOND, "stop": 3 * SECOND})),
     ];
     let pings =
         [ping(0, 3, 50 * MILLISECOND, json!({"dscp": 8})), ping(3, 0, 70 * MILLISECOND, json!({}))];

@@ -16,6 +16,7 @@ mod patterns;
 mod pings;
 mod probes;
 mod queues;
+mod quic;
 mod random;
 mod short_plans;
 mod tables;

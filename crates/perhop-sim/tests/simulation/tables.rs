@@ -73,7 +73,7 @@ fn stretches_follow_each_other_from_the_beginning_to_the_end() {
     let results = run(&everything(1, &marks));
     let ends: Vec<f64> = marks.into_iter().map(seconds).collect();
     let starts: Vec<f64> = [0.0].into_iter().chain(ends.iter().copied()).take(ends.len()).collect();
-    for (table, rows) in [("intervals", 7), ("queues", 3 + 6), ("links", 6)] {
+    for (table, rows) in [("intervals", 8), ("queues", 3 + 6), ("links", 6)] {
         let column = |name| results.floats(table, name).iter().copied().step_by(rows);
         assert!(column("start_s").eq(starts.iter().copied()), "{table}");
         assert!(column("end_s").eq(ends.iter().copied()), "{table}");
@@ -211,7 +211,7 @@ proptest! {
         simulation.advance(Time::from_picos(at));
         simulation.stop();
         let results = Results::of(&simulation);
-        let delivered: Vec<u64> = (0..6).map(|flow| results.flow(flow, "bytes")).collect();
+        let delivered: Vec<u64> = (0..7).map(|flow| results.flow(flow, "bytes")).collect();
         prop_assert_eq!(&delivered, &simulation.delivered());
         prop_assert_eq!(results.floats("links", "end_s").last().copied(), Some(seconds(at)));
         // Equal to a run with this end.

@@ -82,6 +82,7 @@ impl Test {
                 parameters.udp_counters_64bit = size >= WIDE;
                 class = class.with_ecn(udp.ecn.unwrap_or(perhop_core::Ecn::NotEct));
             }
+            TransportPlan::Quic(_) => return wrong("QUIC"),
         }
         parameters.tos = Some(class.octet().into());
         Ok(Self {
