@@ -92,6 +92,7 @@ CRATES: dict[str, set[str]] = {
     "calendar": {"core", "fuzz"},
     "queue": {"core"},
     "tcp": {"core"},
+    "quic": {"core", "tcp"},
     "net": {"core", "queue"},
     "app": {"core"},
     "workload": {"core", "app", "tcp"},
@@ -102,7 +103,10 @@ CRATES: dict[str, set[str]] = {
     "traffic": {"app", "core", "fuzz", "wire", "socket", "net", "workload", "measure"},
     "path": {"core", "fuzz", "wire", "socket"},
     "agent": {"core", "fuzz", "wire", "socket", "net", "workload", "measure", "traffic", "path"},
-    "sim": {"core", "app", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
+    "sim": {
+        *("core", "app", "fuzz", "wire", "queue", "tcp", "quic", "net", "workload", "plan"),
+        "measure",
+    },
     "py": {
         *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),
         *("traffic", "path", "agent", "sim"),

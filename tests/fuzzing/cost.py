@@ -71,6 +71,11 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
             )
             most += 12 * flow.all_streams * (active / gap + 1) if gap else float("inf")
         return 3 * (most + 10 * flow.all_streams)
+    if flow.quic is not None:
+        # At most what the access takes, and probes while nothing is acknowledged.
+        most = access * active / 8 / (flow.quic.datagram + 28)
+        by_volume = 3 * flow.all_streams * (flow.volume or float("inf")) / 1100
+        return 3 * (min(most, by_volume) + 100 * flow.all_streams)
     udp = flow.datagrams
     assert udp is not None
     if udp.replay is not None:

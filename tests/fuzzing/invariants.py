@@ -144,6 +144,8 @@ def longest_packet(scenario: Scenario) -> int:
     for flow in scenario.flows.values():
         if flow.tcp is not None:
             sizes.append(flow.tcp.mss)
+        elif flow.quic is not None:
+            sizes.append(max(flow.quic.datagram, flow.quic.max_datagram))
         elif flow.udp is not None and flow.udp.replay is not None:
             sizes += [size for _, size in flow.udp.replay.packets]
         elif flow.udp is None:

@@ -46,6 +46,7 @@ from perhop.scenario.model.hfsc import CURVES, Curve
 from perhop.scenario.model.matching import Match
 from perhop.scenario.model.metrics import CAUSE, CLASS, DATAGRAMS, KINDS, SCORES, Metric
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
+from perhop.scenario.model.quic import Quic
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
 from perhop.scenario.model.topology import Link, Node
@@ -423,9 +424,17 @@ class Author(Writer):
         late = At(self.whole(1, _PARTS // 4) / _PARTS)
         return {"at": starts, **({"jitter": late} if self.chance(60) else {})}
 
+    def quic(self) -> dict[str, Any]:
+        """Settings of QUIC, without those that its congestion control does not permit."""
+        found: dict[str, Any] = self.model(Quic, most=6)
+        if found.get("congestion_control") in TIMED:
+            found.pop("ecn", None)
+            found.pop("pacing", None)
+        return found
+
     def flow(self) -> dict[str, Any]:
         found: dict[str, Any] = self.model(Flow, but=[*KINDS, *APPLICATIONS], most=4)
-        kind = self.whole(0, 11)
+        kind = self.whole(0, 12)
         if kind <= 5:
             found["tcp"] = self.model(Tcp, most=10)
             if self.chance(60):
@@ -436,9 +445,11 @@ class Author(Writer):
         elif kind == 10:
             found["voice"] = self.voice()
             found.pop("volume", None)
+        elif kind == 12:
+            found["quic"] = self.quic()
         elif kind == 11:
             found["game"] = self.pick(get_args(Game))
-        if found.keys().isdisjoint(DATAGRAMS) and self.chance(35):
+        if found.keys().isdisjoint({*DATAGRAMS, "quic"}) and self.chance(35):
             found = {key: found[key] for key in found if key not in ("volume", "source_port")}
             found |= self.application()
         return found

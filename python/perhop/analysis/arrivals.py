@@ -42,7 +42,7 @@ class Order:
 def order(dataset: Dataset, flow: str, window: Window | None = None) -> Order:
     """Return the order of a flow's packets in a window."""
     found = tally(dataset, flow, window)
-    udp = dataset.scenario.flows[flow].tcp is None
+    udp = dataset.scenario.flows[flow].datagrams is not None
     reordered, packets = found["reordered"], found["packets"]
     return Order(
         reordered=reordered,

@@ -18,7 +18,7 @@ from perhop.engines.plan import network_plan
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import refuse, tunnel_gaps
-from perhop.scenario.resolve import TIMESTAMPS, packet_size, tcp_headers
+from perhop.scenario.resolve import TIMESTAMPS, datagram_headers, packet_size, tcp_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -203,5 +203,7 @@ def longest(flow: Flow, ip: IpVersion) -> int:
     if flow.tcp is not None:
         mss, headers = flow.tcp.effective_mss(ip), tcp_headers(ip)
         return _MTU if mss <= _MTU - headers else min(mss + headers + TIMESTAMPS, 65_535)
+    if flow.quic is not None:
+        return max(_MTU, flow.quic.max_datagram + datagram_headers(ip))
     assert flow.datagrams is not None
     return _MTU if flow.datagrams.sizes == "exponential" else packet_size(flow, ip)

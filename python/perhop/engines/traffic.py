@@ -210,7 +210,9 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
     found: list[Gap] = [*version_gaps(scenario)]
     for name, flow in scenario.flows.items():
         holds, ip = mtu or _mtu(scenario, flow.source), scenario.ip_of(flow)
-        if flow.tcp is not None:
+        if flow.quic is not None:
+            found.append(Gap(f"flows.{name}.quic", "perhop's programs have no QUIC; `sim` has it"))
+        elif flow.tcp is not None:
             found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds, ip)
         else:
             assert flow.datagrams is not None

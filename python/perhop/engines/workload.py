@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perhop.scenario import Bursts, Flow, Node, Ping, Scenario, Tcp, Udp
     from perhop.scenario.model.applications import Rpc, Web
     from perhop.scenario.model.names import IpVersion
+    from perhop.scenario.model.quic import Quic
     from perhop.scenario.model.voice import Voice
 
 _HYSTART: Final[dict[bool | str, Literal["none", "hystart++", "linux"]]] = {
@@ -76,6 +77,8 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.Flo
                 "small_queues": tcp.small_queues and scenario.nodes[flow.source].backpressure,
             }
         }
+    elif flow.quic is not None:
+        transport = {"quic": _quic(flow.quic, scenario.nodes[flow.source])}
     else:
         udp = flow.datagrams
         assert udp is not None
@@ -105,6 +108,31 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.Flo
         "volume": flow.volume,
         "transport": transport,
         "application": _application(scenario, flow),
+    }
+
+
+def _quic(quic: Quic, sender: Node) -> plans.QuicPlan:
+    frequency = quic.ack_frequency
+    return {
+        "congestion_control": quic.congestion_control,
+        "hystart": _HYSTART[quic.hystart],
+        "streams": quic.streams,
+        "window": quic.window,
+        "stream_window": quic.effective_stream_window,
+        "datagram": quic.datagram,
+        "max_datagram": quic.max_datagram,
+        "initial_window": quic.initial_window,
+        "pacing": quic.pacing,
+        "ecn": quic.effective_ecn,
+        "ack_frequency": None
+        if frequency is None
+        else {
+            "threshold": frequency.threshold,
+            "max_delay": frequency.max_delay,
+            "reordering": frequency.reordering,
+        },
+        "certificates": quic.certificates,
+        "waits": sender.backpressure,
     }
 
 

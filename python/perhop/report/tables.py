@@ -167,7 +167,7 @@ def loss_table(dataset: Dataset) -> Table | None:
 def delay_table(dataset: Dataset) -> Table | None:
     """Return one-way delays and reordering; None without UDP and reordering."""
     flows = analysis.flow_summaries(dataset)
-    udp = any(flow.tcp is None for flow in dataset.scenario.flows.values())
+    udp = any(flow.datagrams is not None for flow in dataset.scenario.flows.values())
     if not udp and not any(flow["reordered"] for flow in flows.values()):
         return None
     rows = []

@@ -20,6 +20,7 @@ from perhop.scenario.model.metrics import METRICS, Metric
 from perhop.scenario.model.network import Bandwidth, Limit, Overhead
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, format_window
 from perhop.scenario.model.queues import Queue
+from perhop.scenario.model.quic import AckFrequency, Quic
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.scenario import Report
 from perhop.scenario.model.tcp import Tcp
@@ -37,6 +38,7 @@ __all__ = [
     "IPERF3_PORT",
     "METRICS",
     "STAMP_PORT",
+    "AckFrequency",
     "Action",
     "Agent",
     "Bandwidth",
@@ -61,6 +63,7 @@ __all__ = [
     "Policy",
     "Published",
     "Queue",
+    "Quic",
     "Reorder",
     "Replay",
     "Report",

@@ -6,9 +6,11 @@ from typing import Literal, TypedDict
 
 from perhop.engines.plans.applications import ApplicationPlan
 
+CongestionPlan = Literal["reno", "cubic", "ledbat++", "dctcp", "prague", "bbr", "bbr1"]
+
 
 class TcpPlan(TypedDict):
-    congestion_control: Literal["reno", "cubic", "ledbat++", "dctcp", "prague", "bbr", "bbr1"]
+    congestion_control: CongestionPlan
     send_window: int
     receive_window: int
     autotuning: bool
@@ -103,6 +105,28 @@ class UdpPlan(TypedDict):
     playout: PlayoutPlan | None
 
 
+class AckFrequencyPlan(TypedDict):
+    threshold: int
+    max_delay: int
+    reordering: int
+
+
+class QuicPlan(TypedDict):
+    congestion_control: CongestionPlan
+    hystart: Literal["none", "hystart++", "linux"]
+    streams: int
+    window: int
+    stream_window: int
+    datagram: int
+    max_datagram: int
+    initial_window: int | None
+    pacing: bool
+    ecn: bool
+    ack_frequency: AckFrequencyPlan | None
+    certificates: int
+    waits: bool
+
+
 class _Tcp(TypedDict):
     tcp: TcpPlan
 
@@ -111,7 +135,11 @@ class _Udp(TypedDict):
     udp: UdpPlan
 
 
-TransportPlan = _Tcp | _Udp
+class _Quic(TypedDict):
+    quic: QuicPlan
+
+
+TransportPlan = _Tcp | _Udp | _Quic
 
 
 FlowPlan = TypedDict(

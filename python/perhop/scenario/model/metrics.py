@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 Quantity = Literal["rate", "duration", "share", "size", "count", "ratio"]
 TargetKind = Literal["flow", "ping", "link", "total"]
-FlowKind = Literal["tcp", "udp", "voice", "game"]
+FlowKind = Literal["tcp", "udp", "quic", "voice", "game"]
 
-KINDS: tuple[FlowKind, ...] = ("tcp", "udp", "voice", "game")
+KINDS: tuple[FlowKind, ...] = ("tcp", "udp", "quic", "voice", "game")
 """The keys of a flow that say its kind, of which it has one."""
 
 DATAGRAMS: tuple[FlowKind, ...] = ("udp", "voice", "game")
 """The kinds of flows that send datagrams."""
+
+RELIABLE: tuple[FlowKind, ...] = ("tcp", "quic")
+"""The kinds of flows whose transport repairs losses."""
 
 LINK: Literal["link"] = "link"
 """The kind of target of metrics of a directed link."""
@@ -162,8 +165,8 @@ METRICS: dict[str, Metric] = {
             "srtt",
             "smoothed RTT",
             "flow",
-            "the smoothed round-trip time of this TCP flow's senders (RFC 6298)",
-            kinds=("tcp",),
+            "the smoothed round-trip time of this TCP or QUIC flow's senders (RFC 6298, RFC 9002)",
+            kinds=RELIABLE,
             cuts=True,
         ),
         *_statistics(
@@ -212,8 +215,9 @@ METRICS: dict[str, Metric] = {
             "retransmits",
             "count",
             ("flow",),
-            "The number of retransmitted segments of this TCP flow.",
-            kinds=("tcp",),
+            "The number of this flow's packets with data that was sent before: segments of TCP, or "
+            "packets of QUIC.",
+            kinds=RELIABLE,
         ),
         Metric(
             "sack_share",

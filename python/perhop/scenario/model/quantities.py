@@ -119,6 +119,15 @@ SegmentSize = Annotated[int, _size(536, 65495, "1448 B")]
 DatagramSize = Annotated[int, _size(1, 65507, "1470 B")]
 """A UDP payload in bytes that IPv4 holds."""
 
+QuicDatagram = Annotated[int, _size(1200, 65507, "1452 B")]
+"""The UDP payload of a QUIC packet in bytes, at least what every path carries (RFC 9000)."""
+
+QuicWindow = Annotated[int, _size(1200, 2**40, "4 MiB")]
+"""A window of QUIC's flow control in bytes."""
+
+Certificates = Annotated[int, _size(1, 65535, "2 kB")]
+"""The length of a server's TLS certificates in bytes."""
+
 ExchangeSize = Annotated[int, _size(1, 10**12, "100 kB")]
 """The size of a request or response of an application in bytes: up to 1 TB."""
 
@@ -263,6 +272,9 @@ Sigma = Annotated[int, _thousandths(0.001, 5)]
 
 ParetoShape = Annotated[int, _thousandths(1.05, 10)]
 """The shape of a Pareto distribution in thousandths."""
+
+PacketCount = Annotated[int, _whole(0, 1000, "a whole number of packets")]
+"""A number of packets, or zero."""
 
 MeanBurst = Annotated[int, _thousandths(1, 1000)]
 """A mean number of packets in a row, in thousandths."""

@@ -28,6 +28,7 @@ from perhop.scenario.model.quantities import (
     Ttls,
     WhenFull,
 )
+from perhop.scenario.model.quic import Quic
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.starts import FlowStart, Starts, random_delay
 from perhop.scenario.model.tcp import Tcp
@@ -133,7 +134,7 @@ REPLAYED = ("rate", "size", "pattern", "sizes", "bursts")
 
 
 class Flow(Model):
-    """Data from one host to another: TCP by default, UDP, calls or a game."""
+    """Data from one host to another: TCP by default, UDP, QUIC, calls or a game."""
 
     source: Name = Field(alias="from")
     """The sending host."""
@@ -146,6 +147,9 @@ class Flow(Model):
 
     udp: Udp | None = None
     """UDP settings."""
+
+    quic: Quic | None = None
+    """QUIC settings: data over QUIC connections."""
 
     voice: Voice | None = None
     """Calls, one per stream: a codec such as ``g711``, or settings."""
@@ -234,7 +238,9 @@ class Flow(Model):
 
     @property
     def datagrams(self) -> Udp | None:
-        """The datagrams of a flow over UDP with their settings, whatever its kind; None for TCP.
+        """The datagrams of a flow over UDP with their settings, whatever its kind.
+
+        None for TCP and QUIC.
 
         A game has the means of its times and sizes.
         """
@@ -269,7 +275,7 @@ class Flow(Model):
         """Not two kinds, nor both of `stop` and `volume`; one application, over TCP."""
         whole = handler.resolve_ref_schema(handler(schema))
         apart = [("stop", "volume"), *combinations(KINDS, 2), *combinations(APPLICATIONS, 2)]
-        apart += [(key, other) for key in APPLICATIONS for other in (*DATAGRAMS, "volume")]
+        apart += [(key, other) for key in APPLICATIONS for other in (*DATAGRAMS, "quic", "volume")]
         whole["allOf"] = [{"not": {"required": [*pair]}} for pair in apart]
         return whole
 

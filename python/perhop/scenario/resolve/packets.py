@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from perhop.ranges import Ranges, common, joined, overlap
 from perhop.scenario.model.encapsulation import CLASS_KEYS
 from perhop.scenario.model.matching import match_rules
+from perhop.scenario.model.metrics import RELIABLE
 from perhop.scenario.model.names import EVERY_ADDRESS
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
 from perhop.scenario.model.tunnels import COPY
@@ -326,7 +327,7 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
             own, peer = peer, own  # the port is that of the server, the flow's source
         ip, protocol = scenario.ip_of(flow), "udp" if flow.tcp is None else "tcp"
         found[packets(ip, flow.dscp, protocol, there, (own, peer))] = None
-        if protocol == "tcp":
+        if flow.kind in RELIABLE:
             found[packets(ip, flow.dscp, protocol, back, (peer, own))] = None
     for ping in scenario.pings.values():
         ip = scenario.ip_of(ping)

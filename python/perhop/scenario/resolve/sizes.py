@@ -30,9 +30,14 @@ def datagram_headers(ip: IpVersion) -> int:
 
 
 def packet_size(flow: Flow, ip: IpVersion) -> int:
-    """Return the length of a flow's full packets in bytes, including the IP header."""
+    """Return the length of a flow's full packets in bytes, including the IP header.
+
+    Packets of QUIC grow, as far as their path permits.
+    """
     if flow.tcp is not None:
         return flow.tcp.effective_mss(ip) + tcp_headers(ip) + TIMESTAMPS * flow.tcp.timestamps
+    if flow.quic is not None:
+        return flow.quic.datagram + datagram_headers(ip)
     if flow.game is not None:
         return GAMES[flow.game].usual_maximum + datagram_headers(ip)
     udp = flow.datagrams

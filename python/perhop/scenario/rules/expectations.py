@@ -149,7 +149,7 @@ def _probes_and_load(
 
 def _article(kind: FlowKind) -> str:
     """Return the name of a kind of flow with its article."""
-    return f"a {kind.upper()}" if kind in ("tcp", "udp") else f"a `{kind}`"
+    return f"a {kind.upper()}" if kind in ("tcp", "udp", "quic") else f"a `{kind}`"
 
 
 def _classes(scenario: ResolvedScenario, link: str) -> Iterator[str]:

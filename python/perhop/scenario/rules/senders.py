@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.network import PortRange
+    from perhop.scenario.model.quic import Quic
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
@@ -95,6 +96,8 @@ def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield Finding(
                 (*loc, "volume"), "is given beside `stop`; expected one of the two", at_key=True
             )
+        if flow.quic is not None:
+            yield from _quic((*loc, "quic"), flow.quic)
         if flow.tcp is None:
             continue
         if flow.tcp.loss_detection == "rack" and not flow.tcp.sack:
@@ -147,6 +150,18 @@ def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
                 f"{format_size(flow.tcp.mss)} and timestamps do not fit a packet; "
                 "expected at most 65483 B",
             )
+
+
+def _quic(loc: Loc, quic: Quic) -> Iterator[Finding]:
+    control = quic.congestion_control
+    if control in BBR and quic.effective_ecn:
+        yield Finding(
+            (*loc, "ecn"), f"{quote(control)} does not respond to marks; expected `false`"
+        )
+    if control in FEEDBACK and not quic.effective_ecn:
+        yield Finding((*loc, "ecn"), f"{quote(control)} needs marks; expected `true`")
+    if control in PACED and not quic.pacing:
+        yield Finding((*loc, "pacing"), f"{quote(control)} sends by pacing; expected `true`")
 
 
 def source_ports(scenario: ResolvedScenario) -> Iterator[Finding]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.encapsulation import CLASS_KEYS
+from perhop.scenario.model.quic import LEAST_DATAGRAM
 from perhop.scenario.resolve.elements import link_classes
 from perhop.scenario.resolve.packets import Packets, Selection, sent
 from perhop.scenario.resolve.paths import agreed_mtu, next_hops, path_mtu, path_mtus
-from perhop.scenario.resolve.sizes import packet_size
+from perhop.scenario.resolve.sizes import datagram_headers, packet_size
 from perhop.scenario.resolve.steps import steps
 from perhop.scenario.rules.background import placed
 from perhop.scenario.rules.findings import Finding
@@ -92,6 +93,8 @@ def _is_random(flow: Flow) -> bool:
         return True
     if flow.tcp is not None:
         return flow.tcp.congestion_control.startswith("bbr") or _has_random_requests(flow)
+    if flow.quic is not None:
+        return flow.quic.congestion_control.startswith("bbr")
     udp = flow.datagrams
     assert udp is not None
     if flow.voice is not None or flow.game is not None:
@@ -210,8 +213,12 @@ def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
         if mtu is None or size <= mtu:
             continue
         place = ("flows", name, flow.kind)
-        silent = _black_hole(scenario, flow, size)
-        if silent is not None:
+        silent = None if flow.quic else _black_hole(scenario, flow, size)
+        if flow.quic is not None and mtu < LEAST_DATAGRAM + datagram_headers(scenario.ip_of(flow)):
+            what = f"QUIC needs datagrams of {LEAST_DATAGRAM} B (RFC 9000, section 14)"
+        elif flow.quic is not None:
+            what = f"they are lost, until QUIC sends datagrams of {LEAST_DATAGRAM} B"
+        elif silent is not None:
             what = f"{quote(silent)} drops them and sends no ICMP errors: a black hole (RFC 2923)"
         elif flow.tcp is None:
             what = "the sending host fragments them"
