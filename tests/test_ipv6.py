@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ import polars as pl
 import pytest
 
 import perhop
+from conftest import MEASURES
 from perhop import analysis
+from perhop.engines import live
 from perhop.engines.plan import plan
 from perhop.errors import ScenarioError, UnsupportedError
 from perhop.scenario import dump, parse
@@ -213,13 +216,19 @@ def test_ipv4_has_the_plan_that_it_always_had() -> None:
     assert written["classes"]["classes"][1]["match"][0]["conditions"]["ipv6"] is None
 
 
-@pytest.mark.parametrize("engine", ["emu", "kernel"])
-def test_engines_without_ipv6_refuse_it(engine: str) -> None:
+def test_engines_without_ipv6_refuse_it() -> None:
     text = LINE.format(ip=4, link="", traffic="flows: {f: {from: a, to: b, ip: 6}}", duration="1 s")
-    with pytest.raises(
-        UnsupportedError, match=r"flows\.f: IPv6 is traffic of the engine `sim` only"
-    ):
-        perhop.run(parse(text, "x"), engine=engine)
+    reason = "flows.f: IPv6 is traffic of the engines `sim` and `emu`"
+    with pytest.raises(UnsupportedError, match=reason):
+        perhop.run(parse(text, "x"), engine="kernel")
+    agents = f"agents: {{a: {agent(1)}, b: {agent(2)}}}\n"
+    assert reason in map(str, live.gaps(parse(text + agents, "x")))
+
+
+def agent(number: int) -> str:
+    """An agent, as a scenario states it."""
+    key = base64.b64encode(bytes([number] * 32)).decode()
+    return f"{{address: 192.0.2.{number}, key: perhop-ed25519 {key}}}"
 
 
 def test_the_version_is_written_and_read_back() -> None:
@@ -270,3 +279,59 @@ flows: {f: {from: a, to: b, udp: {rate: 1 Mbps, size: 1000 B}}}"""
     with pytest.raises(ScenarioError, match="so that there is room for 1280 B"):
         line(traffic, link=", mtu: 1300 B")
     line(traffic, ip=4, link=", mtu: 1300 B")
+
+
+REAL = """\
+perhop: 1
+name: real
+ip: 6
+nodes: {a: host, r: router, s: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps}
+  - {ends: [r, s], rate: 10 Mbps, delay: 5 ms, mtu: 1300 B, egress: {r: p}}
+  - {ends: [s, b], rate: 100 Mbps}
+policies:
+  p:
+    classes:
+      six: {match: {ip: 6, protocol: udp}, bandwidth: 30%}
+      four: {match: {ip: 4}, bandwidth: 20%}
+      rest: {match: any}
+flows:
+  t: {from: a, to: b, tcp: {stack: linux-6}}
+  old: {from: a, to: b, ip: 4, udp: {rate: 1 Mbps, size: 1000 B}}
+  call: {from: a, to: b, dscp: ef, voice: g711}
+  files: {from: b, to: a, rpc: {response: 2 kB, every: 50 ms}, tcp: {stack: linux-6}}
+pings:
+  echo: {from: a, to: s, dscp: af41, every: 100 ms}
+  hops: {from: a, to: b, ttl: 1..3, protocol: udp}
+  four: {from: a, to: b, ip: 4, every: 100 ms}
+duration: 3 s
+"""
+
+
+@MEASURES
+def test_linux_sends_what_the_model_says() -> None:
+    """Real sockets over IPv6: Packet Too Big, hop limits, classes, calls and applications."""
+    scenario = parse(REAL, "x")
+    sim, emu = perhop.run(scenario), perhop.run(scenario, engine="emu")
+    for flow in scenario.flows:
+        rates = [analysis.throughput(run, flow, (1, 3)) for run in (sim, emu)]
+        assert rates[1] == pytest.approx(rates[0], rel=0.1), flow
+    for run in (sim, emu):
+        too_long = run.losses.filter((pl.col("cause") == "too long") & (pl.col("flow") == "t"))
+        assert 1 <= too_long["packets"].sum() <= 12
+        hops = run.pings.filter((pl.col("ping") == "hops") & pl.col("rtt_s").is_not_null())
+        answered = dict(hops.select("ttl", "node").unique().iter_rows())
+        assert answered == {1: "r", 2: "s", 3: "b"}
+        for ping in ("echo", "four"):
+            rtts = run.pings.filter(pl.col("ping") == ping)["rtt_s"]
+            assert rtts.null_count() <= 1
+        sent = (
+            run.queues.filter(pl.col("link") == "r>s")
+            .group_by("class")
+            .agg(pl.sum("sent_bytes"), pl.sum("sent_packets"))
+        )
+        counted = {row[0]: row[1:] for row in sent.iter_rows()}
+        # Calls and probes to closed ports; a datagram of a call has 220 bytes over IPv6.
+        assert 140 <= counted["six"][1] <= 165
+        assert counted["four"][1] >= 375

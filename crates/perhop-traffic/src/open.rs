@@ -1,6 +1,6 @@
 //! Opening of the sockets of a host before traffic runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -220,10 +220,11 @@ impl Host<'_> {
     }
 
     /// Returns the versions of ICMP that pings from or to this host need: true for ICMPv6.
-    fn families(&self) -> impl Iterator<Item = bool> {
-        let addresses = &self.node.addresses;
-        let v4 = addresses.first().is_some_and(IpAddr::is_ipv4);
-        std::iter::once(!v4)
+    fn families(&self) -> BTreeSet<bool> {
+        let name = &self.node.name;
+        let own = self.job.pings.iter().filter(|ping| [&ping.from, &ping.to].contains(&name));
+        let version = |ping: &PingPlan| Some(host(self.job, name, ping.ipv6).ok()?.is_ipv6());
+        own.filter_map(version).collect()
     }
 
     /// Opens the socket at which a flow arrives, unless it is open.
@@ -300,7 +301,7 @@ impl Host<'_> {
     /// Opens the socket that sends the requests of a ping. It receives nothing.
     fn open_probe(&self, ping: &PingPlan, number: usize) -> Result<Socket, TrafficError> {
         let failed = || self.failed("cannot open a raw socket for pings");
-        let from = SocketAddr::new(host(self.job, &self.node.name)?, 0);
+        let from = SocketAddr::new(host(self.job, &self.node.name, ping.ipv6)?, 0);
         let v4 = from.is_ipv4();
         let socket = match (ping.udp_port, v4) {
             (Some(_), true) => Socket::like(from, libc::SOCK_RAW, libc::IPPROTO_RAW),
@@ -339,7 +340,7 @@ impl Host<'_> {
         };
         let socket = Socket::new(family, libc::SOCK_RAW, protocol).map_err(failed())?;
         socket.filter_icmp(v6, &kinds).map_err(failed())?;
-        let address = host(self.job, &self.node.name)?;
+        let address = host(self.job, &self.node.name, v6)?;
         socket.report_traffic_class(address).map_err(failed())?;
         socket.stamp_arrivals().map_err(failed())?;
         socket.set_receive_buffer(1 << 20).map_err(failed())?;

@@ -110,7 +110,10 @@ pub(crate) fn share(
     let mut probes: HashMap<_, _> = probes.collect();
     let mut pings = Vec::new();
     for (number, plan) in job.pings.iter().enumerate() {
-        let ends = (open::host(job, &plan.from)?, &job.node(&plan.to)?.addresses[..]);
+        // The address of the ping's version first.
+        let mut addresses = job.node(&plan.to)?.addresses.clone();
+        addresses.sort_by_key(|address| address.is_ipv6() != plan.ipv6);
+        let ends = (open::host(job, &plan.from, plan.ipv6)?, &addresses[..]);
         let how = (probes.remove(&number), token.is_some());
         pings.push(PingState::new(plan, number, tag, ends, how));
     }

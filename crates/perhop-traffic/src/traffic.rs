@@ -89,7 +89,9 @@ impl Traffic {
         let end = marks.end().ok_or(TrafficError::Marks)?;
         for ping in &job.pings {
             ping.check()?;
-            open::same_family(open::host(job, &ping.from)?, open::node(job, &ping.to)?)?;
+            let (from, to) =
+                (open::host(job, &ping.from, ping.ipv6)?, open::node(job, &ping.to, ping.ipv6)?);
+            open::same_family(from, to)?;
         }
         let lines = open::lines(job)?;
         let needed = 2 * lines.len() as u64 + 4 * job.nodes.len() as u64 + OTHER_FILES;

@@ -19,7 +19,13 @@ import polars as pl
 from perhop import _core
 from perhop.dataset import TABLES, AgentRecord, Live
 from perhop.engines.tables import tables
-from perhop.engines.traffic import host_settings, job, transport_gaps, window_counters
+from perhop.engines.traffic import (
+    host_settings,
+    job,
+    transport_gaps,
+    version_gaps,
+    window_counters,
+)
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse, tunnel_gaps
 from perhop.scenario import AGENT_PORT, IPERF3_PORT, STAMP_PORT, Endpoint
@@ -190,6 +196,7 @@ def gaps(scenario: Scenario) -> list[Gap]:
         *_background_gaps(scenario),
         *_network_gaps(scenario),
         *tunnel_gaps(scenario),
+        *version_gaps(scenario),
         *transport_gaps(scenario),
         *_application_gaps(scenario),
         *_host_gaps(scenario),

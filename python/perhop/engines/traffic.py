@@ -175,7 +175,7 @@ def job(
     if hosts is None:
         nodes = enumerate(scenario.nodes.items())
         hosts = {name: number for number, (name, node) in nodes if node.kind == "host"}
-    own = {name: [str(address)] for name, address in scenario.addresses.items()}
+    own = {name: [*map(str, addresses)] for name, addresses in scenario.all_addresses.items()}
     settings, _ = _settings(scenario)
     return {
         "seed": seed,
@@ -207,7 +207,7 @@ def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
 
 def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
     """Return the settings of flows and pings that no Linux host supports; see `Traffic`."""
-    found: list[Gap] = [*version_gaps(scenario)]
+    found: list[Gap] = []
     for name, flow in scenario.flows.items():
         holds, ip = mtu or _mtu(scenario, flow.source), scenario.ip_of(flow)
         if flow.quic is not None:
@@ -230,7 +230,7 @@ def version_gaps(scenario: Scenario) -> Iterator[Gap]:
     for section, senders in (("flows", scenario.flows), ("pings", scenario.pings)):
         for name, sender in senders.items():
             if scenario.ip_of(sender) == 6:
-                yield Gap(f"{section}.{name}", "IPv6 is traffic of the engine `sim` only")
+                yield Gap(f"{section}.{name}", "IPv6 is traffic of the engines `sim` and `emu`")
 
 
 def _port_gaps(scenario: Scenario) -> Iterator[Gap]:

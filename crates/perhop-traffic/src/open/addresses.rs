@@ -8,7 +8,7 @@ use perhop_workload::{FIRST_SOURCE_PORT, FlowPlan, TransportPlan};
 
 use crate::app::client_port;
 use crate::error::TrafficError;
-use crate::job::Job;
+use crate::job::{Job, NodeJob};
 use crate::live::End;
 
 /// Addresses of a stream: source and destination.
@@ -38,7 +38,7 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<StreamAddresses>, TrafficError> {
     }
     let mut lines = Vec::new();
     for (index, flow) in job.flows.iter().enumerate() {
-        let (from, to) = (host(job, &flow.from)?, host(job, &flow.to)?);
+        let (from, to) = (host(job, &flow.from, flow.ipv6)?, host(job, &flow.to, flow.ipv6)?);
         same_family(from, to)?;
         for number in 0..flow.streams {
             if flow.application.is_some() {
@@ -75,7 +75,9 @@ impl<'a> Identity<'a> {
         let is_tcp = matches!(flow.transport, TransportPlan::Tcp(_));
         let ends = match job.live {
             None => {
-                Some((host(job, &flow.from)?, SocketAddr::new(host(job, &flow.to)?, flow.port)))
+                let (from, to) =
+                    (host(job, &flow.from, flow.ipv6)?, host(job, &flow.to, flow.ipv6)?);
+                Some((from, SocketAddr::new(to, flow.port)))
             }
             Some(_) => None,
         };
@@ -105,18 +107,22 @@ fn no_port(flow: &FlowPlan, node: &str) -> TrafficError {
     TrafficError::Socket { node: node.to_owned(), what, error }
 }
 
-/// Returns the address of a host, in this process or another.
-pub(crate) fn host(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
+/// Returns the address of a host, in this process or another, of the version if it has one.
+pub(crate) fn host(job: &Job, node: &str, v6: bool) -> Result<IpAddr, TrafficError> {
     let plan = Some(job.node(node)?);
     let plan = plan.filter(|plan| plan.namespace.is_some() || job.live.is_some());
-    let address = plan.and_then(|plan| plan.addresses.first().copied());
-    address.ok_or_else(|| TrafficError::NotAHost(node.into()))
+    address(plan, node, v6)
 }
 
-/// Returns the address of a node, which may be a router.
-pub(crate) fn node(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
-    let address = job.node(node)?.addresses.first().copied();
-    address.ok_or_else(|| TrafficError::NotAHost(node.into()))
+/// Returns the address of a node, which may be a router, of the version if it has one.
+pub(crate) fn node(job: &Job, node: &str, v6: bool) -> Result<IpAddr, TrafficError> {
+    address(Some(job.node(node)?), node, v6)
+}
+
+fn address(plan: Option<&NodeJob>, node: &str, v6: bool) -> Result<IpAddr, TrafficError> {
+    let own = plan.map(|plan| &plan.addresses[..]).unwrap_or_default();
+    let address = own.iter().find(|own| own.is_ipv6() == v6).or(own.first());
+    address.copied().ok_or_else(|| TrafficError::NotAHost(node.into()))
 }
 
 pub(crate) fn same_family(from: IpAddr, to: IpAddr) -> Result<(), TrafficError> {
