@@ -13,7 +13,7 @@ use crate::hosts::{Hosts, Loss, Passage, Sent, TimerId};
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
 use crate::port::{Port, PortId};
-use crate::routes::{Detour, Fault, RouteError, Routes};
+use crate::routes::{Fault, RouteError, Routes};
 use crate::trace::Trace;
 use crate::tunnel::Tunnel;
 use crate::wire::{LinkCounters, Wire};
@@ -316,8 +316,10 @@ impl<B: Clone> Network<B> {
                 return Sent { waits, dropped: self.losses.len() > losses };
             }
             Ok(id) => self.lose(packet, Loss::TooBig, Some(id)),
-            Err(Detour::NoRoute) => self.lose(packet, Loss::NoRoute, None),
-            Err(Detour::Tunnel(number)) => self.enter_later(number, packet),
+            Err(detour) => match detour.tunnel() {
+                None => self.lose(packet, Loss::NoRoute, None),
+                Some(number) => self.enter_later(number, packet),
+            },
         }
         Sent { waits: None, dropped: false }
     }

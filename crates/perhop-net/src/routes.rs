@@ -53,13 +53,22 @@ pub(crate) enum Fault {
     Tunnel(u32),
 }
 
-/// Reason why there is no port for a packet.
+/// Reason why there is no port for a packet: it enters a tunnel, or no path leads to its
+/// destination. One number, so that a port or a reason is passed in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detour {
+pub(crate) struct Detour(u32);
+
+impl Detour {
     /// No path leads to the destination.
-    NoRoute,
-    /// The packet enters the tunnel with this number.
-    Tunnel(u32),
+    pub const NO_ROUTE: Self = Self(NONE);
+
+    /// Returns the number of the tunnel, if the packet enters one.
+    pub const fn tunnel(self) -> Option<u32> {
+        match self {
+            Self::NO_ROUTE => None,
+            Self(number) => Some(number),
+        }
+    }
 }
 
 const NONE: u32 = u32::MAX;
@@ -123,8 +132,8 @@ impl Routes {
                 self.resolve(header.destination.index());
                 self.next_hop(node, header)
             }
-            NONE => Err(Detour::NoRoute),
-            _ => Err(Detour::Tunnel(way - TUNNEL)),
+            NONE => Err(Detour::NO_ROUTE),
+            _ => Err(Detour(way - TUNNEL)),
         }
     }
 
@@ -200,9 +209,9 @@ impl Routes {
         if header.ttl <= 1 {
             return Err(Fault::Error(IcmpError::TimeExceeded, Loss::Expired));
         }
-        self.next_hop(node, header).map_err(|detour| match detour {
-            Detour::NoRoute => Fault::Error(IcmpError::NetUnreachable, Loss::NoRoute),
-            Detour::Tunnel(number) => Fault::Tunnel(number),
+        self.next_hop(node, header).map_err(|detour| match detour.tunnel() {
+            None => Fault::Error(IcmpError::NetUnreachable, Loss::NoRoute),
+            Some(number) => Fault::Tunnel(number),
         })
     }
 
@@ -257,7 +266,7 @@ mod tests {
             assert!(routes.resolved.is_empty());
             for _ in 0..2 {
                 assert_eq!(routes.next_hop(NodeId(0), &to(30)), Ok(PortId(0)));
-                let expected = up.then_some(PortId(0)).ok_or(Detour::NoRoute);
+                let expected = up.then_some(PortId(0)).ok_or(Detour::NO_ROUTE);
                 assert_eq!(routes.next_hop(NodeId(0), &to(45)), expected);
             }
             assert_eq!(routes.resolved, [30, 45]);

@@ -47,8 +47,8 @@ impl<B: Clone> Network<B> {
         let way = self.routes.next_hop(node, &outer);
         let link = match way {
             Ok(port) => self.ports[port.index()].mtu,
-            Err(Detour::Tunnel(_)) => u32::MAX,
-            Err(Detour::NoRoute) => {
+            Err(detour) if detour.tunnel().is_some() => u32::MAX,
+            Err(_) => {
                 let fault = Fault::Error(IcmpError::NetUnreachable, Loss::NoRoute);
                 return self.discard(node, packet, fault, None, hosts);
             }
@@ -82,8 +82,10 @@ impl<B: Clone> Network<B> {
         let outer = Packet { header, body: hosts.enclose(packet, carrier) };
         match way {
             Ok(port) => self.offer(port, outer),
-            Err(Detour::Tunnel(next)) => self.enter(next, outer, hosts),
-            Err(Detour::NoRoute) => unreachable!("such packets are discarded"),
+            Err(detour) => {
+                let next = detour.tunnel().expect("packets without a route are discarded");
+                self.enter(next, outer, hosts);
+            }
         }
     }
 
