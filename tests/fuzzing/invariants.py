@@ -150,7 +150,7 @@ def longest_packet(scenario: Scenario) -> int:
             sizes += [size for _, size in flow.udp.replay.packets]
         elif flow.udp is None:
             # A game draws sizes without a limit, of which few are this long.
-            sizes.append(2 * packet_size(flow))
+            sizes.append(2 * packet_size(flow, scenario.ip_of(flow)))
         else:
             sizes.append(flow.udp.size if flow.udp.sizes == "equal" else 65507)
     sizes += [ping.size for ping in scenario.pings.values()]
