@@ -47,8 +47,8 @@ impl Namespaces {
         Ok(self.host(host)?.as_raw_fd())
     }
 
-    /// Opens a socket for datagrams to a port of an address of a host; returns its descriptor, which
-    /// the caller closes.
+    /// Opens a socket for datagrams to a port of an address of a host; returns its descriptor,
+    /// which the caller closes.
     fn datagrams(&self, host: usize, address: &str, port: u16) -> PyResult<RawFd> {
         let address = address.parse().map_err(|_| PyValueError::new_err("not an IPv4 address"))?;
         Ok(self.host(host)?.datagrams(SocketAddrV4::new(address, port))?.into_raw_fd())

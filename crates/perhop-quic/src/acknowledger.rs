@@ -32,8 +32,8 @@ impl Default for AckFrequency {
 }
 
 impl AckFrequency {
-    /// Returns the length of an ACK_FREQUENCY frame in bytes: a type of two bytes, a sequence number
-    /// below 64, and the fields, the delay in microseconds.
+    /// Returns the length of an ACK_FREQUENCY frame in bytes: a type of two bytes, a sequence
+    /// number below 64, and the fields, the delay in microseconds.
     pub(crate) fn bytes(self) -> u16 {
         let delay = self.max_delay.as_picos() / 1_000_000;
         2 + 1 + varint(self.threshold) + varint(delay) + varint(self.reordering)

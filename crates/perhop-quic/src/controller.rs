@@ -40,8 +40,8 @@ pub struct Controller {
     congestion: Congestion,
     window: Window,
     datagram: f64,
-    /// Beginning of the recovery period (section 7.3.2): packets sent before neither grow the window
-    /// nor reduce it again.
+    /// Beginning of the recovery period (section 7.3.2): packets sent before neither grow the
+    /// window nor reduce it again.
     recovery: Option<Time>,
     /// True until a packet sent in the recovery period is acknowledged.
     recovering: bool,

@@ -40,8 +40,8 @@ impl Discovery {
         self.current
     }
 
-    /// Returns the size of the next probe: first the greatest, which usually fits, then the middle of
-    /// the range.
+    /// Returns the size of the next probe: first the greatest, which usually fits, then the middle
+    /// of the range.
     fn next(&self) -> u16 {
         match self.narrowed {
             false => self.most,

@@ -1,8 +1,8 @@
 //! The handshake (RFC 9000, section 7; RFC 9001, section 4): datagrams with Initial and Handshake
 //! packets, until 1-RTT packets can be sent.
 //!
-//! A client opens the connection, and has its keys after a round trip. It acknowledges each datagram
-//! of the server at once, so that these need no acknowledgements of their own here.
+//! A client opens the connection, and has its keys after a round trip. It acknowledges each
+//! datagram of the server at once, so that these need no acknowledgements of their own here.
 
 use perhop_core::{Duration, Time};
 
@@ -323,8 +323,9 @@ mod tests {
 
     const DELAY: Duration = Duration::from_millis(10);
 
-    /// Runs a handshake in which the datagrams with these numbers, of both sides together, are lost.
-    /// Returns the time until the client and the server have keys, and the greatest amplification.
+    /// Runs a handshake in which the datagrams with these numbers, of both sides together, are
+    /// lost. Returns the time until the client and the server have keys, and the greatest
+    /// amplification.
     fn run(certificates: u32, lost: &[usize]) -> (Duration, Duration, f64) {
         let (mut client, mut server) = (ClientHandshake::new(), ServerHandshake::new(certificates));
         let (mut rtts, mut wire) = ([RttEstimator::default(); 2], Vec::new());

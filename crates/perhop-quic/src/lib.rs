@@ -1,9 +1,9 @@
 //! QUIC as pure state machines: no clock and no sockets.
 //!
 //! A [`Sender`] opens a connection (RFC 9001) and sends the data of its streams (RFC 9000); a
-//! [`Receiver`] accepts the connection and acknowledges the data. Loss detection and recovery follow
-//! RFC 9002. Congestion controls are those of `perhop-tcp`. Their driver carries their [`Packet`]s
-//! and calls them when their timers expire.
+//! [`Receiver`] accepts the connection and acknowledges the data. Loss detection and recovery
+//! follow RFC 9002. Congestion controls are those of `perhop-tcp`. Their driver carries their
+//! [`Packet`]s and calls them when their timers expire.
 //!
 //! Packets have frames instead of bytes. Their sizes are those on the wire ([`sizes`]).
 

@@ -153,8 +153,8 @@ impl Sender {
         self.echoed
     }
 
-    /// Returns the round-trip time that the last acknowledgement measured, if any, at the first call
-    /// after it.
+    /// Returns the round-trip time that the last acknowledgement measured, if any, at the first
+    /// call after it.
     pub fn take_rtt_sample(&mut self) -> Option<Duration> {
         self.sample.take()
     }

@@ -1,7 +1,7 @@
 //! Sizes on the wire, in bytes.
 //!
-//! A datagram has a UDP header (RFC 768) and one or more packets. A packet has a header, frames, and
-//! the tag of the packet protection.
+//! A datagram has a UDP header (RFC 768) and one or more packets. A packet has a header, frames,
+//! and the tag of the packet protection.
 
 /// UDP header.
 pub const UDP_HEADER: u32 = 8;
@@ -23,8 +23,8 @@ pub const TAG: u16 = 16;
 pub const LONG_HEADER: u16 = 1 + 4 + 2 * (1 + CONNECTION_ID) + 2 + 1;
 
 /// Messages of a server's TLS handshake besides the certificates, with X25519 and ECDSA (RFC 8446):
-/// ServerHello 90, EncryptedExtensions with transport parameters 100, CertificateVerify 80, Finished
-/// 36, roughly.
+/// ServerHello 90, EncryptedExtensions with transport parameters 100, CertificateVerify 80,
+/// Finished 36, roughly.
 pub const SERVER_MESSAGES: u32 = 90 + 100 + 80 + 36;
 
 /// A client's Finished with SHA-256 (RFC 8446, section 4.4.4) in a CRYPTO frame.
@@ -40,8 +40,8 @@ pub const fn varint(value: u64) -> u16 {
     }
 }
 
-/// Returns the least length of a packet number: twice the numbers since the largest acknowledged one
-/// fit (RFC 9000, section 17.1).
+/// Returns the least length of a packet number: twice the numbers since the largest acknowledged
+/// one fit (RFC 9000, section 17.1).
 pub const fn packet_number(number: u64, largest_acked: Option<u64>) -> u16 {
     let unacked = match largest_acked {
         Some(largest) => number - largest,
@@ -55,15 +55,15 @@ pub const fn packet_number(number: u64, largest_acked: Option<u64>) -> u16 {
     }
 }
 
-/// Returns the length of a 1-RTT packet without its frames (RFC 9000, section 17.3.1). Its number has
-/// at least two bytes, so that lost data nearly always fits into a packet again.
+/// Returns the length of a 1-RTT packet without its frames (RFC 9000, section 17.3.1). Its number
+/// has at least two bytes, so that lost data nearly always fits into a packet again.
 pub const fn short_packet(number: u64, largest_acked: Option<u64>) -> u16 {
     let number = packet_number(number, largest_acked);
     1 + CONNECTION_ID + if number < 2 { 2 } else { number } + TAG
 }
 
-/// Returns the length of a STREAM frame without its data (RFC 9000, section 19.8), as the last frame
-/// of a packet, which needs no length.
+/// Returns the length of a STREAM frame without its data (RFC 9000, section 19.8), as the last
+/// frame of a packet, which needs no length.
 pub const fn stream_frame(stream: u64, offset: u64) -> u16 {
     1 + varint(stream) + if offset == 0 { 0 } else { varint(offset) }
 }
@@ -79,8 +79,8 @@ mod tests {
         for (value, length) in examples {
             assert_eq!(varint(value), length);
         }
-        // "if an endpoint has received an acknowledgment for packet 0xabe8b3 and is sending a packet
-        // with a number of 0xac5c02 [...] 16 bits are needed, 0xace8fe 24"
+        // "if an endpoint has received an acknowledgment for packet 0xabe8b3 and is sending a
+        // packet with a number of 0xac5c02 [...] 16 bits are needed, 0xace8fe 24"
         assert_eq!(packet_number(0xac5c02, Some(0xabe8b3)), 2);
         assert_eq!(packet_number(0xace8fe, Some(0xabe8b3)), 3);
     }

@@ -12,8 +12,8 @@ impl<B: Clone> Network<B> {
     /// Has ports send on one channel from now on, each at the rate of its wire. Packets that wait
     /// there must not be scheduled yet.
     ///
-    /// The loss of a wire is that of a transmitted frame; a packet is lost only if its frame is given
-    /// up.
+    /// The loss of a wire is that of a transmitted frame; a packet is lost only if its frame is
+    /// given up.
     pub fn share(&mut self, ports: &[PortId], config: Wifi, random: Stream) {
         let mut senders: Vec<(NodeId, Vec<PortId>)> = Vec::new();
         for &id in ports {

@@ -37,8 +37,8 @@ fn persistent_congestion_is_that_of_the_example() {
         sent.on_ack(at(22_200), &ack(acked), true);
         (sent.lost.len(), sent.is_persistent())
     };
-    // Later samples of 1.2 s and 0.2 s change the estimate: 616 ms, 4 times 400 ms and 200 ms, three
-    // times of which are 7.25 s.
+    // Later samples of 1.2 s and 0.2 s change the estimate: 616 ms, 4 times 400 ms and 200 ms,
+    // three times of which are 7.25 s.
     assert_eq!(lost(8000, &[9]), (7, false));
     assert_eq!(lost(8300, &[9]), (7, true));
     // A packet between them arrived.

@@ -41,8 +41,8 @@ struct Path {
     receiver: Receiver,
     wire: BTreeMap<(Time, u64), (bool, Packet)>,
     delay: Duration,
-    /// Bottleneck before the receiver: bytes per second, the bytes that its queue holds, and when it
-    /// is empty.
+    /// Bottleneck before the receiver: bytes per second, the bytes that its queue holds, and when
+    /// it is empty.
     rate: Option<(f64, f64)>,
     free_at: Time,
     /// 1-RTT packets of the sender that are lost, and those that are late, by number.

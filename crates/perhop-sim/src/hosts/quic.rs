@@ -1,4 +1,5 @@
-//! Applications that write to a QUIC connection and read from it. Packets are sent over UDP sockets.
+//! Applications that write to a QUIC connection and read from it. Packets are sent over UDP
+//! sockets.
 
 use perhop_core::{Duration, Time};
 use perhop_measure::{SRTT_EVERY, Samples, StreamCounters, StreamReading};

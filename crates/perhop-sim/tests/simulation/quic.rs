@@ -18,8 +18,8 @@ fn over(links: &[Value], flows: &[Value], marks: &[u64]) -> Value {
     with(plan("hrh", links, marks), json!({"flows": flows}))
 }
 
-/// A datagram of 1452 B has 28 B of headers around it, and in it a header of 11 B, a tag of 16 B and
-/// a STREAM frame of 6 or 10 B (RFC 9000, sections 17.3.1 and 19.8; RFC 9001, section 5.3).
+/// A datagram of 1452 B has 28 B of headers around it, and in it a header of 11 B, a tag of 16 B
+/// and a STREAM frame of 6 or 10 B (RFC 9000, sections 17.3.1 and 19.8; RFC 9001, section 5.3).
 const PAYLOAD: f64 = (1452.0 - 11.0 - 16.0 - 8.0) / (1452.0 + 28.0);
 
 /// Half the window leaves the link just busy if the buffer holds a round trip, as with TCP.
@@ -122,11 +122,10 @@ fn marks_replace_losses() {
     for control in ["cubic", "prague"] {
         let settings = json!({"congestion_control": control, "ecn": true});
         let flow = quic(0, 2, settings, json!({}));
-        let changes = json!({"queues": [
-            {"codel": {"limit": {"packets": 1000}, "target": 5 * MILLISECOND, "interval": 100 * MILLISECOND,
-                       "ecn": true}},
-            fifo(1 << 40),
-        ]});
+        let (limit, target, interval) =
+            (json!({"packets": 1000}), 5 * MILLISECOND, 100 * MILLISECOND);
+        let codel = json!({"limit": limit, "target": target, "interval": interval, "ecn": true});
+        let changes = json!({"queues": [{"codel": codel}, fifo(1 << 40)]});
         let slow = link_with([1, 2], RATE, RTT / 2 - MICROSECOND, changes);
         let links = [link([0, 1], 10 * RATE, MICROSECOND), slow];
         let results = run(&over(&links, &[flow], &[20 * SECOND]));

@@ -1,4 +1,5 @@
-//! State of the connection when each outstanding segment was sent, for samples of the delivery rate.
+//! State of the connection when each outstanding segment was sent, for samples of the delivery
+//! rate.
 
 use std::collections::VecDeque;
 
