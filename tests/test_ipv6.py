@@ -279,6 +279,12 @@ flows: {f: {from: a, to: b, udp: {rate: 1 Mbps, size: 1000 B}}}"""
     with pytest.raises(ScenarioError, match="so that there is room for 1280 B"):
         line(traffic, link=", mtu: 1300 B")
     line(traffic, ip=4, link=", mtu: 1300 B")
+    # Links that cannot be told apart have their finding, and no path that a tunnel could have.
+    text = LINE.format(traffic=traffic, ip=6, link="", duration="1 s")
+    again = text.replace("[s, b]", "[r, s], rate: 1 Mbps, name: x}\n  - {ends: [s, b]")
+    again = again.replace("limit: 1000 packets}", "limit: 1000 packets}, name: x")
+    with pytest.raises(ScenarioError, match="links"):
+        parse(again, "x")
 
 
 REAL = """\

@@ -11,6 +11,7 @@ from perhop.scenario.resolve.paths import next_hops
 from perhop.scenario.resolve.tunnels import entered, inside, tunnel_mtu
 from perhop.scenario.rules.findings import Finding, known
 from perhop.scenario.rules.ipv6 import LEAST_MTU as LEAST_MTU_V6
+from perhop.scenario.rules.network import link_ends
 from perhop.units import format_size, quote
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ LEAST_MTU: Final = 576
 def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find tunnels whose ends are no two routers, and those that leave packets no room."""
     seen: dict[frozenset[str], str] = {}
-    sound = all(set(link.ends) <= scenario.nodes.keys() for link in scenario.links)
+    sound = not any(link_ends(scenario))
     for name, tunnel in scenario.tunnels.items():
         loc: Loc = ("tunnels", name)
         unknown = [
