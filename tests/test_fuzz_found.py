@@ -165,3 +165,12 @@ def test_a_sweep_whose_points_are_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "swept" / "points").write_text("")
     with pytest.raises(OutputError, match=r"cannot write .*points: File exists"):
         kept.run()
+
+
+@pytest.mark.parametrize("start", ["0 s", "1 s"])
+def test_a_load_on_the_slowest_link_asks_for_nothing_in_time(start: str) -> None:
+    """The mean time between two requests was longer than any time that the core has."""
+    flow = f"transfers: {{load: 1%, sizes: data-mining}}, start: {start}"
+    for seed in (1, 2, 3):
+        dataset = perhop.run(scenario("rate: 1 bps", flow), seed=seed)
+        assert dataset.completions.is_empty()

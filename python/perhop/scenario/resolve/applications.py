@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perhop.scenario.resolve.paths import next_hops, only_path
 from perhop.scenario.resolve.steps import NetworkState, sending_rate
-from perhop.units import SECOND, WHOLE
+from perhop.units import MAX_DURATION, SECOND, WHOLE
 
 if TYPE_CHECKING:
     from perhop.scenario.model.traffic import Flow
@@ -44,7 +44,8 @@ def mean_gap(scenario: ResolvedScenario, flow: Flow) -> int | None:
     """Return the mean time between two requests of one client of transfers or calls.
 
     Returns:
-        Picoseconds; the time after a response with `think`. None if the path of a `load` forks.
+        Picoseconds, at most the longest duration; the time after a response with `think`. None if
+        the path of a `load` forks.
     """
     exchanges = flow.exchanges
     assert exchanges is not None
@@ -56,4 +57,4 @@ def mean_gap(scenario: ResolvedScenario, flow: Flow) -> int | None:
     if path is None or exchanges.load is None:
         return None
     rate = path.rate * exchanges.load / WHOLE / flow.all_streams
-    return max(1, round(8 * exchanges.mean_size * SECOND / rate))
+    return min(max(1, round(8 * exchanges.mean_size * SECOND / rate)), MAX_DURATION)
