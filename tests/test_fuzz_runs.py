@@ -93,8 +93,10 @@ def missing(scenarios: list[Scenario]) -> tuple[list[str], list[str]]:
 def drawn() -> list[Scenario]:
     """Scenarios; more are drawn while one of the features that few of them have is missing."""
     found: list[Scenario] = []
+    keys_missing: list[str] = []
     for number in range(ROUNDS):
-        found += [each for each in draw(number) if each not in found]
+        wanted = keys_missing if len(found) >= FEWEST else []
+        found += [each for each in draw(number, wanted) if each not in found]
         keys_missing, words_missing = missing(found)
         if len(found) >= FEWEST and not keys_missing and len(words_missing) < FEW:
             break

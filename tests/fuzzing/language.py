@@ -26,7 +26,7 @@ from perhop.scenario.model.marking import _Forms
 from perhop.scenario.model.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pydantic.fields import FieldInfo
 
@@ -34,6 +34,9 @@ Draw = Any
 """Hypothesis' `draw`."""
 
 T = TypeVar("T")
+
+WANTED: Final[set[str]] = set()
+"""Keys such as ``Link.mtu`` that half of the parts are to have that may; few do by chance."""
 
 OMIT: Final = object()
 """Returned by a hook for a key that is left out after all."""
@@ -84,6 +87,9 @@ class Writer:
         fields = {n: f for n, f in model.model_fields.items() if n not in but}
         optional = [name for name, field in fields.items() if not field.is_required()]
         chosen = {*fields} - {*optional} | {*self.some(optional, most)}
+        for name in optional if WANTED else ():
+            if f"{model.__name__}.{name}" in WANTED and self.chance(50):
+                chosen.add(name)
         for name, field in fields.items():
             if name in chosen:
                 value = self.field(model, name, field)
@@ -166,3 +172,22 @@ def models(kind: Any) -> Iterator[type[Model]]:
 
     walk(kind)
     yield from found
+
+
+def leading_to(wanted: Collection[str], root: type[Model]) -> set[str]:
+    """Return the wanted keys, and those of other models that hold models with wanted keys."""
+    names = {key.partition(".")[0] for key in wanted}
+    found = {*wanted}
+    for model in models(root):
+        for name, field in model.model_fields.items():
+            if any(kind.__name__ in names for kind in _held(field.annotation)):
+                found.add(f"{model.__name__}.{name}")
+    return found
+
+
+def _held(kind: Any) -> Iterator[type[Model]]:
+    """Return the models that an annotation names."""
+    if isinstance(kind, type) and issubclass(kind, Model):
+        yield kind
+    for arg in get_args(kind):
+        yield from _held(arg)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from fuzzing.language import WANTED, leading_to
 from fuzzing.scenarios import scenarios
-from perhop.scenario import dump
+from perhop.scenario import Scenario, dump
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-    from perhop.scenario import Scenario
 
 EXAMPLES: Final = int(os.environ.get("PERHOP_FUZZ", "0"))
 """Number of new examples of each test; 0 for the fixed ones."""
@@ -43,8 +43,8 @@ def fuzzed(examples: int) -> Any:
     )
 
 
-def draw(number: int) -> list[Scenario]:
-    """Draw ten valid scenarios.
+def draw(number: int, wanted: Collection[str] = ()) -> list[Scenario]:
+    """Draw ten valid scenarios; `wanted` keys, such as ``Link.mtu``, are frequent in them.
 
     Hypothesis draws constants of the modules that are loaded, too, so that `number` alone does not
     decide what comes. After ten examples it mostly varies earlier ones, which takes three times as
@@ -63,7 +63,11 @@ def draw(number: int) -> list[Scenario]:
     def collect(scenario: Scenario) -> None:
         found.append(scenario)
 
-    collect()
+    WANTED.update(leading_to(wanted, Scenario) if wanted else ())
+    try:
+        collect()
+    finally:
+        WANTED.clear()
     return found
 
 

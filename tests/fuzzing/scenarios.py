@@ -18,7 +18,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from fuzzing.cost import BUDGET, cost
-from fuzzing.language import OMIT, Writer
+from fuzzing.language import OMIT, WANTED, Writer
 from fuzzing.values import NAMES, from_schema
 from perhop.errors import ScenarioError
 from perhop.scenario import METRICS, Scenario
@@ -584,7 +584,10 @@ class Author(Writer):
             for name, metric in METRICS.items()
             if CLASS not in metric.needs and (metric.name != "ratio" or scenario.flows)
         }
-        metric = METRICS[self.pick([name for name, some in targets.items() if some])]
+        names = [name for name, some in targets.items() if some]
+        wanted = [key for key in ("of", CAUSE) if f"{model.__name__}.{key}" in WANTED]
+        taking = [name for name in names if {*wanted} & {*METRICS[name].takes}]
+        metric = METRICS[self.pick(taking if taking and self.chance(50) else names)]
         number = self.whole(metric.several[0], min(metric.several[1], 3))
         of = [self.pick(targets[metric.name]) for _ in range(number)]
         found: dict[str, Any] = {metric.name: of if number > 1 else of[0]}
