@@ -112,9 +112,9 @@ def up(
 @click.argument("host")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def exec_(name: str | None, host: str, command: tuple[str, ...]) -> None:
-    """Run a program in a host, with this terminal; by default your shell.
+    """Run a program in a host, with this terminal.
 
-    The exit code is the program's, 127 if the program does not exist, and 126 if it cannot be
+    Without a program, your shell is started. The exit code is the program's, 127 if the program does not exist, and 126 if it cannot be
     executed. The arguments after HOST are the program and its arguments; `--` separates its
     options from perhop's.
     """
@@ -283,9 +283,9 @@ def open_(name: str | None, place: str, reader: str | None) -> int:
 @_named
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port; any by default.")
 def page(name: str | None, port: int) -> int:
-    """Serve a page with the network, its rates, queues and drops, until Ctrl-C.
+    """Serve a page of a lab while it is up.
 
-    Only this machine can reach it, by an address with a secret, which is printed.
+    It shows the network, its rates, queues and drops, until Ctrl-C. Only this machine can reach it, by an address with a secret, which is printed.
     """
     from perhop.lab.client import Lab
     from perhop.lab.page import Page
