@@ -126,7 +126,7 @@ def test_trains_go_out_at_once() -> None:
 def matching(scenario: Scenario, **match: object) -> bool:
     """Return whether something that the scenario sends may meet these conditions."""
     wanted = perhop.scenario.Match.model_validate(match)
-    packets = Packets.of(wanted, scenario.addresses)
+    packets = Packets.of(wanted, scenario.all_addresses)
     return any(packets.meets(other) for other in sent(scenario))
 
 
