@@ -114,9 +114,9 @@ def up(
 def exec_(name: str | None, host: str, command: tuple[str, ...]) -> None:
     """Run a program in a host, with this terminal.
 
-    Without a program, your shell is started. The exit code is the program's, 127 if the program does not exist, and 126 if it cannot be
-    executed. The arguments after HOST are the program and its arguments; `--` separates its
-    options from perhop's.
+    Without a program, your shell is started. The exit code is the program's, 127 if the program
+    does not exist, and 126 if it cannot be executed. The arguments after HOST are the program and
+    its arguments; `--` separates its options from perhop's.
     """
     from perhop.cli.lab_shell import login_shell
     from perhop.lab.client import Lab
@@ -285,7 +285,8 @@ def open_(name: str | None, place: str, reader: str | None) -> int:
 def page(name: str | None, port: int) -> int:
     """Serve a page of a lab while it is up.
 
-    It shows the network, its rates, queues and drops, until Ctrl-C. Only this machine can reach it, by an address with a secret, which is printed.
+    It shows the network, its rates, queues and drops, until Ctrl-C. Only this machine can reach it,
+    by an address with a secret, which is printed.
     """
     from perhop.lab.client import Lab
     from perhop.lab.page import Page
