@@ -14,7 +14,7 @@ pub struct ReceiverConfig {
     pub streams: u32,
     /// Windows of each stream and of the connection.
     pub windows: [u64; 2],
-    /// Length of its certificates.
+    /// Length of its certificates, at most [`MOST_CERTIFICATES`](crate::sizes::MOST_CERTIFICATES).
     pub certificates: u32,
 }
 

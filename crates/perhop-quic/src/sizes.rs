@@ -27,6 +27,9 @@ pub const LONG_HEADER: u16 = 1 + 4 + 2 * (1 + CONNECTION_ID) + 2 + 1;
 /// Finished 36, roughly.
 pub const SERVER_MESSAGES: u32 = 90 + 100 + 80 + 36;
 
+/// Greatest length of certificates, which a server's flight of 64 datagrams holds.
+pub const MOST_CERTIFICATES: u32 = 65_535;
+
 /// A client's Finished with SHA-256 (RFC 8446, section 4.4.4) in a CRYPTO frame.
 pub const CLIENT_FINISHED: u16 = 36 + 3;
 

@@ -252,6 +252,9 @@ fn quic(
     if plan.datagram < sizes::LEAST_DATAGRAM || plan.max_datagram > MAX_PAYLOAD {
         return Err(BuildError::TooLarge("datagrams of QUIC have 1200 to 65507 bytes"));
     }
+    if plan.certificates > sizes::MOST_CERTIFICATES {
+        return Err(BuildError::TooLarge("certificates have at most 65535 bytes"));
+    }
     let hystart = CubicConfig { hystart: plan.hystart, reno_friendly: true, linux: false };
     let windows = [plan.stream_window, plan.window];
     let sender = perhop_quic::Sender::new(perhop_quic::SenderConfig {

@@ -35,6 +35,7 @@ fn what_a_plan_has_wrong_is_said() {
         ("/flows/3/transport/udp/rate".into(), json!(0), "a flow's rate must not be zero"),
         ("/flows/3/transport/udp/size".into(), json!(0), "a datagram's payload must not be zero"),
         ("/flows/3/transport/udp/size".into(), json!(28), "a datagram's payload must not be zero"),
+        ("/flows/6/transport/quic/certificates".into(), json!(65_536), "certificates have at most"),
         (
             "/flows/3/transport/udp/replay".into(),
             json!({"packets": [[5, 28]], "repeat": false}),
