@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from altq import ALTQ_CONF, CURVES, OPENBSD, PF_CONF
 from fuzzing.damage import damaged
 from fuzzing.running import FOUND
 from ios import GROUPS, LISTS, TEXT, TRANSATLANTIC
@@ -30,7 +31,6 @@ from perhop.errors import PerhopError
 from perhop.routers.counters.counted import READERS as COUNTERS
 from perhop.routers.lint import lint
 from perhop.routers.reading import Configuration, Source, Treatment, source
-from test_routers_altq import ALTQ_CONF, CURVES, OPENBSD, PF_CONF
 from test_routers_counters import TEXTS as OUTPUTS
 from test_routers_linux import SCRIPT
 from test_routers_linux_output import CLASSES, FILTERS, QDISCS
