@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import StrictBool, model_serializer, model_validator
@@ -76,6 +76,24 @@ _OFDM: Final = Timing(
     airtime=4 * MILLISECOND,
 )
 
+# HT-mixed format with one spatial stream (clause 19). The default parameters of the access
+# category of best effort. ath9k limits aggregates to 4 ms (T. Høiland-Jørgensen et al., "Ending
+# the Anomaly", USENIX ATC 2017).
+_HT: Final = Timing(
+    slot=9 * _US,
+    sifs=16 * _US,
+    aifsn=3,
+    cw_min=15,
+    preamble=36 * _US,
+    symbol=4 * _US,
+    ack=28 * _US,
+    block_ack=32 * _US,
+    header=38,
+    frames=64,
+    size=65_535,
+    airtime=4 * MILLISECOND,
+)
+
 TIMINGS: Final[dict[Standard, Timing]] = {
     # High-rate DSSS with the long preamble, and acknowledgements at 2 Mb/s (IEEE 802.11-2020,
     # clause 16).
@@ -97,38 +115,9 @@ TIMINGS: Final[dict[Standard, Timing]] = {
     # extension follow each transmission, which is the same in sum.
     "a": _OFDM,
     "g": _OFDM,
-    # HT-mixed format with one spatial stream (clause 19). The default parameters of the access
-    # category of best effort. ath9k limits aggregates to 4 ms (T. Høiland-Jørgensen et al., "Ending
-    # the Anomaly", USENIX ATC 2017).
-    "n": Timing(
-        slot=9 * _US,
-        sifs=16 * _US,
-        aifsn=3,
-        cw_min=15,
-        preamble=36 * _US,
-        symbol=4 * _US,
-        ack=28 * _US,
-        block_ack=32 * _US,
-        header=38,
-        frames=64,
-        size=65_535,
-        airtime=4 * MILLISECOND,
-    ),
+    "n": _HT,
     # VHT with one spatial stream (clause 21), whose transmissions take 5.484 ms at most.
-    "ac": Timing(
-        slot=9 * _US,
-        sifs=16 * _US,
-        aifsn=3,
-        cw_min=15,
-        preamble=40 * _US,
-        symbol=4 * _US,
-        ack=28 * _US,
-        block_ack=32 * _US,
-        header=38,
-        frames=64,
-        size=1_048_575,
-        airtime=5484 * _US,
-    ),
+    "ac": replace(_HT, preamble=40 * _US, size=1_048_575, airtime=5484 * _US),
 }
 """Timing by standard."""
 
