@@ -19,6 +19,11 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// Returns a datagram of a handshake: its flight, its number, and its length.
+    pub(crate) fn of_handshake((flight, number, datagram): (Flight, u64, u16)) -> Self {
+        Self { number, datagram, ecn: Ecn::NotEct, kind: Kind::Handshake(flight) }
+    }
+
     /// Returns the data that it carries, if any.
     pub fn data(&self) -> Option<&StreamFrame> {
         match &self.kind {

@@ -207,9 +207,8 @@ impl Receiver {
     /// Its packets are few and small: congestion control would never hold one back.
     #[must_use]
     pub fn poll(&mut self, now: Time) -> Option<Packet> {
-        if let Some((flight, number, datagram)) = self.handshake.poll(now, self.recovery.rtt()) {
-            let kind = Kind::Handshake(flight);
-            return Some(Packet { number, datagram, ecn: Ecn::NotEct, kind });
+        if let Some(sent) = self.handshake.poll(now, self.recovery.rtt()) {
+            return Some(Packet::of_handshake(sent));
         }
         if !self.handshake.is_complete() {
             return None; // it can read no 1-RTT packets (RFC 9001, section 5.7)

@@ -331,9 +331,8 @@ impl Sender {
     /// Returns the next packet that may be sent at `now`, if any. Call it until it returns `None`.
     #[must_use]
     pub fn poll(&mut self, now: Time) -> Option<Packet> {
-        if let Some((flight, number, datagram)) = self.handshake.poll(now, self.recovery.rtt()) {
-            let kind = Kind::Handshake(flight);
-            return Some(Packet { number, datagram, ecn: Ecn::NotEct, kind });
+        if let Some(sent) = self.handshake.poll(now, self.recovery.rtt()) {
+            return Some(Packet::of_handshake(sent));
         }
         if !self.handshake.is_complete() {
             return None;
