@@ -19,7 +19,7 @@ use perhop_workload::{
 
 use crate::hosts::{
     ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, QuicReceiver, QuicSender, Role,
-    Schedule, Socket, StreamPhase, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
+    Schedule, Socket, SrttReadings, StreamPhase, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
 };
 
 /// Returns the two endpoints of a stream, the sender first.
@@ -111,7 +111,7 @@ fn tcp(
         phase: StreamPhase::Waiting,
         rtt: Samples::default(),
         srtt: Samples::default(),
-        srtt_due: Time::ZERO,
+        srtt_readings: SrttReadings::NONE,
         lost: 0,
         small_queues: plan.small_queues,
         socket: Socket::default(),
@@ -283,7 +283,7 @@ fn quic(
         phase: StreamPhase::Waiting,
         rtt: Samples::default(),
         srtt: Samples::default(),
-        srtt_due: Time::ZERO,
+        srtt_readings: SrttReadings::NONE,
         lost: 0,
         waits: plan.waits,
         socket: Socket::default(),

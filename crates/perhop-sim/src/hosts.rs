@@ -12,6 +12,7 @@ mod fragments;
 mod path_mtu;
 mod quic;
 mod socket;
+mod srtt;
 mod tcp;
 mod tunnels;
 mod udp;
@@ -34,6 +35,7 @@ pub(crate) use self::app::{ClientHost, ConnectionConfig};
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::quic::{QuicReceiver, QuicSender};
 pub(crate) use self::socket::Socket;
+pub(crate) use self::srtt::SrttReadings;
 pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 

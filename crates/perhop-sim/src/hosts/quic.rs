@@ -2,11 +2,12 @@
 //! sockets.
 
 use perhop_core::{Duration, Time};
-use perhop_measure::{SRTT_EVERY, Samples, StreamCounters, StreamReading};
+use perhop_measure::{Samples, StreamCounters, StreamReading};
 use perhop_quic::{Receiver, Sender, sizes};
 
 use super::bodies::{BodyId, Stored};
 use super::socket::Socket;
+use super::srtt::SrttReadings;
 use super::tcp::{Schedule, StreamPhase};
 use super::{Header, IP_HEADER, Message, ModelledHosts, Net, Packet, Role};
 
@@ -17,8 +18,7 @@ pub(crate) struct QuicSender {
     pub phase: StreamPhase,
     pub rtt: Samples,
     pub srtt: Samples,
-    /// Time of the next reading of the smoothed round-trip time.
-    pub srtt_due: Time,
+    pub srtt_readings: SrttReadings,
     /// Packets with data that the network lost.
     pub lost: u64,
     /// True if a full socket blocks the sender.
@@ -58,14 +58,9 @@ impl QuicSender {
         self.sender.on_timer(now);
     }
 
-    /// Returns the smoothed round-trip time if a reading is due, as that of TCP.
+    /// Returns the smoothed round-trip time if a reading is due.
     fn read_srtt(&mut self, now: Time) -> Option<Duration> {
-        if now < self.srtt_due {
-            return None;
-        }
-        let every = SRTT_EVERY.as_picos();
-        self.srtt_due = Time::from_picos((now.as_picos() / every + 1) * every);
-        self.sender.smoothed_rtt()
+        if self.srtt_readings.is_due(now) { self.sender.smoothed_rtt() } else { None }
     }
 
     /// Returns its counters, with those of its receiver.

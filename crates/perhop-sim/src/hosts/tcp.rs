@@ -1,10 +1,11 @@
 //! An application that writes to a TCP connection, and one that reads from it.
 
 use perhop_core::{Duration, Time};
-use perhop_measure::{SRTT_EVERY, Samples};
+use perhop_measure::Samples;
 use perhop_tcp::{Receiver, Sender};
 
 use super::socket::Socket;
+use super::srtt::SrttReadings;
 
 /// Start, stop and volume of an application.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +24,7 @@ pub(crate) struct TcpSender {
     pub phase: StreamPhase,
     pub rtt: Samples,
     pub srtt: Samples,
-    /// Time of the next reading of the smoothed round-trip time.
-    pub srtt_due: Time,
+    pub srtt_readings: SrttReadings,
     /// Data segments that the network lost.
     pub lost: u64,
     /// True if data in the host's own queue blocks the sender.
@@ -64,16 +64,10 @@ impl TcpSender {
         }
     }
 
-    /// Returns the smoothed round-trip time if a reading is due: once in each multiple of
-    /// [`SRTT_EVERY`] with a new sample.
+    /// Returns the smoothed round-trip time if a reading is due.
     #[inline]
     pub fn read_srtt(&mut self, now: Time) -> Option<Duration> {
-        if now < self.srtt_due {
-            return None;
-        }
-        let every = SRTT_EVERY.as_picos();
-        self.srtt_due = Time::from_picos((now.as_picos() / every + 1) * every);
-        self.sender.smoothed_rtt()
+        if self.srtt_readings.is_due(now) { self.sender.smoothed_rtt() } else { None }
     }
 
     pub fn on_timer(&mut self, now: Time) {

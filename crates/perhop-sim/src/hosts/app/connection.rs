@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 
 use perhop_app::{Frame, Frames, Request, Responder};
 use perhop_core::{Duration, Header, Time};
-use perhop_measure::{SRTT_EVERY, Samples};
+use perhop_measure::Samples;
 use perhop_tcp::{EcnMode, Receiver, Segment, Sender};
 
 use super::ConnectionConfig;
+use crate::hosts::SrttReadings;
 use crate::hosts::socket::Socket;
 
 /// Unsent bytes of a server below which it writes the next frame, so that frames are interleaved
@@ -41,7 +42,7 @@ pub(crate) struct Connection {
     pub last_sent: Time,
     pub rtt: Samples,
     pub srtt: Samples,
-    pub srtt_due: Time,
+    pub srtt_readings: SrttReadings,
     pub delay: Samples,
     /// Data segments that the network lost.
     pub lost: u64,
@@ -81,7 +82,7 @@ impl Connection {
             last_sent: Time::ZERO,
             rtt: Samples::default(),
             srtt: Samples::default(),
-            srtt_due: Time::ZERO,
+            srtt_readings: SrttReadings::NONE,
             delay: Samples::default(),
             lost: 0,
         }
@@ -157,11 +158,9 @@ impl Connection {
     pub fn measure(&mut self, now: Time) -> Option<[Option<Duration>; 2]> {
         let rtt = self.sender.take_rtt_sample()?;
         self.rtt.add(rtt);
-        if now < self.srtt_due {
+        if !self.srtt_readings.is_due(now) {
             return Some([Some(rtt), None]);
         }
-        let every = SRTT_EVERY.as_picos();
-        self.srtt_due = Time::from_picos((now.as_picos() / every + 1) * every);
         let smoothed = self.sender.smoothed_rtt();
         smoothed.into_iter().for_each(|smoothed| self.srtt.add(smoothed));
         Some([Some(rtt), smoothed])
