@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import ValidationError
 
-from perhop.engines.plan import match_plan
+from perhop.engines.policies import match_plan
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean, listed
 from perhop.scenario.model.cbq import ALTQ_CBQ
