@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from perhop.scenario.model.text import Text
 from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 _YAML_WORDS = frozenset({"null", "true", "false"})
@@ -163,3 +166,13 @@ MatchEnd = Annotated[
     ),
 ]
 """A source or destination: a node's name or an address prefix."""
+
+
+def prefixes_of(
+    ends: Iterable[str | Network], addresses: Mapping[str, Iterable[IPv4Address | IPv6Address]]
+) -> tuple[Network, ...]:
+    """Return the address prefixes of a match's `ends`; a node becomes its `addresses`."""
+    found: list[Network] = []
+    for end in ends:
+        found += map(ip_network, addresses[end]) if isinstance(end, str) else (end,)
+    return tuple(found)

@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -19,7 +18,7 @@ from perhop.ranges import Ranges, common, joined, overlap
 from perhop.scenario.model.encapsulation import CLASS_KEYS
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.metrics import RELIABLE
-from perhop.scenario.model.names import EVERY_ADDRESS
+from perhop.scenario.model.names import EVERY_ADDRESS, prefixes_of
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
 from perhop.scenario.model.tunnels import COPY
 from perhop.scenario.resolve.elements import markings
@@ -97,14 +96,9 @@ class Packets:
         """Return the packets that meet `match` if nodes have `addresses`."""
 
         def ranges(ends: tuple[str | IPv4Network | IPv6Network, ...] | None) -> Ranges:
-            if ends is None:
-                found = EVERYWHERE
-            else:
-                prefixes = (
-                    map(ip_network, addresses[end]) if isinstance(end, str) else (end,)
-                    for end in ends
-                )
-                found = tuple(map(addresses_of, chain.from_iterable(prefixes)))
+            found = EVERYWHERE
+            if ends is not None:
+                found = tuple(map(addresses_of, prefixes_of(ends, addresses)))
             if match.ip is None:
                 return found
             return common(joined(found), joined(addresses_of(EVERY_ADDRESS[ip]) for ip in match.ip))

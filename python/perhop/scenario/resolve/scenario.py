@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Self
 
-from perhop.scenario.model.names import EVERY_ADDRESS, Network
+from perhop.scenario.model.names import EVERY_ADDRESS, Network, prefixes_of
 from perhop.scenario.model.scenario import ScenarioData
 from perhop.scenario.model.traffic import Flow
 
@@ -156,13 +156,7 @@ class ResolvedScenario(ScenarioData):
 
     def prefixes(self, ends: Iterable[str | Network]) -> tuple[Network, ...]:
         """Return the address prefixes of a match's `ends`; a node becomes its addresses."""
-        found: list[Network] = []
-        for end in ends:
-            if isinstance(end, str):
-                found += map(ip_network, self.all_addresses[end])
-            else:
-                found.append(end)
-        return tuple(found)
+        return prefixes_of(ends, self.all_addresses)
 
     def match_prefixes(
         self, match: Match
