@@ -230,7 +230,9 @@ def version_gaps(scenario: Scenario) -> Iterator[Gap]:
     for section, senders in (("flows", scenario.flows), ("pings", scenario.pings)):
         for name, sender in senders.items():
             if scenario.ip_of(sender) == 6:
-                yield Gap(f"{section}.{name}", "IPv6 is traffic of the engines `sim` and `emu`")
+                yield Gap(
+                    f"{section}.{name}", "IPv6 is traffic of the engines `sim`, `emu` and `kernel`"
+                )
 
 
 def _port_gaps(scenario: Scenario) -> Iterator[Gap]:

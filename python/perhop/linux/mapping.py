@@ -218,13 +218,8 @@ def _node_rules(
     changes = any(change.policy and change.on in scenario.directions for change in scenario.changes)
     if leaving or changes:
         found.append(nft.Chain("classes", leaving, CLASSES))
-    addresses = scenario.addresses
-    groups = [
-        (names, [str(addresses[to]) for to in destinations])
-        for names, destinations in per_packet_groups(scenario, name, there)
-    ]
-    found += rules.per_packet(groups)
-    limits, gaps = rules.errors(node, f"nodes.{name}")
+    found += rules.per_packet(scenario, name, there)
+    limits, gaps = rules.errors(scenario, name)
     if not node.backpressure:
         reason = "Linux charges what waits in a host's own queue to its sockets"
         gaps = [*gaps, Gap(f"nodes.{name}.backpressure", reason)]
@@ -365,16 +360,9 @@ def _state(
         Step(at, end.node, f"{end.direction}: {state}", ip=(f"link set {end.device} {state}",))
         for end in ends
     ]
-    addresses = scenario.addresses
     for node in scenario.nodes:
-        lines, old = routes.lines(node, there), routes.lines(node, before)
-        gone = [line.replace("rule add", "rule del") for line in old if line.startswith("rule")]
-        ip = ("route flush scope global table main", *gone, *lines)
-        groups = [
-            (hops, [str(addresses[to]) for to in destinations])
-            for hops, destinations in per_packet_groups(scenario, node, there)
-        ]
-        chains = rules.per_packet(groups)
+        ip = tuple(routes.replacement(node, before, there))
+        chains = rules.per_packet(scenario, node, there)
         if not chains and per_packet_groups(scenario, node, before):
             chains = [nft.Chain("per_packet", ()), nft.Chain("own_per_packet", ())]
         said = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.linux.gaps import Gap
 from perhop.linux.nft import Chain, conditions, one_of
 from perhop.linux.policers import by_limit, marked
-from perhop.linux.routes import FIRST_MARK
+from perhop.linux.routes import FIRST_MARK, per_packet_groups, routed_versions
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.resolve import rates
 from perhop.units import SECOND
@@ -21,14 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from perhop.linux.tree import Htb
-    from perhop.scenario import Class, Match, Node, PoliceChange, Policy, Scenario
+    from perhop.scenario import Class, Match, PoliceChange, Policy, Scenario
     from perhop.scenario.model.marking import MarkRule
     from perhop.scenario.model.matching import Matching
+    from perhop.scenario.model.names import IpVersion
+    from perhop.scenario.resolve import NextHops
 
 __all__ = ["classify", "errors", "matches", "per_packet", "remark"]
 
 _UNITS: Final = (("second", 1), ("minute", 60), ("hour", 3600), ("day", 86400))
-_ERRORS: Final = "icmp type { destination-unreachable, time-exceeded }"
+_ERRORS: Final[dict[IpVersion, str]] = {
+    4: "icmp type { destination-unreachable, time-exceeded }",
+    6: "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded }",
+}
 
 
 def matches(scenario: Scenario, match: Match) -> list[str]:
@@ -181,23 +186,21 @@ def remark(scenario: Scenario, rules: Sequence[MarkRule], name: str) -> list[Cha
     return [*chains, Chain(name, tuple(written))]
 
 
-def per_packet(
-    groups: Sequence[tuple[Sequence[str], Sequence[str]]],
-) -> list[Chain]:
-    """Return chains by which packets to the same addresses take several next hops in turn.
+def per_packet(scenario: Scenario, node: str, found: NextHops) -> list[Chain]:
+    """Return chains by which packets to the same nodes take several next hops in turn.
 
-    Args:
-        groups: The next hops, and the addresses to which they lead; next hops have numbers, as the
-            routing tables are.
+    A mark is the number of the next hop's routing table.
     """
     rules = []
-    mark = FIRST_MARK
-    for directions, addresses in groups:
-        rules.append(
-            f"ip daddr {one_of(addresses)} meta mark set "
-            f"numgen inc mod {len(directions)} offset {mark}"
-        )
-        mark += len(directions)
+    for version in routed_versions(scenario):
+        word = "ip" if version == 4 else "ip6"
+        addresses = scenario.addresses_in(version)
+        mark = FIRST_MARK
+        for directions, destinations in per_packet_groups(scenario, node, found):
+            to = one_of([addresses[destination] for destination in destinations])
+            number = f"numgen inc mod {len(directions)} offset {mark}"
+            rules.append(f"{word} daddr {to} meta mark set {number}")
+            mark += len(directions)
     if not rules:
         return []
     numbered = tuple(rules)
@@ -207,18 +210,24 @@ def per_packet(
     ]
 
 
-def errors(node: Node, place: str) -> tuple[list[Chain], list[Gap]]:
-    """Return the chain that limits the ICMP errors of a node."""
+def errors(scenario: Scenario, name: str) -> tuple[list[Chain], list[Gap]]:
+    """Return the chains that limit the ICMP errors of a node."""
+    node, place = scenario.nodes[name], f"nodes.{name}"
     hook = "type filter hook output priority filter"
+    kinds = [_ERRORS[version] for version in routed_versions(scenario)]
     if not node.icmp_errors:
-        return [Chain("errors", (f"{_ERRORS} drop",), hook)], []
+        return [Chain("errors", tuple(f"{kind} drop" for kind in kinds), hook)], []
     if not node.icmp_interval:
         return [], []
     for unit, seconds in _UNITS:
         number, rest = divmod(seconds * SECOND, node.icmp_interval)
         if number and not rest:
             burst = node.icmp_burst or 1
-            rule = f"{_ERRORS} limit rate over {number}/{unit} burst {burst} packets drop"
-            return [Chain("errors", (rule,), hook)], []
+            rule = f"limit rate over {number}/{unit} burst {burst} packets drop"
+            if len(kinds) == 1:
+                return [Chain("errors", (f"{kinds[0]} {rule}",), hook)], []
+            # One limit for the errors of both versions.
+            jumps = tuple(f"{kind} jump errors_limit" for kind in kinds)
+            return [Chain("errors_limit", (rule,)), Chain("errors", jumps, hook)], []
     reason = "its nft limit has a whole number of packets a second, minute, hour or day"
     return [], [Gap(f"{place}.icmp_interval", reason)]

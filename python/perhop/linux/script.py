@@ -63,17 +63,18 @@ def script(scenario: Scenario, found: Mapping, *, links: Collection[str] = ()) -
             lines += [f"ethtool -K {each.device} gro off lro off", _one_by_one(each.device)]
         lines += [f"sysctl -w {key}={value}" for key, value in found.sysctls[name].items()]
         several = {
-            f"{scenario.addresses[to]}/32"
+            f"{address}/{address.max_prefixlen}"
             for to, names in found.next_hops[name].items()
             if len(names) > 1
+            for address in (scenario.addresses[to], scenario.addresses_v6[to])
         }
         if several:
             in_turn = bool(per_packet_groups(scenario, name, found.next_hops))
             lines += [
                 f"ip {line}"
                 for line in found.ip[name]
-                if (in_turn and line.startswith(("rule", "route replace default")))
-                or (not in_turn and line.split()[2] in several)
+                if (in_turn and (" rule " in f" {line}" or " table " in line))
+                or (not in_turn and not several.isdisjoint(line.split()))
             ]
         for each in own:
             link, _ = scenario.directions[each.direction]

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Counts, Namespaces, Wires
 from perhop.engines.emu import longest as longest_packet
 from perhop.engines.plan import loss_plan, network_plan
-from perhop.engines.traffic import version_gaps
 from perhop.errors import UnsupportedError
 from perhop.linux import probe
 from perhop.linux.commands import CommandError, InNamespace
 from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import device_names, mapping
+from perhop.linux.routes import IPV6, routed_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from perhop.linux.mapping import Interface, Step
     from perhop.scenario import Scenario
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Network"]
 
 _SYSCTLS: Final = {
-    "net.ipv6.conf.all.disable_ipv6": "1",  # it sends packets of its own
-    "net.ipv6.conf.default.disable_ipv6": "1",
     "net.ipv4.conf.all.rp_filter": "0",
     "net.ipv4.conf.default.rp_filter": "0",
     "net.ipv4.icmp_ratelimit": "0",
@@ -41,6 +40,22 @@ _SYSCTLS: Final = {
     "net.ipv4.icmp_msgs_burst": "1000000",
 }
 """The settings of every node; those that the kernel lacks are left out."""
+
+_SYSCTLS_V6: Final[dict[bool, dict[str, str]]] = {
+    False: {
+        "net.ipv6.conf.all.disable_ipv6": "1",  # it sends packets of its own
+        "net.ipv6.conf.default.disable_ipv6": "1",
+    },
+    True: {
+        "net.ipv6.conf.all.disable_ipv6": "0",
+        "net.ipv6.conf.default.disable_ipv6": "0",
+        # No addresses of links: these would be announced, and tested for duplicates.
+        "net.ipv6.conf.all.addr_gen_mode": "1",
+        "net.ipv6.conf.default.addr_gen_mode": "1",
+        "net.ipv6.icmp.ratelimit": "0",
+    },
+}
+"""Further settings, without and with traffic of IPv6."""
 
 ETHERNET_MTU: Final = 1500
 """The default MTU of an interface, if neither its link nor a flow needs another."""
@@ -77,7 +92,7 @@ class Network:
             if link.trace
         ]
         refuse(
-            [*version_gaps(scenario), *traced, *self.mapping.gaps, *probe.missing(self.mapping)],
+            [*traced, *self.mapping.gaps, *probe.missing(self.mapping)],
             scenario.name,
         )
         self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
@@ -91,16 +106,19 @@ class Network:
                 f"the kernel engine cannot set up its network: {error}"
             ) from error
         self._wired = set(wired)
+        self._neighbours: dict[tuple[str, str], list[str]] = {}
         self._set_up(self._wired)
 
     def _set_up(self, wired: set[int]) -> None:
         scenario = self._scenario
         directions = list(scenario.directions.items())
-        addresses = scenario.addresses
+        versions = routed_versions(scenario)
+        addresses = [scenario.addresses_in(version) for version in versions]
         flows = scenario.flows.values()
         longest = max([ETHERNET_MTU, *(longest_packet(f, scenario.ip_of(f)) for f in flows)])
         lines: dict[str, list[str]] = {
-            node: [f"address add {addresses[node]}/32 dev lo"] for node in scenario.nodes
+            node: [f"address add {own[node]}/{own[node].max_prefixlen} dev lo" for own in addresses]
+            for node in scenario.nodes
         }
         for number in range(len(scenario.links)):
             (one, (_, a)), (two, (_, b)) = directions[2 * number : 2 * number + 2]
@@ -115,28 +133,31 @@ class Network:
                 )
             for name, node, other, place in ends:
                 device = self._names[name]
-                # Queues must see single packets, not super-segments.
+                # Queues must see single packets, not super-segments. Routers of IPv6 would report
+                # groups (RFC 3810).
                 lines[node].append(
                     f"link set dev {device} mtu {scenario.links[number].mtu or longest} "
-                    f"gso_max_segs 1 txqueuelen {_TUNNEL_QUEUE} up"
+                    f"gso_max_segs 1 txqueuelen {_TUNNEL_QUEUE} "
+                    f"{'multicast off ' * (6 in versions)}up"
                 )
                 if number not in wired:
-                    lines[node].append(
-                        f"neigh replace {addresses[other]} lladdr {_mac(place ^ 1)} "
+                    self._neighbours[f"link set {device} up", node] = neighbours = [
+                        f"neigh replace {own[other]} lladdr {_mac(place ^ 1)} "
                         f"nud permanent dev {device}"
-                    )
+                        for own in addresses
+                    ]
+                    lines[node] += neighbours
         for node, host in self._hosts.items():
-            forward = {"net.ipv4.ip_forward": str(int(scenario.nodes[node].kind == "router"))}
-            settings = {**_SYSCTLS, **forward, **self.mapping.sysctls[node]}
-            for name, value in settings.items():
-                try:
-                    self.namespaces.write_sysctl(host, name, value)
-                except FileNotFoundError:
-                    if name in self.mapping.sysctls[node]:
-                        raise UnsupportedError(
-                            f"nodes.{node}: this kernel has no {name}, which its balance needs"
-                        ) from None
-            self._run(node, ["ip", "-batch", "-"], _lines([*lines[node], *self.mapping.ip[node]]))
+            balance = self.mapping.sysctls[node]
+            needed = dict.fromkeys(balance, "its balance")
+            if 6 in versions:
+                needed["net.ipv6.conf.all.disable_ipv6"] = "traffic of IPv6"
+            self._write(host, {**_SYSCTLS, **_SYSCTLS_V6[6 in versions], **balance}, needed)
+            self._ip(node, [*lines[node], *self.mapping.ip[node]])
+            forward = str(int(scenario.nodes[node].kind == "router"))
+            self._write(host, {"net.ipv4.ip_forward": forward})
+            if 6 in versions:
+                self._write(host, {"net.ipv6.conf.all.forwarding": forward})
         for each in self.interfaces.values():
             self._run(each.node, ["tc", "-batch", "-"], _lines(each.tc))
         for node, text in self.mapping.nft.items():
@@ -156,7 +177,9 @@ class Network:
     def apply(self, step: Step) -> None:
         """Apply a change of the timeline."""
         if step.ip:
-            self._run(step.node, ["ip", "-batch", "-"], _lines(step.ip))
+            # A device that was down has forgotten its neighbours.
+            again = [self._neighbours.get((line, step.node), []) for line in step.ip]
+            self._ip(step.node, [*step.ip, *chain.from_iterable(again)])
         if step.nft:
             self._run(step.node, ["nft", "-f", "-"], step.nft)
         if step.tc:
@@ -219,6 +242,26 @@ class Network:
                     over = (max(a - b, 0) for a, b in zip(whole, part, strict=True))
                     counters[f"{label}_exceed"] = (next(over), next(over))
         return found
+
+    def _write(
+        self, host: int, settings: Mapping[str, str], needed: Mapping[str, str] | None = None
+    ) -> None:
+        """Write settings of a node that its kernel has; some are needed for a feature."""
+        for name, value in settings.items():
+            try:
+                self.namespaces.write_sysctl(host, name, value)
+            except FileNotFoundError:
+                if needed and name in needed:
+                    node = list(self._hosts)[host]
+                    raise UnsupportedError(
+                        f"nodes.{node}: this kernel has no {name}, which {needed[name]} needs"
+                    ) from None
+
+    def _ip(self, node: str, lines: Iterable[str]) -> None:
+        """Run lines of ip in their order; a batch has one version."""
+        for v6, batch in groupby(lines, lambda line: line.startswith(IPV6)):
+            command = ["ip", "-6", "-batch", "-"] if v6 else ["ip", "-batch", "-"]
+            self._run(node, command, _lines(line.removeprefix(IPV6) for line in batch))
 
     def _run(self, node: str, command: list[str], text: str) -> None:
         try:

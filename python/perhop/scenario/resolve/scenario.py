@@ -145,14 +145,15 @@ class ResolvedScenario(ScenarioData):
         senders: list[Flow | Ping] = [*self.flows.values(), *self.pings.values()]
         return tuple(sorted({self.ip_of(sender) for sender in senders} | outer or {self.ip}))
 
+    def addresses_in(self, version: IpVersion) -> Mapping[str, IPv4Address | IPv6Address]:
+        """Return the address of every node in a version of the internet protocol."""
+        return self.addresses if version == 4 else self.addresses_v6
+
     @cached_property
     def all_addresses(self) -> dict[str, tuple[IPv4Address | IPv6Address, ...]]:
         """The addresses of every node of the versions that the traffic has."""
-        own: dict[IpVersion, Mapping[str, IPv4Address | IPv6Address]]
-        own = {4: self.addresses, 6: self.addresses_v6}
-        return {
-            name: tuple(own[version][name] for version in self.ip_versions) for name in self.nodes
-        }
+        own = [self.addresses_in(version) for version in self.ip_versions]
+        return {name: tuple(addresses[name] for addresses in own) for name in self.nodes}
 
     def prefixes(self, ends: Iterable[str | Network]) -> tuple[Network, ...]:
         """Return the address prefixes of a match's `ends`; a node becomes its addresses."""
