@@ -285,7 +285,8 @@ impl Sender {
     }
 
     /// Evaluates an acknowledgement of a tail loss probe: a probe that repaired a loss has hidden
-    /// it from congestion control.
+    /// it from congestion control. A model of the path counts losses itself, and no recovery
+    /// follows whose end it could wait for (Linux: tcp_process_tlp_ack leaves it alone).
     pub(super) fn judge_probe(
         &mut self,
         now: Time,
@@ -296,6 +297,7 @@ impl Sender {
         if let Some((_, tlp)) = self.rack.as_deref_mut()
             && tlp.on_ack(ack, duplicate, plain) == Verdict::Repaired
             && self.recovery == Recovery::Open
+            && !self.config.congestion.is_modelled()
         {
             self.reduce(now);
             self.forbid_undo();

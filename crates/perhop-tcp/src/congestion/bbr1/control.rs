@@ -79,7 +79,8 @@ impl Bbr1 {
         if self.recovery == Recovery::Beginning {
             self.recovery = Recovery::Fast { conserving: true };
             self.round_ends = ack.sample.total;
-            window.cwnd = kept;
+            // Small segments count as one each in Linux.
+            window.cwnd = kept.max(self.mss);
         }
         if self.recovery == (Recovery::Fast { conserving: true }) {
             window.cwnd = window.cwnd.max(kept);

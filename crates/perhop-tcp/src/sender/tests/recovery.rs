@@ -278,6 +278,57 @@ fn a_lost_tail_is_repaired_by_a_probe() {
     }
 }
 
+/// Writes messages of so many bytes, with a pause of milliseconds after each.
+fn talk(config: SenderConfig, messages: &[(u64, u64)], lost: &[u64]) -> Connection {
+    let mut connection = Connection::new(config, 1 << 20, lost);
+    for &(bytes, pause) in messages {
+        connection.sender.write(bytes);
+        connection.run(connection.now + Duration::from_millis(pause));
+    }
+    connection
+}
+
+/// A probe that repairs a loss is no recovery for a model of the path, which would wait for its
+/// end (Linux: tcp_process_tlp_ack leaves the window to cong_control).
+#[test]
+fn a_model_of_the_path_ignores_what_a_probe_has_repaired() {
+    let config = SenderConfig { congestion: Congestion::bbr1(Stream::new(1, "test")), ..rack() };
+    let mut connection = talk(config, &[(20_000, 100)], &[20]);
+    connection.sender.write(100);
+    while connection.sender.retransmits() == 0 {
+        connection.run(connection.now + Duration::from_millis(1));
+    }
+    for bytes in [100, 100, 5_000] {
+        connection.sender.write(bytes);
+        connection.run(connection.now + Duration::from_millis(100));
+    }
+    assert_eq!(connection.sender.retransmits(), 1);
+    assert_eq!(connection.receiver.received().delivered, 25_300);
+}
+
+proptest! {
+    /// Whatever is lost of messages with pauses, all that is written arrives.
+    #[test]
+    fn messages_arrive(
+        messages in prop::collection::vec((1_u64..5000, 0_u64..600), 1..40),
+        lost in prop::collection::vec(0_u64..150, 0..40),
+        loss_detection in prop::sample::select(&EVERY[..]),
+        control in prop::sample::select(&["reno", "bbr", "bbr1"][..]),
+        timestamps: bool,
+    ) {
+        let congestion = match control {
+            "bbr" => Congestion::bbr(Stream::new(1, "test")),
+            "bbr1" => Congestion::bbr1(Stream::new(1, "test")),
+            _ => Congestion::Reno,
+        };
+        let config = SenderConfig { loss_detection, congestion, timestamps, ..config() };
+        let mut connection = talk(config, &messages, &lost);
+        connection.run(connection.now + Duration::from_secs(10_000));
+        let written: u64 = messages.iter().map(|message| message.0).sum();
+        prop_assert_eq!(connection.receiver.received().delivered, written);
+    }
+}
+
 /// Section 3.2: once reordering is detected, a delay below the window is not a loss; in the first
 /// round, segments count as in RFC 6675. Beyond the window, reported duplicates widen it.
 #[test]
