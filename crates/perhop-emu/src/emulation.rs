@@ -212,9 +212,6 @@ impl Emulation {
         if !plan.hosts.values().all(|host| MTUS.contains(&host.mtu)) {
             return Err(EmulationError::Mtu);
         }
-        if !plan.network.tunnels.is_empty() {
-            return Err(BuildError::Tunnels.into());
-        }
         let marks = Marks::new(&plan.network.marks, &[]).ok_or(BuildError::Marks)?;
         let kinds = plan.network.kinds();
         // A node without a link, for all other addresses.
@@ -231,9 +228,10 @@ impl Emulation {
         let names = network_plan.names()?;
         let network = network_plan.network(&names)?;
         let control = plan.congestion_control.as_deref();
-        // Every link must carry packets of 1280 bytes for IPv6 (RFC 8200, section 5): on others,
-        // longer packets would be lost, because no host sends shorter ones.
-        let mut mtus = plan.network.links.iter().filter_map(|link| link.mtu);
+        // Every link and tunnel must carry packets of 1280 bytes for IPv6 (RFC 8200, section 5): on
+        // others, longer packets would be lost, because no host sends shorter ones.
+        let links = plan.network.links.iter().filter_map(|link| link.mtu);
+        let mut mtus = links.chain(plan.network.tunnels.iter().map(|tunnel| tunnel.mtu));
         let v6 = mtus.all(|mtu| mtu >= LEAST_MTU_V6);
         let mut namespaces = Vec::with_capacity(nodes);
         let mut made = Vec::with_capacity(nodes);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use perhop_core::{AckHint, Header, NodeId, Packet, Protocol, Time};
 use perhop_measure::{Captures, LossMeter};
-use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
+use perhop_net::{Carrier, Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
 use perhop_wire::{IpPacket, TcpSegment, VNET_HEADER, VnetHeader, number, set_class_and_ttl};
 
 use crate::behind::Behind;
@@ -16,6 +16,7 @@ use crate::offload::{Joined, split};
 use crate::reassembly::{Reassembly, is_fragment};
 use crate::store::{Buffer, HEADROOM, Store};
 use crate::tun::Tun;
+use crate::tunnels::Enclosed;
 
 /// Greatest length that a host hands over at once, in bytes.
 const LONGEST: usize = 65_536 + VNET_HEADER;
@@ -85,6 +86,8 @@ pub(crate) struct LinuxHosts {
     observed: Vec<u8>,
     /// Pings of routers in fragments, not all of which have arrived.
     reassembly: Reassembly,
+    /// Packets in tunnels.
+    enclosed: Enclosed,
 }
 
 type Net = Network<Buffer>;
@@ -133,6 +136,7 @@ impl LinuxHosts {
             packets: Vec::new(),
             observed: Vec::new(),
             reassembly: Reassembly::default(),
+            enclosed: Enclosed::default(),
         }
     }
 
@@ -282,6 +286,12 @@ impl LinuxHosts {
             network.send(router, Packet { header, body });
             return;
         }
+        if let Ok(parsed) = parsed
+            && let Some((ends, mtu)) = icmp::too_big(bytes, &parsed)
+            && let [Some(&entry), Some(&exit)] = ends.map(|end| self.by_address.get(&end))
+        {
+            network.limit_tunnel((entry, exit), mtu);
+        }
         if matches!(header.protocol().base(), Protocol::Tcp | Protocol::Udp) {
             network.send_icmp_error(router, &packet, IcmpError::PortUnreachable, self);
         }
@@ -322,6 +332,10 @@ impl LinuxHosts {
 
     /// Returns a packet's bytes as they are on the wire.
     fn on_wire(&mut self, packet: &Packet<Buffer>) -> &[u8] {
+        let address = |node: NodeId| self.nodes[node.index()].addresses;
+        if self.enclosed.write(&mut self.observed, packet, address) {
+            return &self.observed;
+        }
         let bytes = &self.store.bytes(packet.body)[..packet.header.size as usize];
         self.observed.clear();
         self.observed.extend_from_slice(bytes);
@@ -430,6 +444,7 @@ impl Hosts<Buffer> for LinuxHosts {
     fn timer(&mut self, _network: &mut Net, _timer: TimerId) {}
 
     fn lost(&mut self, packet: Packet<Buffer>, loss: Loss, at: Option<PortId>) {
+        let packet = self.enclosed.bare(packet);
         let Header { source, destination, protocol, source_port, destination_port, .. } =
             packet.header;
         let key = (source, destination, protocol.protocol().base(), destination_port);
@@ -441,7 +456,17 @@ impl Hosts<Buffer> for LinuxHosts {
     }
 
     fn copy(&mut self, packet: &Packet<Buffer>) -> Option<Buffer> {
-        self.store.copy(packet.body)
+        let copy = self.store.copy(packet.body)?;
+        self.enclosed.copy(packet.body, copy);
+        Some(copy)
+    }
+
+    fn enclose(&mut self, packet: Packet<Buffer>, carrier: Carrier) -> Buffer {
+        self.enclosed.enclose(packet, carrier)
+    }
+
+    fn disclose(&mut self, body: Buffer) -> Option<Packet<Buffer>> {
+        self.enclosed.disclose(body)
     }
 
     fn quote(

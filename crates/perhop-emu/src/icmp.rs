@@ -6,7 +6,8 @@ use perhop_core::{Dscp, Header, TrafficClass};
 use perhop_net::IcmpError;
 use perhop_wire::{
     ICMP_HEADER, IPV4_HEADER, IPV6_HEADER, IcmpHeader, IcmpRepr, IpPacket, Ipv4Header, Ipv4Repr,
-    Ipv6Header, Ipv6Repr, fill_icmp_checksum, fill_ipv4_checksum, icmpv4, icmpv6, is_ipv6, number,
+    Ipv6Header, Ipv6Repr, QuotedPacket, fill_icmp_checksum, fill_ipv4_checksum, icmpv4, icmpv6,
+    is_ipv6, number,
 };
 
 /// Length of the longest IPv4 error, in bytes (RFC 1812, section 4.3.2.3).
@@ -94,6 +95,17 @@ pub(crate) fn error(
     packet[headers + ICMP_HEADER..].copy_from_slice(quote);
     fill_icmp_checksum(packet, headers);
     length
+}
+
+/// Reads an ICMP error that a router may get about the outer packet of a tunnel which is too long:
+/// the ends of the tunnel, and the MTU. About replies to pings, routers learn nothing.
+pub(crate) fn too_big(bytes: &[u8], parsed: &IpPacket) -> Option<([IpAddr; 2], u32)> {
+    let payload = parsed.payload(bytes);
+    let header = IcmpHeader::of(payload).filter(|_| parsed.number == number::ICMP)?;
+    let error = IcmpError::TooBig { mtu: header.rest() & 0xffff }; // RFC 1191, section 4
+    let quoted = QuotedPacket::parse(&payload[ICMP_HEADER..])?;
+    ((header.kind(), header.code()) == error.type_and_code() && quoted.number != number::ICMP)
+        .then_some(([quoted.source, quoted.destination], error.word()))
 }
 
 /// Turns an echo request into the reply (RFC 792; RFC 4443, section 4.2); returns `true` if it was

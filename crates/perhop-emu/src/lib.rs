@@ -23,6 +23,7 @@ mod running;
 mod shaper;
 mod store;
 mod tun;
+mod tunnels;
 mod wire;
 
 pub use clock::monotonic;

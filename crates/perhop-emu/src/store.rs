@@ -8,7 +8,7 @@ pub(crate) const HEADROOM: usize = 16;
 const BLOCK: usize = 256;
 
 /// A packet's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Buffer(u32);
 
 /// Buffers for packets up to a length. Taking and releasing them does not allocate once there are

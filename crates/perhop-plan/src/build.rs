@@ -51,9 +51,6 @@ pub enum BuildError {
     /// A trace is invalid.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// An engine with real hosts was given tunnels.
-    #[error("tunnels are modelled; real hosts have none")]
-    Tunnels,
     /// The marks do not rise, or there is no mark for the instant of a change.
     #[error("marks must rise, and changes stand in order of time, at marks")]
     Marks,

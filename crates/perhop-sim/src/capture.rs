@@ -1,7 +1,6 @@
 //! Captures of modelled packets. Their [bytes](wire) are made from the model's values, and only
 //! while a capture runs.
 
-mod outer;
 mod wire;
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -15,6 +15,7 @@ mod icmp;
 mod ip;
 mod ipv4;
 mod ipv6;
+mod outer;
 mod stamp;
 mod tcp;
 mod udp;
@@ -32,6 +33,7 @@ pub use ipv4::{
     fill_ipv4_checksum,
 };
 pub use ipv6::{FRAGMENT_HEADER, IPV6_HEADER, Ipv6Header, Ipv6Repr};
+pub use outer::complete_outer;
 pub use stamp::{
     ClassOfService, DirectMeasurement, STAMP_HMAC, STAMP_PORT, STAMP_TLV_HEADER, StampError,
     StampFormat, StampMode, StampReply, StampRequest, StampTlv, push_stamp_tlv, stamp_tlv,

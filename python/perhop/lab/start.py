@@ -54,7 +54,6 @@ def up(
         UnsupportedError: If this machine cannot emulate the network, with what it lacks.
     """
     # Who finds a lab, or enters a host of it, needs no scenarios, which take long to import.
-    from perhop.linux.gaps import refuse, tunnel_gaps
     from perhop.scenario import to_mapping
 
     called = name or scenario.name
@@ -74,7 +73,6 @@ def up(
                 f"nodes.{node}.mss_clamp: a lab does not change the SYNs of programs; expected a "
                 "network without it"
             )
-    refuse(tunnel_gaps(scenario), scenario.name, "a lab cannot carry")
     place = folder()  # here: a user namespace would have another
     process = subprocess.Popen(
         [sys.executable, "-m", "perhop.lab.process", called, str(place)],

@@ -25,11 +25,11 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Learns from an ICMP error about an outer packet with this header that its path takes packets
-    /// of `mtu` bytes. The entry answers later packets that are too long (RFC 2003, section 5.1).
-    pub fn limit_tunnel(&mut self, about: &Header, mtu: u32) {
+    /// Learns from an ICMP error about an outer packet from one end to the other that its path
+    /// takes packets of `mtu` bytes. The entry answers later packets that are too long (RFC 2003,
+    /// section 5.1).
+    pub fn limit_tunnel(&mut self, ends: (NodeId, NodeId), mtu: u32) {
         let now = self.now;
-        let ends = (about.source, about.destination);
         for tunnel in self.tunnels.iter_mut().filter(|one| (one.entry, one.exit) == ends) {
             tunnel.learn(now, mtu);
         }

@@ -10,11 +10,10 @@ use perhop_core::{Header, IpVersion, Protocol};
 use perhop_tcp::{Flags, Handshake, Segment, Seq};
 use perhop_wire::{
     DONT_FRAGMENT, FRAGMENT_HEADER, ICMP_HEADER, IPV4_HEADER, IcmpRepr, Ipv4Repr, Ipv6Repr,
-    MORE_FRAGMENTS, TcpHeader, TcpOption, TcpRepr, UDP_HEADER, UdpRepr, fill_icmp_checksum,
-    fill_transport_checksum, flags, icmpv4, icmpv6, number,
+    MORE_FRAGMENTS, TcpHeader, TcpOption, TcpRepr, UDP_HEADER, UdpRepr, complete_outer,
+    fill_icmp_checksum, fill_transport_checksum, flags, icmpv4, icmpv6, number,
 };
 
-use super::outer;
 use crate::hosts::{Body, Kind, Line, Message};
 
 /// Number of bytes that an ICMPv4 error quotes beyond the IP header.
@@ -57,7 +56,7 @@ pub(super) fn packet(
         Message::EchoReply { sequence, .. } => {
             echo(out, packet, header, Kind::EchoReply, (body.endpoint, sequence));
         }
-        Message::Outer { number, .. } => outer::complete(out, header, number),
+        Message::Outer { number, .. } => complete_outer(out, header, number),
         Message::Error { error, quoted, kind: quoted_kind, identification, sequence } => {
             let start = out.len();
             let (kind, code) = match header.version() {
@@ -98,7 +97,7 @@ fn quote(
         Kind::EchoRequest | Kind::EchoReply => {
             echo(out, packet, header, kind, (body.endpoint, sequence));
         }
-        Kind::Outer(number) => outer::complete(out, header, number),
+        Kind::Outer(number) => complete_outer(out, header, number),
     }
 }
 

@@ -1,15 +1,21 @@
-//! The bytes of outer packets of tunnels. What is behind the outer headers is zero in captures, as
-//! if it were encrypted.
+//! Outer packets of modelled tunnels. What is behind the outer headers is zero, as if it were
+//! encrypted.
 
 use perhop_core::Header;
-use perhop_wire::{IPV4_HEADER, UdpRepr, fill_ipv4_checksum, number};
+
+use crate::ip::number;
+use crate::ipv4::{IPV4_HEADER, fill_ipv4_checksum};
+use crate::udp::UdpRepr;
 
 /// Place of the protocol in an IPv4 header (RFC 791, section 3.1).
 const PROTOCOL: usize = 9;
 
-/// Completes the IP header that `out` ends with by the protocol `carrier`, and writes the UDP
+/// Completes the IPv4 header that `out` ends with by the protocol `carrier`, and writes the UDP
 /// header behind it if that is UDP. Its checksum is zero: none (RFC 768, RFC 7348, section 5).
-pub(super) fn complete(out: &mut Vec<u8>, header: &Header, carrier: u8) {
+///
+/// # Panics
+/// If `out` is shorter than an IPv4 header.
+pub fn complete_outer(out: &mut Vec<u8>, header: &Header, carrier: u8) {
     let start = out.len() - IPV4_HEADER;
     let ip = &mut out[start..];
     ip[PROTOCOL] = carrier;
@@ -18,7 +24,7 @@ pub(super) fn complete(out: &mut Vec<u8>, header: &Header, carrier: u8) {
         let values = UdpRepr {
             source_port: header.source_port,
             destination_port: header.destination_port,
-            length: header.size as u16 - IPV4_HEADER as u16,
+            length: (header.size as usize - IPV4_HEADER) as u16,
         };
         out.extend_from_slice(&values.emit());
     }
