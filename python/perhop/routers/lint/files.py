@@ -66,7 +66,7 @@ def lint(
     others: list[Finding] = []
     for text in filter(_is_scenario, texts):
         scenario, configuration = read_scenario(text)
-        judged = attached_policies(configuration, addresses=scenario.addresses)
+        judged = attached_policies(configuration, addresses=scenario.all_addresses)
         times = tuple(sorted(rtts)) or round_trip_times(scenario) or RTTS
         found += check(list(judged), replace(settings, rtts=times), off)
     configured = [text for text in texts if not _is_scenario(text)]

@@ -9,16 +9,20 @@ can only hide that a set is covered.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.ranges import Ranges, difference, joined
 from perhop.ranges import common as common_numbers
 from perhop.scenario import Match
+from perhop.scenario.model.names import EVERY_ADDRESS
 from perhop.scenario.resolve.packets import addresses_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from ipaddress import IPv4Address, IPv6Address
+
+    Address = IPv4Address | IPv6Address
 
 Box = tuple[Ranges, Ranges, Ranges, Ranges, Ranges, Ranges]
 """Code points, protocols, source and destination ports, source and destination addresses."""
@@ -57,7 +61,7 @@ class Budget:
             raise TooComplexError
 
 
-def packets_of(match: Any, addresses: Mapping[str, IPv4Address], budget: Budget) -> list[Box]:
+def packets_of(match: Any, addresses: Mapping[str, Sequence[Address]], budget: Budget) -> list[Box]:
     """Return the packets that a match in the form of scenarios selects, as disjoint boxes.
 
     Args:
@@ -134,7 +138,7 @@ def protocols(boxes: Iterable[Box]) -> frozenset[int]:
     )
 
 
-def _boxes(conditions: Any, addresses: Mapping[str, IPv4Address]) -> Iterator[Box]:
+def _boxes(conditions: Any, addresses: Mapping[str, Sequence[Address]]) -> Iterator[Box]:
     """Yield the packets that meet all of some conditions."""
     match = Match.model_validate({} if conditions == "any" else conditions)
     if match.is_any:
@@ -167,14 +171,18 @@ def _boxes(conditions: Any, addresses: Mapping[str, IPv4Address]) -> Iterator[Bo
 
     def ranges(ends: Iterable[Any]) -> Ranges:
         return joined(
-            addresses_of(IPv4Network(addresses[end]) if isinstance(end, str) else end)
+            addresses_of(prefix)
             for end in known(ends)
+            for prefix in (map(ip_network, addresses[end]) if isinstance(end, str) else [end])
         )
 
     if match.source is not None:
         origins = ranges(match.source)
     if match.destination is not None:
         goals = ranges(match.destination)
+    if match.ip is not None:
+        versions = joined(addresses_of(EVERY_ADDRESS[ip]) for ip in match.ip)
+        origins = common_numbers(origins, versions)
     if match.port is None:
         yield dscps, numbers, sources, destinations, origins, goals
         return

@@ -28,7 +28,7 @@ from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from ipaddress import IPv4Address
+    from ipaddress import IPv4Address, IPv6Address
 
     from perhop.routers.lint.findings import Finding
     from perhop.routers.reading import Attachment, Configuration, Loc, Place, Source
@@ -248,7 +248,7 @@ class AttachedPolicy:
     platform_limit: int | None
     policy: Policy
     raw: dict[str, Any]
-    addresses: Mapping[str, IPv4Address]
+    addresses: Mapping[str, Sequence[IPv4Address | IPv6Address]]
     inexact: frozenset[Place] | None
     defaults: frozenset[tuple[Place, str]]
     referenced: bool
@@ -349,7 +349,7 @@ def attached_policies(
     configuration: Configuration,
     *,
     platform_limit: int | None = None,
-    addresses: Mapping[str, IPv4Address] | None = None,
+    addresses: Mapping[str, Sequence[IPv4Address | IPv6Address]] | None = None,
     inexact: frozenset[Place] | None = frozenset(),
     texts: Sequence[Source] = (),
 ) -> Iterator[AttachedPolicy]:
