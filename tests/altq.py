@@ -143,6 +143,9 @@ def meets(match: Any, packet: dict[str, Any]) -> bool:
         if key in ("source", "destination"):
             if not any(packet[key] in ip_network(value) for value in values):
                 return False
+        elif key == "ip":
+            if packet["source"].version not in values:
+                return False
         elif key.endswith("_port"):
             ranges = [[int(end) for end in str(value).split("-")] for value in values]
             if not any(ends[0] <= packet[key] <= ends[-1] for ends in ranges):

@@ -121,8 +121,8 @@ interface GigabitEthernet0/1
  service-policy output P
 """
     match = policy(text).policy["classes"]["A"]["match"]
-    assert match[0] == {"except": {"source": "2001:db8::1", "destination": "::/0"}}
-    assert match[1]["source"] == match[1]["destination"] == "::/0"
+    assert match[0] == {"except": {"source": "2001:db8::1"}}
+    assert match[1] == {"ip": 6, "protocol": "tcp", "destination_port": 80}
 
 
 def test_unknown_conditions_are_named() -> None:

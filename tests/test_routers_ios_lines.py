@@ -269,7 +269,7 @@ interface GigabitEthernet0/1
 """
     assert {told[0] for told in treatments(text).values()} == {"modelled"}
     match = policy(text).policy["classes"]["A"]["match"]
-    assert match == [{"dscp": "ef"}, {"source": "::/0"}] or {"source": "::/0"} in match
+    assert match == [{"dscp": "ef"}, {"ip": 6}] or {"ip": 6} in match
 
 
 # Systems that resemble IOS

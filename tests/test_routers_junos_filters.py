@@ -283,8 +283,8 @@ interfaces { ge-0/0/1 { unit 0 {
 } } }
 """
     assert policy(text, "ge-0/0/1.0", "in") == {
-        "a": {"match": {"source": "0.0.0.0/0"}, "police": P},
-        "b": {"match": {"protocol": "udp", "source": "::/0"}, "mark": "cs1"},
+        "a": {"match": {"ip": 4}, "police": P},
+        "b": {"match": {"ip": 6, "protocol": "udp"}, "mark": "cs1"},
         "discarded": {"match": "any", "police": DISCARD},
     }
 

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 ADDRESSES = [ip_address(text) for text in ("10.0.0.1", "10.0.1.1", "10.1.0.1", "2001:db8::1")]
 NETWORKS = [
     ip_network(text)
-    for text in ("10.0.0.0/24", "10.0.1.0/24", "10.0.0.0/16", "0.0.0.0/0", "::/0", "10.1.0.1/32")
+    for text in (
+        "10.0.0.0/24",
+        "10.0.1.0/24",
+        "10.0.0.0/16",
+        "0.0.0.0/0",
+        "::/0",
+        "10.1.0.1/32",
+        "2001:db8::/32",
+    )
 ]
 PORTS = [80, 81, 5060]
 PACKETS = [
@@ -99,6 +107,7 @@ def _holds(match: Any, packet: Packet) -> bool:
 
     tests: dict[str, Callable[[list[Any]], bool]] = {
         "dscp": lambda some: packet.dscp in [parse_dscp(str(each)) for each in some],
+        "ip": lambda some: packet.source.version in some,
         "protocol": lambda some: packet.protocol in some,
         "source": lambda some: any(packet.source in ip_network(each) for each in some),
         "destination": lambda some: any(packet.destination in ip_network(each) for each in some),

@@ -214,4 +214,4 @@ def test_a_rule_for_ipv6_alone_has_its_addresses() -> None:
         "pass out on em0 inet6 proto tcp to port 22 queue a\n"
     )
     match = read([source(text, "pf.conf")]).attachments[0].policy["classes"]["a"]["match"]
-    assert match == {"protocol": "tcp", "source": "::/0", "destination_port": 22}
+    assert match == {"ip": 6, "protocol": "tcp", "destination_port": 22}

@@ -8,16 +8,18 @@ it removes the values of one property, and takes the next property where nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.ranges import common, difference, joined
 from perhop.scenario import EPHEMERAL_PORTS, parse_dscp
+from perhop.scenario.resolve.packets import addresses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perhop.ranges import Ranges
+    from perhop.scenario.model.names import IpVersion
 
 MAX_STEPS: Final = 100_000
 """The most boxes that the search for all headers of a policy compares."""
@@ -30,30 +32,41 @@ DSCP, PORT, DESTINATION, SOURCE, PROTOCOL, SOURCE_PORT = range(6)
 Box = tuple["Ranges", ...]
 """A set of packets: the values of each property."""
 
+_V6: Final = 2**32
+"""The number of the first IPv6 address; those of IPv4 come before."""
+
+_ADDRESSES: Final = {4: ((0, _V6 - 1),), 6: ((_V6, _V6 + 2**128 - 1),)}
+_EVERY_ADDRESS: Final = joined((*_ADDRESSES[4], *_ADDRESSES[6]))
+
 _ALL: Final[Box] = (
     ((0, 63),),
     ((1, 65535),),
-    ((0, 2**32 - 1),),
-    ((0, 2**32 - 1),),
+    _EVERY_ADDRESS,
+    _EVERY_ADDRESS,
     ((0, 255),),
     ((1, 65535),),
 )
 
-_UNICAST: Final = ((0x01000001, 0x7EFFFFFE), (0x80000001, 0xDFFFFFFE))
-"""Addresses of hosts: from 1.0.0.1 to 126.255.255.254, and from 128.0.0.1 to 223.255.255.254."""
-
-_SENT: Final[Box] = (
-    ((0, 63),),
-    ((1, 65535),),
-    _UNICAST,
-    _UNICAST,
-    ((0, len(PROTOCOLS) - 1),),
-    (EPHEMERAL_PORTS,),
+_UNICAST: Final = (
+    ((0x01000001, 0x7EFFFFFE), (0x80000001, 0xDFFFFFFE)),
+    tuple(addresses_of(IPv6Network(each)) for each in ("2000::/3", "fc00::/7")),
 )
-"""The packets of flows and pings whose hosts choose source ports; any of them may come."""
+"""Addresses of hosts: from 1.0.0.1 to 126.255.255.254, and from 128.0.0.1 to 223.255.255.254; of
+IPv6 global and unique local unicast (RFC 4291, RFC 4193)."""
 
-_SENT_FROM: Final[Box] = (*_SENT[:SOURCE_PORT], _ALL[SOURCE_PORT])
-"""The packets of all flows and pings, also of flows with a source port."""
+_SENT: Final[tuple[Box, ...]] = tuple(
+    (
+        ((0, 63),),
+        ((1, 65535),),
+        unicast,
+        unicast,
+        ((0, len(PROTOCOLS) - 1),),
+        (EPHEMERAL_PORTS,),
+    )
+    for unicast in _UNICAST
+)
+"""The packets of flows and pings over IPv4, and over IPv6, whose hosts choose source ports; any of
+them may come."""
 
 ClassPath = tuple[str, ...]
 """The name of a class, after those of the classes that contain it."""
@@ -87,10 +100,23 @@ class Headers:
         """The protocols of these packets."""
         return [name for code, name in enumerate(PROTOCOLS) if self.allows(PROTOCOL, code)]
 
-    def address(self, index: int, preferred: Iterable[IPv4Address]) -> IPv4Address:
+    @property
+    def version(self) -> IpVersion:
+        """The version of the internet protocol of these packets."""
+        return 4 if self.box[SOURCE][0][0] < _V6 else 6
+
+    def address(
+        self, index: int, preferred: Iterable[IPv4Address | IPv6Address]
+    ) -> IPv4Address | IPv6Address:
         """Return a preferred address, or the second lowest: the lowest is often a network's own."""
         second = self.box[index][0][0] + 1
-        return IPv4Address(self.first(index, [*map(int, preferred), second]))
+        number = self.first(index, [*map(number_of, preferred), second])
+        return IPv4Address(number) if number < _V6 else IPv6Address(number - _V6)
+
+
+def number_of(address: IPv4Address | IPv6Address) -> int:
+    """Return the number of an address in a box."""
+    return int(address) + (_V6 if address.version == 6 else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +150,9 @@ def headers(policy: Mapping[str, Any]) -> dict[ClassPath, Headers | None]:
 
     Returns:
         The headers by class, with all source ports that hosts choose if the class matches those;
-        None if no flow or ping can send such packets, because earlier classes match them all, or
-        because of IPv6 addresses. So does a class whose search takes more than its part of
-        `MAX_STEPS`.
+        None if no flow or ping can send such packets, because earlier classes match them all. So
+        does a class whose search takes more than its part of `MAX_STEPS`. Headers are of IPv6 only
+        if no packet of IPv4 belongs to the class.
     """
     leaves = list(_leaves(policy, (), [], []))
     each = max(MAX_STEPS // max(len(leaves), 1), 1000)
@@ -157,12 +183,12 @@ def unreachable(policy: Mapping[str, Any], path: ClassPath) -> str:
     """
     wanted, taken = next(found for leaf, *found in _leaves(policy, (), [], []) if leaf == path)
     if not all(any(rule.permit for rule in match) for match in wanted):
-        if any(ipv6_prefixes(class_) for class_ in _along(policy, path)):
-            return "it matches IPv6 addresses only, and hosts of scenarios have IPv4 addresses"
         return "its conditions exclude each other"
     budget = _Budget(MAX_STEPS)
     if _search(wanted, taken, budget) is not None or not budget.spend():
         return "the search for its packets takes too long"
+    if _search(wanted, [], _Budget(MAX_STEPS)) is None:
+        return "no host can send the packets that it matches"
     return "earlier classes take all packets that it matches"
 
 
@@ -177,13 +203,6 @@ def ipv6_prefixes(class_: Mapping[str, Any]) -> list[str]:
         for prefix in _listed(element.get(key, []))
         if ":" in str(prefix)
     ]
-
-
-def _along(policy: Mapping[str, Any], path: ClassPath) -> Iterator[Mapping[str, Any]]:
-    """Yield a class and the classes around it, from the outside in."""
-    for name in path:
-        policy = policy["classes"][name]
-        yield policy
 
 
 def _listed(value: Any) -> list[Any]:
@@ -245,7 +264,12 @@ def _boxes(conditions: Any) -> Iterator[Box]:
                 box[PROTOCOL] = common(box[PROTOCOL], joined((code, code) for code in codes))
             case "source" | "destination":
                 index = SOURCE if key == "source" else DESTINATION
-                box[index] = joined(_addresses(values))
+                prefixes = joined(addresses_of(ip_network(str(prefix))) for prefix in values)
+                box[index] = common(box[index], prefixes)
+            case "ip":
+                of_versions = joined(each for ip in values for each in _ADDRESSES[ip])
+                for index in (SOURCE, DESTINATION):
+                    box[index] = common(box[index], of_versions)
             case "port" | "source_port" | "destination_port":
                 box[PROTOCOL] = common(box[PROTOCOL], ((0, 1),))
                 ports = joined(map(_ports, values))
@@ -270,27 +294,29 @@ def _ports(value: Any) -> tuple[int, int]:
     return int(low), int(high or low)
 
 
-def _addresses(values: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Yield the IPv4 addresses of prefixes; hosts send no IPv6."""
-    for value in values:
-        network = ip_network(str(value))
-        if network.version == 4:
-            yield int(network.network_address), int(network.broadcast_address)
-
-
 # The search
 
 
 def _search(wanted: list[_Match], taken: list[_Match], budget: _Budget) -> Headers | None:
     """Return packets that every match in `wanted` has and none in `taken`.
 
-    If possible, all source ports that hosts choose are among theirs.
+    They are of IPv4 if possible. If possible, all source ports that hosts choose are among theirs.
     """
-    found = _search_in(_SENT, wanted, taken, budget, divide=False)
-    rules = (rule for match in (*wanted, *taken) for rule in match)
-    if found is None and any(rule.box[SOURCE_PORT] != _ALL[SOURCE_PORT] for rule in rules):
-        found = _search_in(_SENT_FROM, wanted, taken, budget, divide=True)
-    return found
+    boxes = [rule.box for match in (*wanted, *taken) for rule in match]
+
+    def decides(index: int) -> bool:
+        return any(box[index] != _ALL[index] for box in boxes)
+
+    by_version = decides(SOURCE) or decides(DESTINATION)
+    for sent in _SENT if by_version else _SENT[:1]:
+        found = _search_in(sent, wanted, taken, budget, divide=False)
+        if found is None and decides(SOURCE_PORT):
+            # Also packets of flows with a source port.
+            every = (*sent[:SOURCE_PORT], _ALL[SOURCE_PORT])
+            found = _search_in(every, wanted, taken, budget, divide=True)
+        if found is not None:
+            return found
+    return None
 
 
 def _search_in(

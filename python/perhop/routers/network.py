@@ -11,10 +11,12 @@ from perhop.scenario import Shape
 from perhop.units import format_duration, format_rate
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Address
+    from collections.abc import Mapping
+    from ipaddress import IPv4Address, IPv6Address
 
     from perhop.routers.reading import Attachment, Configuration
     from perhop.routers.traffic import Traffic
+    from perhop.scenario.model.names import IpVersion
 
 __all__ = ["FAST", "network", "rates"]
 
@@ -78,10 +80,10 @@ def network(
     if configuration.balance not in (None, "per-flow"):
         router = {"kind": "router", "balance": configuration.balance}
     nodes = {
-        **{name: _host(address) for name, address in traffic.hosts[0].items()},
+        **{name: _host(addresses) for name, addresses in traffic.hosts[0].items()},
         first: router if first == "edge" else "router",
         second: router if second == "edge" else "router",
-        **{name: _host(address) for name, address in traffic.hosts[1].items()},
+        **{name: _host(addresses) for name, addresses in traffic.hosts[1].items()},
     }
     middle: dict[str, Any] = {
         "ends": [first, second],
@@ -100,5 +102,6 @@ def network(
     return {"nodes": nodes, "links": links}
 
 
-def _host(address: IPv4Address) -> dict[str, str]:
-    return {"kind": "host", "address": str(address)}
+def _host(addresses: Mapping[IpVersion, IPv4Address | IPv6Address]) -> dict[str, str]:
+    keys = {4: "address", 6: "address_v6"}
+    return {"kind": "host", **{keys[ip]: str(address) for ip, address in addresses.items()}}

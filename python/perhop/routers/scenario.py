@@ -183,7 +183,11 @@ def _traffic(
         phase = next(number for number, group in enumerate(phases) if path in group)
         if phase:
             (traffic.flows | traffic.pings)[name]["start"] = format_duration(phase * length_ps)
-    both = [path for path in classes.values() if ipv6_prefixes(_class(policy, path))]
+    both = [
+        path
+        for name, path in classes.items()
+        if "ip" not in (traffic.flows | traffic.pings)[name] and ipv6_prefixes(_class(policy, path))
+    ]
     if both:
         listed = ", ".join("/".join(path) for path in both)
         remarks.append(f"flows have IPv4 addresses; IPv6 addresses have none in {listed}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.ranges import common, difference, joined
-from perhop.routers.headers import DESTINATION, DSCP, PORT, SOURCE, SOURCE_PORT
+from perhop.routers.headers import DESTINATION, DSCP, PORT, SOURCE, SOURCE_PORT, number_of
 from perhop.scenario import EPHEMERAL_PORTS, format_dscp
 from perhop.units import format_rate
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from perhop.routers.headers import ClassPath, Headers
+    from perhop.scenario.model.names import IpVersion
 
 __all__ = [
     "ALL_TAKEN",
     "FIRST_PORT",
     "FULL_BITS",
-    "RECEIVER",
-    "SENDER",
+    "RECEIVERS",
+    "SENDERS",
     "Traffic",
     "groups",
     "is_strict",
@@ -31,10 +32,10 @@ __all__ = [
 FULL_BITS: Final = 12_000
 """The bits of a full packet of 1500 bytes."""
 
-SENDER: Final = IPv4Address("198.18.0.1")
-RECEIVER: Final = IPv4Address("198.19.0.1")
+SENDERS: Final = (IPv4Address("198.18.0.1"), IPv6Address("2001:2::1"))
+RECEIVERS: Final = (IPv4Address("198.19.0.1"), IPv6Address("2001:2:0:1::1"))
 """Addresses of the hosts where a class does not need others: of the networks for measurements (RFC
-2544, appendix C.2.2)."""
+2544, appendix C.2.2; RFC 5180, section 8)."""
 
 FIRST_PORT: Final = 5001
 """The destination port of the first flow whose class does not need another."""
@@ -62,6 +63,10 @@ _STEPS_S: Final = tuple(step * 10.0**power for power in range(-12, 8) for step i
 """The lengths of phases in seconds."""
 
 
+Hosts = dict[str, "dict[IpVersion, IPv4Address | IPv6Address]"]
+"""The addresses of hosts, by name and version of the internet protocol."""
+
+
 @dataclass(slots=True)
 class Traffic:
     """Flows and pings between hosts around a policy.
@@ -74,9 +79,7 @@ class Traffic:
 
     flows: dict[str, dict[str, Any]] = field(default_factory=dict)
     pings: dict[str, dict[str, Any]] = field(default_factory=dict)
-    hosts: tuple[dict[str, IPv4Address], dict[str, IPv4Address]] = field(
-        default_factory=lambda: ({}, {})
-    )
+    hosts: tuple[Hosts, Hosts] = field(default_factory=lambda: ({}, {}))
 
     def add(self, name: str, chosen: Headers, *, strict: bool, capacity: int) -> bool:
         """Add a flow or ping of packets with some headers, which offers more than a capacity.
@@ -91,7 +94,8 @@ class Traffic:
             False if other flows have all addresses and ports of these headers.
         """
         dscp = chosen.first(DSCP, [0])
-        sender: dict[str, Any] = {"dscp": format_dscp(dscp)} if dscp else {}
+        sender: dict[str, Any] = {"ip": 6} if chosen.version == 6 else {}
+        sender |= {"dscp": format_dscp(dscp)} if dscp else {}
         protocols = chosen.protocols
         if protocols == ["icmp"]:
             ends = self._ends(chosen)
@@ -104,7 +108,7 @@ class Traffic:
         else:
             sender["streams"] = STREAMS
         while (placed := self._placed(chosen, sender)) is None:
-            left = difference(chosen.box[SOURCE], ((self._sender(chosen),) * 2,))
+            left = difference(chosen.box[SOURCE], ((number_of(self._sender(chosen)),) * 2,))
             if not left:
                 return False
             chosen = chosen.with_values(SOURCE, left)
@@ -136,8 +140,9 @@ class Traffic:
             if flow["port"] == sender["port"]
             and ("udp" in flow) == ("udp" in sender)
             and (given or "source_port" in flow)
-            and int(self.hosts[0][flow["from"]]) == self._sender(chosen)
-            and int(self.hosts[1][flow["to"]]) == self._receiver(chosen)
+            and flow.get("ip", 4) == chosen.version
+            and self.hosts[0][flow["from"]][chosen.version] == self._sender(chosen)
+            and self.hosts[1][flow["to"]][chosen.version] == self._receiver(chosen)
         )
         taken = joined(map(_source_ports, alike))
         if not given and not common(
@@ -158,26 +163,33 @@ class Traffic:
         """Return the sections `flows` and `pings` of a scenario."""
         return {key: found for key in ("flows", "pings") if (found := getattr(self, key))}
 
-    def _sender(self, chosen: Headers) -> int:
-        return int(chosen.address(SOURCE, [SENDER, *self.hosts[0].values()]))
+    def _sender(self, chosen: Headers) -> IPv4Address | IPv6Address:
+        return chosen.address(SOURCE, [*SENDERS, *_addresses(self.hosts[0])])
 
-    def _receiver(self, chosen: Headers) -> int:
-        return int(chosen.address(DESTINATION, [RECEIVER, *self.hosts[1].values()]))
+    def _receiver(self, chosen: Headers) -> IPv4Address | IPv6Address:
+        return chosen.address(DESTINATION, [*RECEIVERS, *_addresses(self.hosts[1])])
 
     def _ends(self, chosen: Headers) -> dict[str, Any]:
-        """Return the hosts of packets with some headers; new ones where no host has the address."""
+        """Return the hosts of packets with some headers; new ones where no host has the address.
+
+        A host has one address of each version.
+        """
         ends = []
-        for kind, number, known in (
+        for kind, address, known in (
             ("sender", self._sender(chosen), self.hosts[0]),
             ("receiver", self._receiver(chosen), self.hosts[1]),
         ):
-            address = IPv4Address(number)
-            names = {taken: name for name, taken in known.items()}
-            if address not in names:
-                names[address] = kind if not known else f"{kind}-{len(known) + 1}"
-                known[names[address]] = address
-            ends.append(names[address])
+            own = (name for name, has in known.items() if address in has.values())
+            free = (name for name, has in known.items() if chosen.version not in has)
+            new = kind if not known else f"{kind}-{len(known) + 1}"
+            name = next(own, None) or next(free, new)
+            known.setdefault(name, {})[chosen.version] = address
+            ends.append(name)
         return {"from": ends[0], "to": ends[1]}
+
+
+def _addresses(hosts: Hosts) -> list[IPv4Address | IPv6Address]:
+    return [address for has in hosts.values() for address in has.values()]
 
 
 def _source_ports(flow: Mapping[str, Any]) -> tuple[int, int]:

@@ -13,11 +13,12 @@ from perhop.routers.headers import (
     SOURCE,
     SOURCE_PORT,
     Shared,
+    number_of,
     shared,
     unreachable,
 )
 from perhop.routers.reading import scenario_name
-from perhop.routers.traffic import FIRST_PORT, RECEIVER, SENDER
+from perhop.routers.traffic import FIRST_PORT, RECEIVERS, SENDERS
 from perhop.scenario import EPHEMERAL_PORTS, format_dscp
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def _packets(each: Shared) -> str:
         words.append(f"port {box.first(PORT)}")
     if not box.allows(SOURCE_PORT, EPHEMERAL_PORTS[0]):
         words.append(f"source port {box.first(SOURCE_PORT)}")
-    for index, kind, usual in ((SOURCE, "from", SENDER), (DESTINATION, "to", RECEIVER)):
-        if not box.allows(index, int(usual)):
+    if box.version == 6:
+        words.append("IPv6")
+    for index, kind, usual in ((SOURCE, "from", SENDERS), (DESTINATION, "to", RECEIVERS)):
+        if not any(box.allows(index, number_of(each)) for each in usual):
             words.append(f"{kind} {box.address(index, [])}")
     return ", ".join(words)

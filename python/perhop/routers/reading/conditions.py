@@ -187,14 +187,13 @@ class Conditions:
         if self.source_ports is not None or self.destination_ports is not None:
             protocols = None if protocols == WITH_PORTS else protocols
         found: dict[str, Any] = {}
+        source, destination, version = self._ends()
         for key, values in (
             ("dscp", None if self.dscp is None else map(format_dscp, sorted(self.dscp))),
+            ("ip", None if version is None else [version]),
             ("protocol", None if protocols is None else sorted(protocols)),
-            ("source", None if self.source is None else map(_format_network, self.source)),
-            (
-                "destination",
-                None if self.destination is None else map(_format_network, self.destination),
-            ),
+            ("source", None if source is None else map(_format_network, source)),
+            ("destination", None if destination is None else map(_format_network, destination)),
             ("source_port", _format_ports(self.source_ports)),
             ("destination_port", _format_ports(self.destination_ports)),
         ):
@@ -202,6 +201,19 @@ class Conditions:
                 some = list(values)
                 found[key] = some[0] if len(some) == 1 else some
         return found or "any"
+
+    def _ends(self) -> tuple[Networks | None, Networks | None, int | None]:
+        """Return source, destination, and a version of IP in place of all addresses of it."""
+        source, destination = self.source, self.destination
+        for every in _ALL_ADDRESSES:
+            if (every,) in (source, destination):
+                source, destination = (
+                    None if end == (every,) else end for end in (source, destination)
+                )
+                others = (*(source or ()), *(destination or ()))
+                told = others and all(each.version == every.version for each in others)
+                return source, destination, None if told else every.version
+        return source, destination, None
 
 
 _T = TypeVar("_T")

@@ -1,0 +1,134 @@
+"""Classes for IPv6 in configurations of routers: read, run and written."""
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perhop
+from perhop import analysis
+from perhop.routers.lint.packets import Budget, packets_of, without
+from perhop.routers.scenario import build
+
+IOS = """\
+hostname r
+ipv6 access-list V6
+ permit udp 2001:db8:a::/48 any eq 5000
+class-map match-any six-list
+ match access-group name V6
+class-map match-all six
+ match protocol ipv6
+class-map match-all marked
+ match dscp af11
+policy-map P
+ class six-list
+  bandwidth percent 20
+ class marked
+  bandwidth percent 10
+ class six
+  bandwidth percent 30
+ class class-default
+  bandwidth percent 40
+interface GigabitEthernet0/1
+ bandwidth 10000
+ service-policy output P
+"""
+PF = """\
+altq on em0 hfsc bandwidth 10Mb queue { a, b, c }
+queue a bandwidth 30% hfsc
+queue b bandwidth 20% hfsc
+queue c bandwidth 50% hfsc(default)
+pass out on em0 inet6 proto udp from 2001:db8::/32 to any port 53 queue a
+pass out on em0 inet6 proto tcp to port 22 queue b
+"""
+VYOS = """\
+qos {
+    interface eth0 {
+        egress p
+    }
+    policy {
+        shaper p {
+            bandwidth 10mbit
+            class 10 {
+                bandwidth 30%
+                match six {
+                    ipv6 {
+                        dscp af21
+                        source {
+                            address 2001:db8::/32
+                        }
+                    }
+                }
+            }
+            default {
+                bandwidth 70%
+            }
+        }
+    }
+}
+"""
+TC = """\
+tc qdisc add dev eth0 root handle 1: htb default 30
+tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit
+tc class add dev eth0 parent 1:1 classid 1:10 htb rate 3mbit ceil 10mbit
+tc class add dev eth0 parent 1:1 classid 1:30 htb rate 7mbit ceil 10mbit
+tc filter add dev eth0 parent 1: protocol ipv6 prio 1 u32 match ip6 dst 2001:db8:7::/48 flowid 1:10
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "over_v6", "over_v4"),
+    [
+        (IOS, {"six-list", "six"}, {"marked", "class-default"}),
+        (PF, {"a", "b"}, {"c"}),
+        (VYOS, {"class10"}, {"default"}),
+        (TC, {"c10"}, {"c30"}),
+    ],
+)
+def test_classes_of_ipv6_have_flows_of_ipv6(
+    text: str, over_v6: set[str], over_v4: set[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "r.cfg"
+    file.write_text(text)
+    found = build([file])
+    assert not [remark for remark in found.remarks if "has no flow" in remark]
+    scenario = found.scenario()
+    versions: dict[int, set[str]] = {4: set(), 6: set()}
+    for name, flow in scenario.flows.items():
+        versions[scenario.ip_of(flow)].add(name)
+    assert {4: over_v4, 6: over_v6} == versions
+    run = perhop.run(scenario)
+    sent = analysis.class_counters(run).filter(link="edge>next")
+    assert {row["class"] for row in sent.iter_rows(named=True) if row["sent_packets"] > 100} == {
+        *over_v4,
+        *over_v6,
+    }
+
+
+def test_hosts_have_addresses_of_both_versions(tmp_path: Path) -> None:
+    file = tmp_path / "r.cfg"
+    file.write_text(PF)
+    nodes = build([file]).scenario().nodes
+    assert str(nodes["sender"].address_v6) == "2001:db8::1"
+    assert str(nodes["sender"].address) == "198.18.0.1"
+    assert str(nodes["sender-2"].address_v6) == "2001:2::1"
+    assert {*nodes} == {"sender", "sender-2", "edge", "next", "receiver"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "covered"),
+    [
+        ({"ip": 6}, {"ip": 6, "protocol": "tcp"}, True),
+        ({"ip": 6}, {"source": "2001:db8::/32"}, True),
+        ({"ip": 6}, {"ip": 4}, False),
+        ({"ip": 6}, "any", False),
+        ({"source": "a", "ip": 6}, {"source": "a"}, False),
+        ({"source": "a"}, {"source": "2001:db8::1"}, True),
+        ([{"ip": 4}, {"ip": 6}], "any", True),
+    ],
+)
+def test_lint_tells_versions_apart(first: Any, second: Any, covered: bool) -> None:
+    addresses = {"a": (ip_address("10.0.0.1"), ip_address("2001:db8::1"))}
+    some, others = (packets_of(match, addresses, Budget()) for match in (first, second))
+    assert (not without(others, some, Budget())) is covered
