@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from perhop.routers.reading.altq.ledger import Ledger, Statement
     from perhop.routers.reading.altq.nodes import Entry
 
+_OF_V6: Final = dict.fromkeys(("ipv6-icmp", "58"), "icmp")
+_IPV4: Final = Conditions(source=(IPv4Network("0.0.0.0/0"),))
 NO_PROTOCOL: Final = "perhop has TCP, UDP and ICMP only"
 
 
@@ -53,9 +56,15 @@ def entries(filters: Sequence[Filter]) -> list[Entry]:
 def ordered(filters: Iterable[Filter]) -> list[Filter]:
     """Return filters in the order in which ALTQ tries them.
 
-    Those of a single destination come first, then larger numbers, then later ones.
+    Those of a single destination come first, then larger numbers, then later ones. Beside filters
+    of IPv6, all others are of IPv4.
     """
     found = list(filters)[::-1]
+    if any(each.of_ipv6 for each in found):
+        found = [
+            each if each.of_ipv6 else replace(each, conditions=each.conditions & _IPV4)
+            for each in found
+        ]
     found.sort(key=lambda each: (not _is_host(each.conditions.destination), -each.number))
     return found
 
@@ -83,9 +92,10 @@ def _parse(words: Sequence[str], *, version: int) -> tuple[int, Conditions]:
     protocol = todo.pop(0)
     protocols = None
     if protocol != "0":
-        if protocol not in PROTOCOLS:
+        known = PROTOCOLS | (_OF_V6 if version == 6 else {})
+        if protocol not in known:
             raise FilterError(f"protocol {quote(protocol)}: {NO_PROTOCOL}")
-        protocols = frozenset((PROTOCOLS[protocol],))
+        protocols = frozenset((known[protocol],))
     dscp = None
     while todo:
         word = todo.pop(0)

@@ -227,7 +227,7 @@ class ClassMaps:
         if values[0] in _PROTOCOLS and len(values) == 1:
             return Rules.of(Conditions(protocols=frozenset(values)))
         if values == ["ip"]:
-            return Rules.any()
+            return Rules.of(Conditions(source=self._lists.every_ipv4))
         if values == ["ipv6"]:
             return Rules.of(Conditions(source=_EVERY_IPV6))
         self._account.not_modelled(statement, _reason(statement))

@@ -67,11 +67,14 @@ class Entry:
         groups: Groups,
         *,
         standard: bool,
-        ipv6: bool,
+        every: Networks | None,
     ) -> None:
-        """Begin at the first word; entries of `standard` lists have a source only."""
+        """Begin at the first word; entries of `standard` lists have a source only.
+
+        `every` are the addresses that `any` stands for; None for those of both versions.
+        """
         self._standard = standard
-        self._ipv6 = ipv6
+        self._every = every
         self._statement = statement
         self._account = account
         self._groups = groups
@@ -153,7 +156,7 @@ class Entry:
         """Read an address; None for any."""
         word = self._next()
         if word in ("any", "any4", "any6"):
-            return _EVERY_IPV6 if self._ipv6 or word == "any6" else None
+            return _EVERY_IPV6 if word == "any6" else self._every
         if word in ("object-group", "addrgroup"):
             name = self._spelt[self._at] if self._at < len(self._spelt) else ""
             self._next()

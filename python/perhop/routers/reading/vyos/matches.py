@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.conditions import PROTOCOLS
@@ -65,8 +65,14 @@ def in_order(each: Node, groups: Node | None, ledger: Ledger) -> list[Node]:
     return found
 
 
-def test_of(match: Node, ledger: Ledger) -> Test | None:
-    """Return the conditions of a match; None if one of them is not modelled."""
+def test_of(match: Node, ledger: Ledger, *, both: bool) -> Test | None:
+    """Return the conditions of a match; None if one of them is not modelled.
+
+    Args:
+        match: The match.
+        ledger: What became of its lines.
+        both: True if `ip` stands for IPv4 alone, not for both versions.
+    """
     header = Conditions()
     lost = not match.children
     for family in match.each():
@@ -79,6 +85,8 @@ def test_of(match: Node, ledger: Ledger) -> Test | None:
             continue
         if family.word == "ipv6":
             header &= Conditions(source=(IPv6Network("::/0"),))
+        elif both:
+            header &= Conditions(source=(IPv4Network("0.0.0.0/0"),))
         for condition in family.each():
             if condition.word not in ("dscp", "protocol", "source", "destination"):
                 _lost(condition, ledger)

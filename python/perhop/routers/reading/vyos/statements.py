@@ -102,10 +102,13 @@ class Statements:
         In a shaper of VyOS 1.4 that is the `priority` of the class, or else the number of the match
         in its class; classes of the same number are compared in their order.
         """
+        matches = [in_order(each, self.groups, self.ledger) for each in classes]
+        # Beside matches of IPv6, those of `ip` are of IPv4.
+        both = any("ipv6" in match.children for found in matches for match in found)
         for index, each in enumerate(classes):
             given = each.text_of("priority") if not self.older else None
-            for number, match in enumerate(in_order(each, self.groups, self.ledger), 1):
-                test = test_of(match, self.ledger)
+            for number, match in enumerate(matches[index], 1):
+                test = test_of(match, self.ledger, both=both)
                 if test is None:
                     continue
                 order = index + 1
