@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from itertools import product
 from math import prod
 from typing import Any
@@ -18,6 +19,8 @@ from perhop.scenario.resolve import service_curves
 from perhop.units import format_rate
 
 LINK = "r>s"
+
+_USUAL_V6 = IPv6Address("3fff::1")
 
 MOST_PACKETS = 2000
 """The most packets by which policies are compared; of more, some are drawn."""
@@ -213,7 +216,7 @@ def packets(sets: Iterator[Rules]) -> list[Packet]:
     addresses = sorted(found.addresses, key=lambda each: (each.version, each))
     usual = Packet()
     pairs = [(a, b) for a in addresses for b in addresses if a.version == b.version]
-    pairs.append((usual.source, usual.destination))
+    pairs += [(usual.source, usual.destination), (_USUAL_V6, _USUAL_V6)]
     properties: list[list[Any]] = [
         sorted({*found.dscps, other}),
         pairs,

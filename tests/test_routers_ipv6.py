@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import perhop
+from exporting import scenario
 from perhop import analysis
 from perhop.routers.lint.packets import Budget, packets_of, without
 from perhop.routers.scenario import build
+from test_routers_roundtrip import read_again
 
 IOS = """\
 hostname r
@@ -132,3 +136,48 @@ def test_lint_tells_versions_apart(first: Any, second: Any, covered: bool) -> No
     addresses = {"a": (ip_address("10.0.0.1"), ip_address("2001:db8::1"))}
     some, others = (packets_of(match, addresses, Budget()) for match in (first, second))
     assert (not without(others, some, Budget())) is covered
+
+
+BOTH = "flows: {four: {from: a, to: b}, six: {from: a, to: b, ip: 6}}"
+
+
+PREFIXES: dict[Any, list[Any]] = {
+    4: ["10.1.0.0/16", "192.0.2.7"],
+    6: ["2001:db8::/32", "2001:db8:7::1"],
+    None: [["10.1.0.0/16", "2001:db8::/32"]],
+}
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> str:
+    """Return classes that tell the versions apart, or not, with a place for limits of queues."""
+    lines = []
+    for number in range(draw(st.integers(1, 3))):
+        # Matches of IPv4 are of that version alone beside others of IPv6.
+        version = draw(st.sampled_from([4, 6, None])) if number else 6
+        ends = st.sampled_from(PREFIXES[version])
+        conditions = draw(
+            st.fixed_dictionaries(
+                # Code points of its own, so that the order of classes is not what counts.
+                {
+                    "dscp": st.sampled_from([8 * number + 1, [8 * number + 1, 8 * number + 2]]),
+                    **({"ip": st.just(version)} if version else {}),
+                },
+                optional={
+                    "protocol": st.sampled_from(["tcp", "udp", "icmp", ["tcp", "icmp"]]),
+                    "source": ends,
+                    "destination": ends,
+                },
+            )
+        )
+        lines.append(f"c{number}: match: {conditions!r}, bandwidth: 10%, queue: {{limit: QUEUE}}")
+    return "\n".join([*lines, "rest: match: any, queue: {limit: QUEUE}"])
+
+
+@settings(max_examples=4, deadline=None)
+@given(policies())
+def test_policies_of_both_versions_come_back(classes: str) -> None:
+    for family in ("ios", "junos", "vyos", "altq", "pf", "tc"):
+        queue = "100 kB" if family == "junos" else "50 packets"
+        lines = classes.replace("QUEUE", queue).splitlines()
+        assert read_again(family, scenario(*lines, rest=BOTH)) == [], family

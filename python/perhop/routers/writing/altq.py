@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing import altq_curves
 from perhop.routers.writing.altq_queues import device, tos_values
-from perhop.routers.writing.packets import decisions
+from perhop.routers.writing.packets import by_version, decisions
 from perhop.scenario.resolve import are_below
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perhop.routers.writing.altq_queues import Device, Queue
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import End
+    from perhop.scenario.model.names import IpVersion
     from perhop.scenario.resolve import ServiceCurves
 
 __all__ = ["write"]
@@ -27,7 +28,10 @@ _CBQ_LIMIT: Final = 30
 _LEAST_LIMIT: Final = 4
 _DELAYED: Final = 8 * 1500 * 1000
 _MOST_PORTS: Final = 256
-_PROTOCOLS: Final = {"tcp": 6, "udp": 17, "icmp": 1}
+_PROTOCOLS: Final = {
+    4: {"tcp": 6, "udp": 17, "icmp": 1},
+    6: {"tcp": 6, "udp": 17, "icmp": 58},
+}
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:
@@ -165,46 +169,50 @@ def _filters(
             scenario; the first conditions that apply decide.
         draft: The gaps.
     """
-    lines: list[tuple[str, str]] = []
+    lines: list[tuple[str, str, str]] = []
     for index, (conditions, name, place) in enumerate(entries):
         for later, other, _ in entries[index + 1 :]:
             first = _is_host(later) and not _is_host(conditions)
             if first and other != name and not (conditions & later).is_never:
                 reason = "altq.conf compares filters of a single destination first, which overlap"
                 draft.gap(f"{place}.match", reason)
-        lines += [(name, fields) for fields in _fields(conditions, place, draft)]
-    for number, (name, fields) in enumerate(lines):
-        yield f"filter {interface} {name} ruleno {len(lines) - number} {fields}"
+        for version, own in by_version(conditions, draft.versions):
+            word = "filter" if version == 4 else "filter6"
+            lines += [(word, name, fields) for fields in _fields(version, own, place, draft)]
+    for number, (word, name, fields) in enumerate(lines):
+        yield f"{word} {interface} {name} ruleno {len(lines) - number} {fields}"
 
 
 def _is_host(conditions: Conditions) -> bool:
     networks = conditions.destination
-    return networks is not None and any(each.prefixlen == 32 for each in networks)
+    hosts = (each.version == 4 and each.prefixlen == 32 for each in networks or ())
+    return any(hosts)
 
 
-def _fields(conditions: Conditions, place: str, draft: Draft) -> Iterator[str]:
-    """Yield the fields of filters that together are conditions."""
+def _fields(version: IpVersion, conditions: Conditions, place: str, draft: Draft) -> Iterator[str]:
+    """Yield the fields of filters that together are conditions on packets of a version of IP."""
     protocols = [0]
+    octet = "tos" if version == 4 else "tclass"
     with_ports = conditions.source_ports is not None or conditions.destination_ports is not None
     if conditions.protocols is not None and not (with_ports and len(conditions.protocols) == 2):
-        protocols = sorted(_PROTOCOLS[each] for each in conditions.protocols)
+        protocols = sorted(_PROTOCOLS[version][each] for each in conditions.protocols)
     for destination, to, source, port, protocol, dscp in product(
-        _addresses(conditions.destination, place, draft),
+        _addresses(conditions.destination, version),
         _ports(conditions.destination_ports, place, draft),
-        _addresses(conditions.source, place, draft),
+        _addresses(conditions.source, version),
         _ports(conditions.source_ports, place, draft),
         protocols,
         tos_values(conditions, place, draft),
     ):
-        tos = "" if dscp is None else f" tos {dscp << 2:#04x} tosmask 0xfc"
+        tos = "" if dscp is None else f" {octet} {dscp << 2:#04x} {octet}mask 0xfc"
         yield f"{destination} {to} {source} {port} {protocol}{tos}"
 
 
-def _addresses(networks: Sequence[Network] | None, place: str, draft: Draft) -> list[str]:
+def _addresses(networks: Sequence[Network] | None, version: IpVersion) -> list[str]:
     if networks is None:
-        return ["0"]
-    if any(each.version == 6 for each in networks):
-        draft.gap(f"{place}.match", "perhop writes filters of altq.conf for IPv4 only")
+        return ["0" if version == 4 else "::0"]
+    if version == 6:
+        return ["::0" if each.prefixlen == 0 else str(each) for each in networks]
     return [
         str(each.network_address)
         if each.prefixlen == each.max_prefixlen

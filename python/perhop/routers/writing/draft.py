@@ -10,6 +10,8 @@ from perhop.linux.gaps import Gap
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from perhop.scenario.model.names import IpVersion
+
 __all__ = ["Definitions", "Draft", "Names"]
 
 
@@ -21,11 +23,13 @@ class Draft:
         approximate: True to write approximations, each with a note; otherwise they are gaps.
         gaps: Parts of the scenario that the family cannot express.
         notes: Approximations, for comments in the configuration.
+        versions: The versions of IP that the traffic of the scenario has.
     """
 
     approximate: bool = False
     gaps: list[Gap] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    versions: tuple[IpVersion, ...] = (4,)
 
     def gap(self, path: str, reason: str) -> None:
         """Add a part that the family cannot express."""

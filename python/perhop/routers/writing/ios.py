@@ -90,7 +90,9 @@ class _Writer:
 
     def class_map(self, wanted: str, rules: Rules) -> str:
         """Return the class map of some packets."""
-        return self.classes.define(wanted, class_map(wanted, rules, self.lists))
+        return self.classes.define(
+            wanted, class_map(wanted, rules, self.lists, self.draft.versions)
+        )
 
     def division(self, division: Division) -> str:
         """Return the policy map of a policy."""

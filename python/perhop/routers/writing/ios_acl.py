@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 from perhop.scenario import format_dscp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from perhop.routers.reading.matching import Conditions, Network, Ports, Rules
     from perhop.routers.writing.draft import Definitions
+    from perhop.scenario.model.names import IpVersion
 
 __all__ = ["class_map", "dscp_name"]
 
@@ -27,13 +28,16 @@ def dscp_name(dscp: int) -> str:
     return str(dscp) if name in ("le", "voice-admit") else name
 
 
-def class_map(name: str, rules: Rules, lists: Definitions) -> list[str]:
+def class_map(
+    name: str, rules: Rules, lists: Definitions, traffic: Collection[IpVersion]
+) -> list[str]:
     """Return a class map: `match-any` or `match-all`, then its lines.
 
     Args:
         name: The name of the class, for access lists.
         rules: The packets.
         lists: Where access lists are added.
+        traffic: The versions of IP of the traffic; those of addresses are written, too.
     """
     conditions = [each for _, each in rules.rules]
     plain = all(permit for permit, _ in rules.rules)
@@ -41,7 +45,7 @@ def class_map(name: str, rules: Rules, lists: Definitions) -> list[str]:
     others = [replace(each, dscp=None) for each in conditions]
     if plain and len(marks) == len(conditions) and all(each.is_any for each in others):
         return ["match-any", *(line for points in marks for line in _match_dscp(points))]
-    versions = {network.version for each in conditions for network in _networks(each)}
+    versions = {*traffic, *(network.version for each in conditions for network in _networks(each))}
     entries = rules.rules
     head = ["match-any"]
     single = plain and len(conditions) == len(marks) == 1
@@ -49,7 +53,7 @@ def class_map(name: str, rules: Rules, lists: Definitions) -> list[str]:
         head = ["match-all", *_match_dscp(marks[0])]
         entries = ((True, others[0]),)
     named = []
-    for version in sorted(versions | {4}):
+    for version in sorted(versions):
         lines = [line for rule in entries for line in _entries(*rule, version)]
         if lines:
             kind = "ip access-list extended" if version == 4 else "ipv6 access-list"

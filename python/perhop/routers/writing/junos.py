@@ -157,11 +157,16 @@ class _Writer:
         )
         return block(physical, logical), block(physical, body) if body else []
 
+    def families(self, found: Sequence[Conditions]) -> list[str]:
+        """Return the families of filters: those of the traffic and of all addresses."""
+        wanted = versions(found) | {*self.draft.versions}
+        return [family for family, (version, *_) in FAMILIES.items() if version in wanted]
+
     def marking(self, end: End) -> dict[str, str]:
         """Return the filters that mark what an interface receives, by family."""
         found = decisions([mark.rules for mark in end.marks])
         names = {}
-        for family in _families([each for _, each in found]):
+        for family in self.families([each for _, each in found]):
             body: list[str] = []
             for number, (index, each) in enumerate(found):
                 terms = conditions(each, family)
@@ -181,7 +186,7 @@ class _Writer:
         found = with_either_port(decisions([part.rules for part in division.parts]))
         names = {}
         policed: set[str] = set()
-        for family in _families([each for _, each, _ in found]):
+        for family in self.families([each for _, each, _ in found]):
             written = [
                 (division.parts[index], terms)
                 for index, each, either in found
@@ -393,14 +398,6 @@ def _is_policed(division: Division) -> bool:
         and part.mark is None
         and part.ceiling is None
     )
-
-
-def _families(found: Sequence[Conditions]) -> list[str]:
-    """Return the families of filters: `inet6` only if there are addresses of IPv6.
-
-    Without it, one filter classifies packets of both versions.
-    """
-    return ["inet", "inet6"] if 6 in versions(found) else ["inet"]
 
 
 def _blocks(found: Definitions, kind: str = "") -> list[str]:

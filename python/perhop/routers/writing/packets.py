@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perhop.routers.reading.matching import (
@@ -14,12 +15,14 @@ from perhop.routers.reading.matching import (
 from perhop.scenario.model.matching import match_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from perhop.routers.reading.conditions import Networks
     from perhop.scenario import Match, Scenario
     from perhop.scenario.model.matching import Matching
+    from perhop.scenario.model.names import IpVersion
 
-__all__ = ["decisions", "rules_of"]
+__all__ = ["by_version", "decisions", "rules_of"]
 
 
 def rules_of(scenario: Scenario, match: Matching) -> Rules:
@@ -56,6 +59,36 @@ def _conditions(scenario: Scenario, match: Match) -> list[Conditions]:
         common & Conditions(source_ports=match.port),
         common & Conditions(destination_ports=match.port),
     ]
+
+
+def by_version(
+    conditions: Conditions, traffic: Iterable[IpVersion]
+) -> Iterator[tuple[IpVersion, Conditions]]:
+    """Yield the conditions on packets of each version of IP.
+
+    Args:
+        conditions: The conditions.
+        traffic: The versions of the traffic, for conditions without addresses.
+    """
+    ends = [end for end in (conditions.source, conditions.destination) if end is not None]
+    for version in (4, 6):
+        if all(any(each.version == version for each in end) for end in ends) and (
+            ends or version in traffic
+        ):
+            yield (
+                version,
+                replace(
+                    conditions,
+                    source=_of(conditions.source, version),
+                    destination=_of(conditions.destination, version),
+                ),
+            )
+
+
+def _of(networks: Networks | None, version: IpVersion) -> Networks | None:
+    if networks is None:
+        return None
+    return tuple(each for each in networks if each.version == version)
 
 
 def decisions(sets: Sequence[Rules]) -> list[tuple[int, Conditions]]:

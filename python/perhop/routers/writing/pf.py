@@ -112,8 +112,6 @@ def _rules(found: Device, draft: Draft) -> Iterator[str]:
 def _matches(conditions: Conditions, place: str, draft: Draft) -> Iterator[str]:
     """Yield the conditions of rules."""
     proto = ""
-    if conditions.protocols is not None:
-        proto = f" proto {_one_of(sorted(conditions.protocols))}"
     versions = {
         each.version for each in (*(conditions.source or ()), *(conditions.destination or ()))
     }
@@ -124,6 +122,11 @@ def _matches(conditions: Conditions, place: str, draft: Draft) -> Iterator[str]:
         if source is None or destination is None:
             continue
         family = {0: "", 4: " inet", 6: " inet6"}[version]
+        if conditions.protocols is not None:
+            names = sorted(conditions.protocols)
+            if "icmp" in names and (version == 6 or (not version and 6 in draft.versions)):
+                names = [*(names if version == 0 else names[1:]), "ipv6-icmp"]
+            proto = f" proto {_one_of(names)}"
         path = "" if source == destination == "any" else f" from {source} to {destination}"
         for ecn in range(_ECN) if dscp is not None else [0]:
             tos = "" if dscp is None else f" tos {(dscp << 2) + ecn:#04x}"

@@ -15,7 +15,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.draft import Definitions, Names
-from perhop.routers.writing.packets import decisions
+from perhop.routers.writing.packets import by_version, decisions
 from perhop.routers.writing.vyos_limiter import limiter
 from perhop.routers.writing.vyos_queues import (
     MOST_QUANTUM,
@@ -33,9 +33,10 @@ from perhop.units import WHOLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.routers.reading.matching import Conditions, Network, Ports
+    from perhop.routers.reading.matching import Conditions, Ports
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Division, End, Part
+    from perhop.scenario.model.names import IpVersion
 
 __all__ = ["write"]
 
@@ -44,6 +45,11 @@ _FIRST: Final = 10
 _STEP: Final = 10
 _MOST_CLASSES: Final = 400
 _MOST_PORTS: Final = 64
+_WORDS: Final[dict[IpVersion, tuple[str, str, str]]] = {
+    4: ("ip", "0.0.0.0/0", "icmp"),
+    6: ("ipv6", "::/0", "ipv6-icmp"),
+}
+"""The header of each version of IP in matches, all its addresses, and its ICMP."""
 
 
 def write(ends: Sequence[End], draft: Draft) -> list[str]:
@@ -165,7 +171,7 @@ def _check_order(
 def _written(head: str, part: Part, matches: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the matches of a class, after `head`."""
     for number, fields in enumerate(matches, 1):
-        yield from (f"{head}match {part.name[:20]}-{number} ip {each}" for each in fields)
+        yield from (f"{head}match {part.name[:20]}-{number} {each}" for each in fields)
 
 
 def _compared(
@@ -251,28 +257,25 @@ def _bandwidth(part: Part, rate: int) -> str:
 def _matches(conditions: Conditions, part: Part, draft: Draft) -> Iterator[list[str]]:
     """Yield the fields of matches that together are conditions; a match has one value of each."""
     place = f"{part.place}.match"
-    fields = [
-        _field("dscp", None if conditions.dscp is None else sorted(conditions.dscp)),
-        _field("protocol", None if conditions.protocols is None else sorted(conditions.protocols)),
-        _field("source address", _addresses(conditions.source, place, draft)),
-        _field("source port", _ports(conditions.source_ports, place, draft)),
-        _field("destination address", _addresses(conditions.destination, place, draft)),
-        _field("destination port", _ports(conditions.destination_ports, place, draft)),
-    ]
-    for chosen in product(*fields):
-        yield [each for each in chosen if each] or ["source address 0.0.0.0/0"]
+    for version, own in by_version(conditions, draft.versions):
+        word, every, icmp = _WORDS[version]
+        protocols = None if own.protocols is None else sorted(own.protocols)
+        names = protocols and [icmp if each == "icmp" else each for each in protocols]
+        fields = [
+            _field("dscp", None if own.dscp is None else sorted(own.dscp)),
+            _field("protocol", names),
+            _field("source address", own.source),
+            _field("source port", _ports(own.source_ports, place, draft)),
+            _field("destination address", own.destination),
+            _field("destination port", _ports(own.destination_ports, place, draft)),
+        ]
+        for chosen in product(*fields):
+            found = [each for each in chosen if each] or [f"source address {every}"]
+            yield [f"{word} {each}" for each in found]
 
 
 def _field(name: str, values: Sequence[object] | None) -> list[str]:
     return [""] if values is None else [f"{name} {value}" for value in values]
-
-
-def _addresses(networks: Sequence[Network] | None, place: str, draft: Draft) -> list[str] | None:
-    if networks is None:
-        return None
-    if any(each.version == 6 for each in networks):
-        draft.gap(place, "perhop writes matches of VyOS for IPv4 only")
-    return [str(each) for each in networks]
 
 
 def _ports(ports: Ports | None, place: str, draft: Draft) -> list[int] | None:

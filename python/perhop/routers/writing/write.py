@@ -107,7 +107,8 @@ def write(
     if family == "tc":
         return tc.write(scenario, links, named, police)
     missing = [*link_class_gaps(scenario), *tunnel_gaps(scenario)]
-    writer, draft = _WRITERS[family], Draft(approximate, missing)
+    writer = _WRITERS[family]
+    draft = Draft(approximate, missing, versions=scenario.ip_versions)
     lines = [scenario.title or scenario.name, *_changes(scenario, links)]
     head = [f"{writer.comment} {one_line(line)}" for line in lines]
     found = ends(scenario, links, named)
