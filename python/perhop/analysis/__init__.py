@@ -44,6 +44,7 @@ from perhop.analysis.distributions import (
     sack_share,
     sent,
 )
+from perhop.analysis.ensembles import EnsembleVerdict, ensemble_verdicts
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import (
     Comparison,
@@ -106,6 +107,7 @@ __all__ = [
     "Deviation",
     "Difference",
     "Distribution",
+    "EnsembleVerdict",
     "Hop",
     "Order",
     "Quality",
@@ -137,6 +139,7 @@ __all__ = [
     "distribution_table",
     "dscp_kept",
     "ecn_fields",
+    "ensemble_verdicts",
     "exchanges",
     "expected",
     "fairness",

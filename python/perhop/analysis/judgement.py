@@ -269,12 +269,21 @@ def verdicts(dataset: Dataset) -> list[Verdict]:
     judged = []
     for expectation in dataset.scenario.expect:
         value = _of_item(dataset, expectation)
-        unit, scale = _UNITS[expectation.metric.quantity]
+        unit, _ = _UNITS[expectation.metric.quantity]
         reached = _covers(dataset, _window(dataset, expectation.during))
-        holds = value is not None and _holds(expectation, value * scale)
+        holds = value is not None and not side(expectation, value)
         ok = holds if reached else None
         judged.append(Verdict(expectation.text, ok, value, unit))
     return judged
+
+
+def side(expectation: Expectation, value: float) -> int:
+    """Return where a value is, in the unit of verdicts: -1 below the bounds, 0 within, 1 above."""
+    least, most = expectation.bounds
+    _, scale = _UNITS[expectation.metric.quantity]
+    if least is not None and value * scale < least:
+        return -1
+    return int(most is not None and value * scale > most)
 
 
 def against_published(dataset: Dataset) -> list[Comparison]:
@@ -311,9 +320,3 @@ def _covers(dataset: Dataset, window: Window) -> bool:
 
 def _window(dataset: Dataset, during: tuple[int, int] | None) -> Window:
     return seconds(during or (0, dataset.scenario.end_ps))
-
-
-def _holds(expectation: Expectation, value: float) -> bool:
-    """Return whether a value, in the scenario's integer unit, meets an expectation."""
-    least, most = expectation.bounds
-    return (least is None or value >= least) and (most is None or value <= most)

@@ -19,13 +19,16 @@ from perhop.report.tables import (
     codepoint_table,
     delay_table,
     ecn_table,
-    expectation_table,
     flow_table,
     hop_tables,
     link_table,
     loss_table,
     phase_table,
     ping_table,
+)
+from perhop.report.verdicts import (
+    ensemble_table,
+    expectation_table,
     published_table,
     value_table,
 )
@@ -46,6 +49,7 @@ __all__ = [
     "comparison_tables",
     "delay_table",
     "ecn_table",
+    "ensemble_table",
     "expectation_table",
     "flow_table",
     "hop_tables",

@@ -8,7 +8,7 @@ from typing import Final
 
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
-from perhop.report import charts, tables, text
+from perhop.report import charts, tables, text, verdicts
 from perhop.report.applications import application_tables
 from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
@@ -43,9 +43,9 @@ def page(dataset: Dataset) -> str:
         figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",
         grid(tables.phase_table(dataset) if flows else None),
         grid(tables.change_table(dataset)),
-        grid(tables.published_table(dataset)),
+        grid(verdicts.published_table(dataset)),
         *(element("p", paragraph) for paragraph in why),
-        grid(tables.expectation_table(dataset)),
+        grid(verdicts.expectation_table(dataset)),
         grid(tables.flow_table(dataset) if flows else None),
         *map(grid, application_tables(dataset)),
         grid(tables.codepoint_table(dataset)),

@@ -1,13 +1,12 @@
 """The tables of a report as plain text, for the page and the terminal."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import polars as pl
 
 from perhop import analysis
-from perhop.analysis import TOTAL, Comparison, Distribution
+from perhop.analysis import TOTAL, Distribution
 from perhop.dataset import Dataset
 from perhop.report import text
 from perhop.scenario import format_dscp
@@ -195,47 +194,6 @@ def delay_table(dataset: Dataset) -> Table | None:
     return Table("One-way delay and order", columns, tuple(rows), note)
 
 
-def published_table(dataset: Dataset) -> Table | None:
-    """Return published and measured values; None if the scenario publishes nothing."""
-    compared = analysis.against_published(dataset)
-    return value_table(compared) if compared else None
-
-
-def value_table(compared: Sequence[Comparison], title: str = "Published beside measured") -> Table:
-    """Return published and measured values, and whether they agree."""
-    judged = any(c.within is not None for c in compared)
-    rows = tuple(
-        (
-            c.label or f"{c.metric} of {c.target}",
-            text.window(*c.window),
-            text.published(c),
-            text.quantity(c.measured, c.unit),
-            _difference(c),
-            *([_verdict(c)] if judged else []),
-            c.note,
-        )
-        for c in compared
-    )
-    columns = (
-        *(Column(name, "left") for name in ("figure", "during")),
-        *map(Column, ("published", "measured", "difference")),
-        *([Column("verdict", "left")] if judged else []),
-        Column("note", "left"),
-    )
-    return Table(title, columns, rows)
-
-
-def expectation_table(dataset: Dataset) -> Table | None:
-    """Return the expectations and their results; None if the scenario has none."""
-    judged = analysis.verdicts(dataset)
-    if not judged:
-        return None
-    words = {True: "holds", False: "FAILS", None: "not reached"}
-    rows = tuple((words[v.ok], v.text, text.quantity(v.measured, v.unit)) for v in judged)
-    columns = (Column("verdict", "left"), Column("expectation", "left"), Column("measured"))
-    return Table("Expectations", columns, rows)
-
-
 def class_tables(dataset: Dataset) -> list[Table]:
     """Return the counters of each class of each directed link, one table per link and reading.
 
@@ -397,22 +355,6 @@ def hop_tables(dataset: Dataset) -> list[Table]:
         note = "An answer says with which code point the request arrived where it was given."
         tables.append(Table(f"Hops of {name}, {ends}", columns, rows, note))
     return tables
-
-
-def _difference(compared: Comparison) -> str:
-    """Return the relative difference, or that a bound was met."""
-    if compared.qualifier in ("above", "below") and compared.agrees:
-        return "agrees"
-    return text.difference(compared.difference)
-
-
-def _verdict(compared: Comparison) -> str:
-    """Return whether the difference is within its tolerance; nothing without one."""
-    if compared.within is None or compared.agrees is None:
-        return ""
-    return (
-        f"{'within' if compared.agrees else 'NOT within'} {text.stated(compared.within, 'share')}"
-    )
 
 
 def _class_row(row: dict[str, Any]) -> tuple[str, ...]:
