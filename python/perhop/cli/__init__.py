@@ -21,6 +21,7 @@ from perhop.cli.advise import advise
 from perhop.cli.agent import agent
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
+from perhop.cli.completion import complete, completion
 from perhop.cli.counters import counters
 from perhop.cli.crosscheck import crosscheck
 from perhop.cli.diff import diff
@@ -37,6 +38,7 @@ from perhop.cli.reproduce import reproduce
 from perhop.cli.run import run
 from perhop.cli.schema import schema
 from perhop.cli.sweep import sweep
+from perhop.cli.test import check, test
 from perhop.errors import PerhopError, ScenarioError
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def perhop() -> None:
 
 for command in (
     run,
+    test,
+    check,
     new,
     report,
     compare,
@@ -88,6 +92,7 @@ for command in (
     tc,
     agent,
     doctor,
+    completion,
     *PLUGINS,
 ):
     perhop.add_command(command)
@@ -95,6 +100,7 @@ for command in (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    complete(perhop)
     with interruption.listening():
         try:
             code = _run(sys.argv[1:] if arguments is None else list(arguments))

@@ -21,7 +21,7 @@ __all__ = ["crosscheck"]
 
 
 @click.command()
-@click.argument("scenario")
+@options.scenario
 @click.option(
     "--engines",
     metavar="A,B,…",

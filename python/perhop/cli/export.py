@@ -34,7 +34,7 @@ _POLICE = click.option(
 
 
 @click.command()
-@click.argument("scenario")
+@options.scenario
 @click.option(
     "--to",
     "family",
@@ -119,7 +119,7 @@ def export(
 
 
 @click.command()
-@click.argument("scenario")
+@options.scenario
 @_OVERRIDES
 @click.option(
     "--device",

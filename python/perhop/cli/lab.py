@@ -34,7 +34,7 @@ def lab() -> None:
 
 
 @lab.command()
-@click.argument("scenario")
+@options.scenario
 @click.option("--name", help="The name of the lab; by default the name of the scenario.")
 @options.seed
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,8 @@ from perhop.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from click.shell_completion import CompletionItem
 
 __all__ = [
     "above_zero",
@@ -20,6 +23,8 @@ __all__ = [
     "pairs",
     "rate",
     "rate_of",
+    "scenario",
+    "scenarios",
     "seed",
 ]
 
@@ -29,6 +34,29 @@ seed = click.option(
     show_default=True,
     type=click.IntRange(0, 2**64 - 1),
     help="The seed of all random numbers.",
+)
+
+
+def _complete_scenario(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the scenarios and files that begin so; the shell completes what begins no scenario."""
+    from click.shell_completion import CompletionItem
+
+    from perhop import gallery
+
+    del context, parameter
+    named = [name for name in gallery.names() if incomplete and name.startswith(incomplete)]
+    if not named:
+        return [CompletionItem(incomplete, type="file")]
+    files = sorted(path.name for path in Path().iterdir() if path.name.startswith(incomplete))
+    return [*map(CompletionItem, named), *map(CompletionItem, files)]
+
+
+scenario = click.argument("scenario", shell_complete=_complete_scenario)
+
+scenarios = click.argument(
+    "scenarios", nargs=-1, required=True, metavar="FILE…", shell_complete=_complete_scenario
 )
 
 agents = click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
 
 
 @click.command()
-@click.argument("scenario")
+@options.scenario
 @click.option(
     "--engine", default="sim", show_default=True, help="The engine: sim, emu, kernel or live."
 )
@@ -43,6 +43,7 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
     metavar="DIR",
     help="The folder for the results; by default runs/NAME-1, runs/NAME-2, …",
 )
+@click.option("--no-save", is_flag=True, help="Keep no results.")
 @options.captures
 @click.option(
     "--pcap-snaplen",
@@ -62,6 +63,7 @@ def run(
     rate: str | None,
     overrides: tuple[str, ...],
     out: Path | None,
+    no_save: bool,
     captures: tuple[str, ...],
     snaplen: int,
     agents: str | None,
@@ -82,9 +84,11 @@ def run(
 
     from perhop.cli.loading import load
 
+    if no_save and out is not None:
+        raise click.UsageError("--no-save: with --out, results are saved; give one of them")
     files, speed = captured(captures), options.rate_of(rate)
     loaded = load(scenario, overrides=overrides, agents=agents, rate=speed)
-    dataset, folder = execute(loaded, engine, seed, out, files, snaplen)
+    dataset, folder = execute(loaded, engine, seed, out, files, snaplen, save=not no_save)
     if as_json:
         click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
     else:
@@ -99,7 +103,9 @@ def execute(
     out: Path | None = None,
     captures: dict[str, str] | None = None,
     snaplen: int = 128,
-) -> tuple[Dataset, Path]:
+    *,
+    save: bool = True,
+) -> tuple[Dataset, Path | None]:
     """Run a scenario with a progress display; return the results and their folder.
 
     Args:
@@ -109,11 +115,13 @@ def execute(
         out: The folder for the results; by default the first unused one of runs/NAME-1, ….
         captures: A file for each link whose packets are captured.
         snaplen: The bytes of each packet that a capture keeps.
+        save: False to save no results; there is no folder then.
     """
     from perhop import engines
     from perhop.cli.progress import watching
 
-    with _folder(out, loaded.name) as folder, watching(loaded.name) as watch:
+    place = _folder(out, loaded.name) if save else nullcontext()
+    with place as folder, watching(loaded.name) as watch:
         dataset = engines.run(
             loaded,
             engine=engine,
@@ -182,14 +190,14 @@ def exit_code(dataset: Dataset) -> int:
     return 0 if all(verdict.ok for verdict in verdicts(dataset)) else 1
 
 
-def summarised(dataset: Dataset, folder: Path) -> dict[str, Any]:
+def summarised(dataset: Dataset, folder: Path | None) -> dict[str, Any]:
     """Return the results of a run as an object of JSON types."""
     from perhop.analysis import summary
 
-    return {**summary(dataset), "dataset": str(folder.resolve())}
+    return {**summary(dataset), "dataset": None if folder is None else str(folder.resolve())}
 
 
-def print_tables(dataset: Dataset, folder: Path) -> None:
+def print_tables(dataset: Dataset, folder: Path | None) -> None:
     """Print the results of a run."""
     from perhop import report
     from perhop.cli.render import print_table
@@ -221,5 +229,7 @@ def print_tables(dataset: Dataset, folder: Path) -> None:
     ending = "" if manifest.complete else ", interrupted"
     click.echo()
     click.echo(f"{manifest.duration_s:g} s in {manifest.wall_s:.2f} s of wall time{ending}")
+    if folder is None:
+        return
     click.echo(f"results: {folder}")
     click.echo(f"charts:  perhop report {shlex.quote(str(folder))}")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop.cli import options
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -25,7 +27,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("scenario")
+@options.scenario
 @click.option(
     "--vary",
     multiple=True,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from perhop.errors import Problem, ScenarioError
 from perhop.hints import did_you_mean
@@ -54,12 +55,7 @@ def load(
     Raises:
         ScenarioError: There is no such file or name, or it is not a scenario as changed.
     """
-    if isinstance(source, str) and source in names():
-        return loader.parse(text(source), f"{source}.yaml", overrides=overrides, agents=agents)
-    if isinstance(source, str) and _BARE_NAME.fullmatch(source) and not os.path.lexists(source):
-        message = f"{quote(source)} is neither a file nor in the gallery ({', '.join(names())})"
-        raise ScenarioError([Problem("", 0, 0, "", message, did_you_mean(source, names()))])
-    return loader.load(source, overrides=overrides, agents=agents)
+    return read(source).load(overrides=overrides, agents=agents)
 
 
 def locate(
@@ -72,9 +68,44 @@ def locate(
         paths: Dotted paths of values.
         overrides: The changes with which the scenario was read.
     """
+    return read(source).locate(paths, overrides=overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of a scenario, as UTF-8 if it is bytes, and the name of its file in messages."""
+
+    text: str | bytes
+    filename: str
+
+    def load(
+        self, *, overrides: Overrides = (), agents: str | os.PathLike[str] | None = None
+    ) -> Scenario:
+        """The scenario; see `load`."""
+        return loader.parse(self.text, self.filename, overrides=overrides, agents=agents)
+
+    def locate(self, paths: Iterable[str], *, overrides: Overrides = ()) -> dict[str, str]:
+        """The places of values in the text; see `locate`."""
+        return loader.locate(self.text, self.filename, paths, overrides=overrides)
+
+
+def read(source: str | os.PathLike[str]) -> Source:
+    """The text of a file, or of a scenario of the gallery.
+
+    Raises:
+        ScenarioError: There is no such file or name.
+    """
     if isinstance(source, str) and source in names():
-        return loader.locate(text(source), f"{source}.yaml", paths, overrides=overrides)
-    return loader.locate(loader.read(source), os.fspath(source), paths, overrides=overrides)
+        return Source(text(source), f"{source}.yaml")
+    if isinstance(source, str) and _BARE_NAME.fullmatch(source) and not os.path.lexists(source):
+        message = f"{quote(source)} is neither a file nor in the gallery ({', '.join(names())})"
+        raise ScenarioError([Problem("", 0, 0, "", message, did_you_mean(source, names()))])
+    return Source(loader.read(source), os.fspath(source))
+
+
+def read_stream(stream: BinaryIO, filename: str) -> Source:
+    """The text that a stream has, such as standard input."""
+    return Source(stream.read(loader.MAX_FILE + 1), filename)
 
 
 _BARE_NAME = re.compile(r"[A-Za-z0-9_-]+")

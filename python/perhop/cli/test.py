@@ -1,0 +1,219 @@
+"""`perhop test` and `perhop check`: tests of policies for continuous integration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from perhop.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.gallery import Source
+    from perhop.testing import Result
+
+__all__ = ["check", "test"]
+
+_STDIN: Final = "-"
+_PLURAL: Final = {"holds": "hold", "fails": "fail"}
+
+_overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value of each first, such as flows.bulk.streams=10. Repeatable.",
+)
+_github = click.option(
+    "--github", is_flag=True, help="Also print annotations for a workflow of GitHub."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object only.")
+
+_EXAMPLES = """\b
+Examples:
+  perhop test policies/*.yaml --seeds 20
+  git show HEAD~1:policy.yaml | perhop test -
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@options.scenarios
+@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
+@click.option(
+    "--seeds",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="The number of runs of each scenario; 6 or more have an interval.",
+)
+@_overrides
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    help="The number of processes; by default one per core, and one with real hosts.",
+)
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="XML",
+    help="Also write the results as the XML of JUnit.",
+)
+@_github
+@_json
+def test(
+    scenarios: tuple[str, ...],
+    engine: str,
+    seeds: int,
+    overrides: tuple[str, ...],
+    jobs: int | None,
+    junit: Path | None,
+    github: bool,
+    as_json: bool,
+) -> int:
+    """Run scenarios and check their expectations, on all cores.
+
+    FILE is a scenario, a name that `perhop list` prints, or - for standard input. Nothing is saved.
+
+    With --seeds, an expectation is about the median of all possible runs. It holds or fails if the
+    95% confidence interval of the median says so, and is undecided otherwise.
+
+    The exit code is 0 if every expectation holds, 1 if one fails or is undecided, 2 if a file is
+    wrong or has no expectations, and 3 if this machine cannot run one.
+    """
+    from perhop import rights
+
+    if engine in rights.REAL_ENGINES:
+        rights.enable()
+
+    from perhop import testing
+    from perhop.cli.progress import counting
+    from perhop.testing import formats
+
+    testing.check_seeds(seeds)
+    sources, tested = _read(scenarios)
+    if sources:
+        with counting("test") as watch:
+            tested += testing.run(
+                sources,
+                seeds=seeds,
+                engine=engine,
+                overrides=overrides,
+                jobs=jobs,
+                watch=watch,
+            )
+    if junit is not None:
+        _write(junit, formats.junit(tested))
+    if as_json:
+        click.echo(json.dumps({"files": [_as_json(each) for each in tested]}, indent=2))
+    else:
+        _show(tested)
+    if github:
+        for line in formats.workflow_commands(tested):
+            click.echo(line, err=as_json)
+    return max(each.exit_code for each in tested)
+
+
+@click.command()
+@options.scenarios
+@_overrides
+@_github
+def check(scenarios: tuple[str, ...], overrides: tuple[str, ...], github: bool) -> int:
+    """Check scenarios without running them.
+
+    FILE is a scenario, a name that `perhop list` prints, or - for standard input. Prints every
+    problem with its place. The exit code is 0, or 2 if a file is wrong.
+    """
+    from perhop.errors import PerhopError
+    from perhop.testing import Result, formats
+
+    sources, wrong = _read(scenarios)
+    for source in sources:
+        try:
+            source.load(overrides=overrides)
+            click.echo(f"{source.filename}: is valid")
+        except PerhopError as error:
+            wrong.append(Result(source.filename, error=error))
+    for each in wrong:
+        click.echo(each.error, err=True)
+    for line in formats.workflow_commands(wrong) if github else ():
+        click.echo(line)
+    return max((each.exit_code for each in wrong), default=0)
+
+
+def _read(names: Sequence[str]) -> tuple[list[Source], list[Result]]:
+    """Return the texts of scenarios, and results for those that cannot be read."""
+    from perhop import gallery
+    from perhop.errors import PerhopError
+    from perhop.testing import Result
+
+    sources, wrong = [], []
+    for name in dict.fromkeys(names):
+        try:
+            if name == _STDIN:
+                sources.append(gallery.read_stream(sys.stdin.buffer, "<stdin>"))
+            else:
+                sources.append(gallery.read(name))
+        except PerhopError as error:
+            wrong.append(Result(name, error=error))
+    return sources, wrong
+
+
+def _write(path: Path, text: str) -> None:
+    from perhop.errors import OutputError
+
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; give another --junit") from error
+
+
+def _show(tested: Sequence[Result]) -> None:
+    """Print a line for each file, a table for those that fail, and a summary."""
+    from perhop.cli.render import print_table
+    from perhop.report import ensemble_table
+
+    states: dict[str, int] = {}
+    for each in tested:
+        for warning in each.warnings:
+            click.echo(f"perhop: warning: {each.file}: {warning}", err=True)
+        if each.error is not None:
+            click.echo(f"ERROR {each.file}")
+            click.echo(each.error, err=True)
+            continue
+        for verdict in each.verdicts:
+            states[verdict.state] = states.get(verdict.state, 0) + 1
+        held = sum(verdict.state == "holds" for verdict in each.verdicts)
+        state = "FAIL " if each.exit_code else "ok   "
+        click.echo(f"{state} {each.file}: {held} of {len(each.verdicts)} hold")
+        if each.exit_code:
+            print_table(ensemble_table(each.verdicts))
+            click.echo()
+    wrong = sum(each.error is not None for each in tested)
+    parts = [
+        f"{count} {state if count == 1 else _PLURAL.get(state, state)}"
+        for state, count in states.items()
+    ]
+    parts += [f"{wrong} cannot run"] if wrong else []
+    click.echo(f"{len(tested)} {'file' if len(tested) == 1 else 'files'}: {', '.join(parts)}")
+
+
+def _as_json(tested: Result) -> dict[str, Any]:
+    verdicts = [
+        {**asdict(verdict), "line": place.line, "column": place.column}
+        for verdict, place in zip(tested.verdicts, tested.places, strict=True)
+    ]
+    error = None if tested.error is None else str(tested.error)
+    return {
+        "file": tested.file,
+        "exit_code": tested.exit_code,
+        "runs": tested.runs,
+        "expect": verdicts,
+        "warnings": list(tested.warnings),
+        "error": error,
+    }
