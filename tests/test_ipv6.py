@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,11 +15,12 @@ from conftest import MEASURES
 from perhop import analysis
 from perhop.engines import live
 from perhop.engines.plan import plan
-from perhop.errors import ScenarioError
+from perhop.errors import ScenarioError, UnsupportedError
 from perhop.scenario import dump, parse
 
 if TYPE_CHECKING:
     from perhop.dataset import Dataset
+    from perhop.scenario import Scenario
 
 LINE = """\
 perhop: 1
@@ -216,17 +218,43 @@ def test_ipv4_has_the_plan_that_it_always_had() -> None:
     assert written["classes"]["classes"][1]["match"][0]["conditions"]["ipv6"] is None
 
 
-def test_live_hosts_refuse_ipv6() -> None:
-    text = LINE.format(ip=4, link="", traffic="flows: {f: {from: a, to: b, ip: 6}}", duration="1 s")
-    reason = "flows.f: IPv6 is traffic of the engines `sim`, `emu` and `kernel`"
-    agents = f"agents: {{a: {agent(1)}, b: {agent(2)}}}\n"
-    assert reason in map(str, live.gaps(parse(text + agents, "x")))
+def live_scenario(traffic: str, a: str, b: str) -> Scenario:
+    """A scenario over IPv6 between agents at two addresses."""
+    key = f"perhop-ed25519 {base64.b64encode(bytes(32)).decode()}"
+    agents = f"agents: {{a: {{{a}, key: {key}}}, b: {{{b}, key: {key}}}}}\n"
+    return parse(LINE.format(ip=6, link="", traffic=traffic, duration="1 s") + agents, "x")
 
 
-def agent(number: int) -> str:
-    """An agent, as a scenario states it."""
-    key = base64.b64encode(bytes([number] * 32)).decode()
-    return f"{{address: 192.0.2.{number}, key: perhop-ed25519 {key}}}"
+def test_hosts_of_live_networks_have_ipv6_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = "flows: {f: {from: a, to: b}}"
+    near, far = "address: '2001:db8::1'", "address: 192.0.2.2, data: '2001:db8::2'"
+    scenario = live_scenario(flow, near, far)
+    assert live.gaps(scenario) == []
+    assert live.addresses(scenario) == {"a": "2001:db8::1", "b": "2001:db8::2"}
+    with pytest.raises(UnsupportedError, match=r"agents\.b\.address: 192\.0\.2\.2 has no IPv6 add"):
+        live.addresses(live_scenario(flow, near, "address: 192.0.2.2"))
+    # Hosts behind NAT have the version of the other end.
+    behind = live_scenario(flow, near, "address: 192.0.2.2, nat: true")
+    assert live.addresses(behind)["b"] == "::"
+    # Names resolve to addresses of the version, and those that no traffic needs to any.
+    asked = []
+
+    def resolve(host: str, port: None, family: int, kind: int) -> list[Any]:
+        del port, kind
+        asked.append((host, family))
+        return [(family, None, None, "", ("2001:db8::5", 0, 0, 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    named = live_scenario(flow, "address: a.example.net", "address: 192.0.2.2, data: b.example.net")
+    live.addresses(named)
+    assert asked == [("a.example.net", socket.AF_INET6), ("b.example.net", socket.AF_INET6)]
+
+
+def test_a_live_run_has_one_version() -> None:
+    traffic = "flows: {f: {from: a, to: b}}\npings: {p: {from: a, to: b, ip: 4}}"
+    scenario = live_scenario(traffic, "address: '2001:db8::1'", "address: '2001:db8::2'")
+    reason = "pings.p: IPv4 beside traffic of IPv6; in a live run all have one version"
+    assert reason in map(str, live.gaps(scenario))
 
 
 def test_the_version_is_written_and_read_back() -> None:

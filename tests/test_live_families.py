@@ -125,15 +125,16 @@ def test_a_host_behind_address_translation_sends_and_receives(lab_folder: Path) 
 
 @MEASURES
 def test_hosts_measure_by_ipv6(lab_folder: Path) -> None:
-    scenario = parse(NETWORK + TRAFFIC.replace("HERE", "gate"), "six.yaml")
+    """Agents listen at an address of IPv4, and one of them has a name for its data."""
+    scenario = parse(NETWORK + "ip: 6\n" + TRAFFIC.replace("HERE", "gate"), "six.yaml")
     (lab_folder / "six.yaml").write_text(dump(scenario))
     addresses = addresses_v6(scenario)
     with site(scenario, lab_folder, []) as found:
-        found.serve("gate", address=str(addresses["gate"]))
-        found.serve("server", "--clock-offset", f"{OFFSET_S} s", address=str(addresses["server"]))
+        found.serve("gate", keys=f"data: {addresses['gate']}")
+        found.serve("server", "--clock-offset", f"{OFFSET_S} s", keys="data: server")
         done = found.run("gate", "six.yaml")
         assert done.code == 0, done
         live = found.dataset()
         agrees(live)
     assert live.manifest.live is not None
-    assert all(agent.address.startswith("[fd70:") for agent in live.manifest.live.agents.values())
+    assert all(agent.address.startswith("10.") for agent in live.manifest.live.agents.values())

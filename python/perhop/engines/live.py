@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import time
 import warnings
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from perhop import _core
 from perhop.dataset import TABLES, AgentRecord, Live
+from perhop.engines.live_addresses import addresses, resolved, version_gaps
 from perhop.engines.tables import tables
-from perhop.engines.traffic import (
-    host_settings,
-    job,
-    transport_gaps,
-    version_gaps,
-    window_counters,
-)
+from perhop.engines.traffic import host_settings, job, transport_gaps, window_counters
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse, tunnel_gaps
 from perhop.scenario import AGENT_PORT, IPERF3_PORT, STAMP_PORT, Endpoint
@@ -37,7 +30,7 @@ if TYPE_CHECKING:
 
     from perhop.engines import plans
     from perhop.engines.captures import Capture
-    from perhop.scenario import Agent, Flow, Ping, Scenario
+    from perhop.scenario import Flow, Ping, Scenario
 
 __all__ = ["LiveRun", "gaps", "start"]
 
@@ -336,72 +329,6 @@ def _absent(scenario: Scenario) -> Iterator[str]:
         yield f"flow {name}: {_UNTOLD[flow.tcp is None, sends]} ({server} is an iperf3 server)"
 
 
-def addresses(scenario: Scenario) -> dict[str, str]:
-    """Return the address of each node in flows and pings.
-
-    Names are resolved here. Hosts behind NAT have the unspecified address of the family of those
-    to which they send.
-
-    Raises:
-        UnsupportedError: A name cannot be resolved, or two ends have no family in common.
-    """
-    found: dict[str, str] = {}
-    wrong: list[Gap] = []
-    for name, agent in scenario.agents.items():
-        if not agent.nat:
-            key, host = _data(agent)
-            found[name] = _resolved(host, f"agents.{name}.{key}", scenario)
-    flows = [(f"flows.{name}", (f.source, f.destination)) for name, f in scenario.flows.items()]
-    pings = [(f"pings.{name}", (p.source, p.destination)) for name, p in scenario.pings.items()]
-    for path, ends in (*flows, *pings):
-        for node, other in (ends, ends[::-1]):
-            if node not in found:
-                version = ip_address(found[other]).version
-                found[node] = "0.0.0.0" if version == 4 else "::"
-        first, second = (ip_address(found[end]) for end in ends)
-        if first.version != second.version:
-            reason = f"{ends[0]} has {first} and {ends[1]} {second}; give one of them `data`"
-            wrong.append(Gap(path, reason))
-        elif first.is_loopback != second.is_loopback and not any(
-            scenario.agents[end].nat for end in ends if end in scenario.agents
-        ):
-            own, other = (ends, ends[::-1])[second.is_loopback]
-            reason = (
-                f"{own} has {found[own]}, which {other} cannot reach; give it `data`, its address "
-                "in the network"
-            )
-            wrong.append(Gap(path, reason))
-    refuse(wrong, scenario.name, "a live network cannot do")
-    return found
-
-
-def _data(agent: Agent) -> tuple[str, str]:
-    """Return the key and the host of the address that flows and pings use."""
-    if agent.ping is not None:
-        return "ping", agent.ping
-    if agent.iperf3 is not None:
-        return "iperf3", agent.iperf3[0].host
-    if agent.stamp is not None:
-        return "stamp", agent.stamp.host
-    if agent.data is not None:
-        return "data", agent.data
-    assert agent.address is not None
-    return "address", agent.address.host
-
-
-def _resolved(host: str, path: str, scenario: Scenario) -> str:
-    """Return the first address of a host name, or the address that it is.
-
-    Raises:
-        UnsupportedError: It is unknown.
-    """
-    try:
-        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError as error:
-        message = f"{scenario.name}: {path}: {host} cannot be resolved: {error.strerror or error}"
-        raise UnsupportedError(message) from None
-
-
 def _job(scenario: Scenario, seed: int, found: Mapping[str, str]) -> plans.Job:
     """Return the traffic as the agents take it."""
     # Nodes without an agent send and receive nothing.
@@ -445,7 +372,7 @@ def _agents(scenario: Scenario, found: Mapping[str, str]) -> list[dict[str, obje
         if kind is not None:
             written.append({"node": name, kind: {"address": found[name]}})
         elif agent.address is not None:
-            host = _resolved(agent.address.host, f"agents.{name}.address", scenario)
+            host = resolved(agent.address.host, f"agents.{name}.address", scenario)
             at = Endpoint(host, agent.address.port or AGENT_PORT)
             written.append({"node": name, "agent": {"address": str(at), "key": agent.key}})
     return written

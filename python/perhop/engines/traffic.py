@@ -34,7 +34,6 @@ __all__ = [
     "host_settings",
     "job",
     "transport_gaps",
-    "version_gaps",
     "window_counters",
 ]
 
@@ -223,16 +222,6 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
         if size > holds:
             found.append(Gap(f"pings.{name}.size", _fragments(size, holds)))
     return [*found, *_port_gaps(scenario)]
-
-
-def version_gaps(scenario: Scenario) -> Iterator[Gap]:
-    """Yield the flows and pings over IPv6."""
-    for section, senders in (("flows", scenario.flows), ("pings", scenario.pings)):
-        for name, sender in senders.items():
-            if scenario.ip_of(sender) == 6:
-                yield Gap(
-                    f"{section}.{name}", "IPv6 is traffic of the engines `sim`, `emu` and `kernel`"
-                )
 
 
 def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
