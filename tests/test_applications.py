@@ -182,6 +182,7 @@ def test_a_scenario_with_applications_is_written_and_read_alike() -> None:
         "transfers: {size: 10 kB, sizes: pareto, shape: 1.2, think: 1 s}",
         "rpc: {every: 10 ms, pattern: poisson, server_time: 1 ms}",
         "video: netflix",
+        "video: {preset: netflix, segment: 6 s, algorithm: throughput}",
         "web: desktop",
         "web: {objects: {html: {size: 9 kB}}, connections: http1}",
     ):

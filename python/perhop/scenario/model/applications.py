@@ -2,9 +2,15 @@
 
 from math import exp
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -243,6 +249,18 @@ class Video(Model):
             if isinstance(name := value.get("preset"), str):
                 return VIDEOS.get(name, VIDEOS["hls"]) | value
         return value
+
+    @model_serializer(mode="wrap")
+    def _beside_preset(self, handler: SerializerFunctionWrapHandler) -> Any:
+        """Write the defaults, which are those of `hls`, where the preset has other values."""
+        written = handler(self)
+        if isinstance(written, dict) and self.preset is not None:
+            preset = VIDEOS[self.preset]
+            return {
+                **{key: value for key, value in VIDEOS["hls"].items() if preset[key] != value},
+                **written,
+            }
+        return written
 
     @classmethod
     def __get_pydantic_json_schema__(
