@@ -116,7 +116,8 @@ def _links(dataset: Dataset) -> None:
         rate = max([medium.rate, *changed(scenario, row["link"], "rate")])
         least = min([medium.rate, *changed(scenario, row["link"], "rate")])
         longest = 8 * (longest_packet(scenario) + _overhead(medium)) * 1.2
-        longest += rate / 1000 if node in link.trace else 0  # opportunities at one instant
+        if node in link.trace or link.channel is not None:
+            longest += rate / 1000  # opportunities, or a transport block, at one instant
         if link.channel is not None:  # an aggregate counts as it begins
             longest += 8 * 256 * (longest_packet(scenario) + _overhead(medium))
         assert not least or row["utilisation"] <= 1 + longest / least / length + 1e-9, row

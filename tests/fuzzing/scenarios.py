@@ -43,6 +43,7 @@ from perhop.scenario.model.encapsulation import Mark
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
 from perhop.scenario.model.game import Game
 from perhop.scenario.model.hfsc import CURVES, Curve
+from perhop.scenario.model.lte import REQUEST_PERIODS, Lte
 from perhop.scenario.model.matching import Match
 from perhop.scenario.model.metrics import CAUSE, CLASS, DATAGRAMS, KINDS, SCORES, Metric
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
@@ -137,6 +138,11 @@ class Author(Writer):
                 lambda: self.pick(["dot1q", "mpls", {"dot1q": 2}, {"mpls": 3}]),
             ),
             (Link, "channel", lambda: OMIT),
+            (Lte, "bler", lambda: self.pick(["0%", "10%", "50%"])),
+            (Lte, "combining", lambda: self.pick(["0%", "20%", "100%"])),
+            (Lte, "grant", lambda: self.pick(["0 s", "8 ms", "20 ms"])),
+            (Lte, "reordering", lambda: self.pick(["0 s", "35 ms"])),
+            (Lte, "request_period", lambda: format_duration(self.pick([*REQUEST_PERIODS]))),
             (Wifi, "cw_min", lambda: self.pick([0, 1, 31])),
             (Wifi, "cw_max", lambda: self.pick([31, 1023])),
             (Mark, "dscp", lambda: self.pick(["be", "af21", "ef", 7])),
@@ -379,12 +385,23 @@ class Author(Writer):
         if not self.chance(25):
             return {}
         point = self.pick(links[0]["ends"])
+        lte = self.chance(50)
+        channel = {"wifi": self.model(Wifi)}
+        if lte:
+            # Rates are of any size: those of the smallest cell are the most often high enough.
+            small = {"base_station": point, "bandwidth": "1.4 MHz"}
+            channel = {"lte": {**self.model(Lte, but=["base_station", "bandwidth"]), **small}}
         for link in links:
             if (point in link["ends"] and self.chance(80)) or link is links[0]:
                 for key in ("trace", "jitter", "reorder", "duplicate"):
                     link.pop(key, None)
+                if lte:
+                    link["rate"] = self.pick(["48 kbps", "1 Mbps", "30 Mbps", "150 Mbps"])
+                    link.pop("loss", None)
+                    if self.chance(40):
+                        link["loss"] = self.pick(["1%", "30%"])
                 link["channel"] = "air"
-        return {"channels": {"air": {"wifi": self.model(Wifi)}}}
+        return {"channels": {"air": channel}}
 
     def node(self, kind: str) -> Any:
         found = self.model(Node, but=["kind"], most=3)

@@ -25,7 +25,7 @@ mod under_way;
 mod wire;
 
 pub use balance::Balance;
-pub use channel::Wifi;
+pub use channel::{Access, Lte, Scheduler, Wifi};
 pub use gilbert::Gilbert;
 pub use hosts::{Departures, Hosts, Loss, Passage, Sent, TimerId, Waits};
 pub use icmp::{IcmpError, IcmpErrors};

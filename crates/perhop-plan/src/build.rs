@@ -3,19 +3,29 @@
 use std::collections::BTreeSet;
 
 use perhop_core::{NodeId, Stream};
-use perhop_net::{LinkSpec, Marker, Network, NodeKind, PortId, RouteError, TraceError, Wire};
+use perhop_net::{
+    Access, LinkSpec, Marker, Network, NodeKind, PortId, RouteError, TraceError, Wire,
+};
 use perhop_workload::WorkloadError;
 use thiserror::Error;
 
 use crate::classes::{Site, checked_rules, resolve};
 use crate::names::Names;
-use crate::network::{ChannelPlan, EndPlan, LinkPlan, MediumPlan, NetworkPlan, RemarkPlan};
+use crate::network::{
+    AccessPlan, CellPlan, ChannelPlan, EndPlan, LinkPlan, MediumPlan, NetworkPlan, RemarkPlan,
+};
 
 /// Greatest contention window, in slots.
 const MOST_WINDOW: u32 = 32_767;
 
 /// Greatest number of frames in an aggregate.
 const MOST_FRAMES: u32 = 1_024;
+
+/// Greatest number of resource blocks in a TTI.
+const MOST_BLOCKS: u32 = 1_000;
+
+/// Greatest number of retransmissions by HARQ.
+const MOST_RETRIES: u32 = 255;
 
 /// Error: a plan cannot be run. A validated scenario does not cause it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -48,6 +58,9 @@ pub enum BuildError {
     /// Two nodes, or two directed links, have the same name.
     #[error("the name {0} is given twice")]
     Twice(String),
+    /// A link of a cell does not join its base station, or is there in one direction only.
+    #[error("links of a cell join users to {0}, in both directions")]
+    Cell(String),
     /// A trace is invalid.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -94,20 +107,57 @@ impl NetworkPlan {
         let tunnels = self.tunnels.iter().map(|plan| plan.spec(names));
         network.set_tunnels(&tunnels.collect::<Result<Vec<_>, _>>()?);
         let mut shared = BTreeSet::new();
-        for ChannelPlan { name, on, wifi } in &self.channels {
+        for plan in &self.channels {
+            let on = &plan.on;
             let ports = on.iter().map(|link| names.port(link)).collect::<Result<Vec<_>, _>>()?;
             if let Some(twice) = ports.iter().position(|&port| !shared.insert(port)) {
                 return Err(BuildError::Twice(on[twice].clone()));
             }
-            if ports.is_empty() || wifi.frames == 0 {
-                return Err(BuildError::Zero("the links on a channel, and frames in an aggregate"));
-            }
-            if wifi.cw_min > wifi.cw_max || wifi.cw_max > MOST_WINDOW || wifi.frames > MOST_FRAMES {
-                return Err(BuildError::TooLarge("a contention window, or an aggregate"));
-            }
-            network.share(&ports, *wifi, Stream::new(self.seed, &format!("channel {name}")));
+            let stream = Stream::new(self.seed, &format!("channel {}", plan.name));
+            network.share(&ports, self.access(plan, &ports, names)?, stream);
         }
         Ok(network)
+    }
+
+    /// Returns how these ports share a channel.
+    fn access(
+        &self,
+        plan: &ChannelPlan,
+        ports: &[PortId],
+        names: &Names,
+    ) -> Result<Access, BuildError> {
+        if ports.is_empty() {
+            return Err(BuildError::Zero("the links on a channel"));
+        }
+        match &plan.access {
+            AccessPlan::Wifi(wifi) => {
+                if wifi.frames == 0 {
+                    return Err(BuildError::Zero("the frames in an aggregate"));
+                }
+                let window = wifi.cw_min > wifi.cw_max || wifi.cw_max > MOST_WINDOW;
+                if window || wifi.frames > MOST_FRAMES {
+                    return Err(BuildError::TooLarge("a contention window, or an aggregate"));
+                }
+                Ok(Access::Wifi(*wifi))
+            }
+            AccessPlan::Lte(CellPlan { base, settings }) => {
+                if settings.resource_blocks == 0 {
+                    return Err(BuildError::Zero("the resource blocks of a cell"));
+                }
+                if settings.resource_blocks > MOST_BLOCKS || settings.retries > MOST_RETRIES {
+                    return Err(BuildError::TooLarge("the resource blocks, or retries, of a cell"));
+                }
+                for port in ports {
+                    let apart =
+                        !self.links[port.0 as usize / 2].ends.iter().any(|end| end.node == *base);
+                    // Both directions, so that none is without users.
+                    if apart || !ports.contains(&PortId(port.0 ^ 1)) {
+                        return Err(BuildError::Cell(base.clone()));
+                    }
+                }
+                Ok(Access::Lte { base: names.node(base)?, lte: *settings })
+            }
+        }
     }
 
     /// Returns the kind of each node.

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use perhop_core::{Duration, Encapsulation, Overhead, Rate, Time};
 use perhop_net::{
-    Balance, Gilbert, IcmpErrors, NodeKind, Reorder, Trace, TraceError, TraceMedium, TraceStep,
-    Wifi,
+    Balance, Gilbert, IcmpErrors, Lte, NodeKind, Reorder, Trace, TraceError, TraceMedium,
+    TraceStep, Wifi,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,8 +91,28 @@ pub struct ChannelPlan {
     pub name: String,
     /// Names of the directed links on it.
     pub on: Vec<String>,
+    /// How they share it.
+    pub access: AccessPlan,
+}
+
+/// How links share a channel.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessPlan {
+    /// Senders contend for it.
+    Wifi(Wifi),
+    /// A base station schedules it.
+    Lte(CellPlan),
+}
+
+/// A cell of LTE.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellPlan {
+    /// Name of the base station, an end of all links on the channel.
+    pub base: String,
     /// Settings.
-    pub wifi: Wifi,
+    pub settings: Lte,
 }
 
 /// The transmission medium from a node to another.

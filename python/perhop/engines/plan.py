@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Node,
         Scenario,
     )
+    from perhop.scenario.model.channels import Channel
     from perhop.scenario.model.topology import Medium
     from perhop.scenario.model.trace import Trace
     from perhop.scenario.resolve import Step
@@ -55,12 +56,36 @@ def network_plan(scenario: Scenario, seed: int) -> plans.NetworkPlan:
 
 
 def _channel(scenario: Scenario, name: str) -> plans.ChannelPlan:
-    wifi = scenario.channels[name].wifi
-    timing = wifi.timing
     found = scenario.directions.items()
     return {
         "name": name,
         "on": [direction for direction, (link, _) in found if link.channel == name],
+        "access": _access(scenario.channels[name]),
+    }
+
+
+def _access(channel: Channel) -> plans.AccessPlan:
+    if channel.lte is not None:
+        lte = channel.lte
+        return {
+            "lte": {
+                "base": lte.base_station,
+                "settings": {
+                    "resource_blocks": lte.resource_blocks,
+                    "scheduler": lte.scheduler,
+                    "bler": lte.bler,
+                    "retries": lte.retries,
+                    "combining": lte.combining,
+                    "request_period": lte.request_period,
+                    "grant": lte.grant,
+                    "reordering": lte.reordering,
+                },
+            }
+        }
+    wifi = channel.wifi
+    assert wifi is not None
+    timing = wifi.timing
+    return {
         "wifi": {
             "slot": timing.slot,
             "sifs": timing.sifs,

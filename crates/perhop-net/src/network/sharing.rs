@@ -4,21 +4,29 @@ use perhop_core::{NodeId, Stream, Time};
 use perhop_queue::{Dequeue, Discipline};
 
 use super::{Aside, Network};
-use crate::channel::{Channel, Loaded, Outcome, Place, Wifi};
+use crate::channel::{Access, Channel, Loaded, Outcome, Place};
 use crate::hosts::Loss;
 use crate::port::PortId;
 
 impl<B: Clone> Network<B> {
     /// Has ports send on one channel from now on, each at the rate of its wire. Packets that wait
-    /// there must not be scheduled yet.
+    /// there must not be scheduled yet. In a cell, each port sends from or to its base station.
     ///
-    /// The loss of a wire is that of a transmitted frame; a packet is lost only if its frame is
-    /// given up.
-    pub fn share(&mut self, ports: &[PortId], config: Wifi, random: Stream) {
+    /// The loss of a wire is that of a transmitted frame or transport block. On Wi-Fi, a packet is
+    /// lost only if its frame is given up.
+    pub fn share(&mut self, ports: &[PortId], access: impl Into<Access>, random: Stream) {
+        let access = access.into();
         let mut senders: Vec<(NodeId, Vec<PortId>)> = Vec::new();
+        if let Access::Lte { base, .. } = access {
+            senders.push((base, Vec::new()));
+        }
         for &id in ports {
             let node = self.ports[id.index() ^ 1].to;
-            match senders.iter_mut().find(|(sender, _)| *sender == node) {
+            let same = |sender: NodeId| match access {
+                Access::Wifi(_) => sender == node,
+                Access::Lte { base, .. } => (sender == base) == (node == base),
+            };
+            match senders.iter_mut().find(|(sender, _)| same(*sender)) {
                 Some((_, own)) => own.push(id),
                 None => senders.push((node, vec![id])),
             }
@@ -31,7 +39,7 @@ impl<B: Clone> Network<B> {
                 self.ports[id.index()].share(self.now, place);
             }
         }
-        self.channels.push(Channel::new(config, random, &senders));
+        self.channels.push(Channel::new(access, random, &senders));
     }
 
     /// Has a port contend for its channel, after a packet was enqueued. Without a channel, its link
@@ -40,7 +48,7 @@ impl<B: Clone> Network<B> {
     #[inline(never)]
     pub(super) fn contend(&mut self, id: PortId) {
         let Some(place) = self.ports[id.index()].place else { return };
-        if self.channels[usize::from(place.channel)].offer(place) {
+        if self.channels[usize::from(place.channel)].offer(self.now, place) {
             self.contend_again(id);
         }
     }
@@ -49,8 +57,8 @@ impl<B: Clone> Network<B> {
     pub(super) fn contend_again(&mut self, id: PortId) {
         let Some(place) = self.ports[id.index()].place else { return };
         let channel = &mut self.channels[usize::from(place.channel)];
-        let before = channel.next;
-        channel.offer(place);
+        let before = channel.next();
+        channel.offer(self.now, place);
         channel.contend(self.now, &self.ports);
         self.schedule_channel(place.channel, before);
     }
@@ -58,8 +66,8 @@ impl<B: Clone> Network<B> {
     /// Schedules the next event of a channel, unless it is scheduled.
     fn schedule_channel(&mut self, number: u16, scheduled: Time) {
         let channel = &self.channels[usize::from(number)];
-        if channel.next < Time::MAX && channel.next != scheduled {
-            self.agenda.push(channel.next, self.transmitter_event(channel.owner()));
+        if channel.next() < Time::MAX && channel.next() != scheduled {
+            self.agenda.push(channel.next(), self.transmitter_event(channel.owner()));
         }
     }
 
@@ -70,12 +78,12 @@ impl<B: Clone> Network<B> {
     pub(super) fn run_channel(&mut self, id: PortId) {
         let Some(place) = self.ports[id.index()].place else { return };
         let channel = &mut self.channels[usize::from(place.channel)];
-        if channel.next != self.now || channel.owner() != id {
+        if channel.next() != self.now || channel.owner() != id {
             return; // a sender could begin earlier meanwhile
         }
         let (now, ledger) = (self.now, &mut self.ledger);
         let (watched, departed) = (&mut self.aside, &mut self.departed);
-        let (losses, before) = (&mut self.losses, channel.next);
+        let (losses, before) = (&mut self.losses, channel.next());
         let outcomes = channel.run(now, &mut self.ports, |port, id| {
             let next = port.queue.dequeue(now, ledger);
             let drops = ledger.drops.drain(..);

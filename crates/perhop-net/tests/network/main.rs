@@ -2,6 +2,7 @@
 //! callbacks.
 
 mod balance;
+mod cell;
 mod channel;
 mod conservation;
 mod events;

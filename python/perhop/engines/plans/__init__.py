@@ -41,6 +41,7 @@ from perhop.engines.plans.classes import (
     Sharing,
 )
 from perhop.engines.plans.network import (
+    AccessPlan,
     ChangePlan,
     ChannelPlan,
     EffectPlan,
@@ -90,6 +91,7 @@ from perhop.engines.plans.traffic import (
 from perhop.engines.plans.tunnels import Carrier, TunnelOverhead, TunnelPlan
 
 __all__ = [
+    "AccessPlan",
     "Action",
     "ApplicationPlan",
     "BurstsPlan",

@@ -119,10 +119,37 @@ class WifiPlan(TypedDict):
     airtime_fairness: bool
 
 
+class LtePlan(TypedDict):
+    resource_blocks: int
+    scheduler: Literal["round-robin", "proportional-fair"]
+    bler: int
+    retries: int
+    combining: int
+    request_period: int
+    grant: int
+    reordering: int
+
+
+class CellPlan(TypedDict):
+    base: str
+    settings: LtePlan
+
+
+class _Wifi(TypedDict):
+    wifi: WifiPlan
+
+
+class _Lte(TypedDict):
+    lte: CellPlan
+
+
+AccessPlan = _Wifi | _Lte
+
+
 class ChannelPlan(TypedDict):
     name: str
     on: list[str]
-    wifi: WifiPlan
+    access: AccessPlan
 
 
 class WirePlan(TypedDict):

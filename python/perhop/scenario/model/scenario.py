@@ -16,6 +16,7 @@ from perhop.scenario.model.agents import Agent
 from perhop.scenario.model.background import Background, Backgrounds, backgrounds_of
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.changes import Change
+from perhop.scenario.model.channels import Channel
 from perhop.scenario.model.classes import Policy
 from perhop.scenario.model.expectations import Expectation, Published
 from perhop.scenario.model.names import IpVersion, Name
@@ -23,7 +24,6 @@ from perhop.scenario.model.quantities import PositiveDuration, Version
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Flow, Ping
 from perhop.scenario.model.tunnels import Tunnel
-from perhop.scenario.model.wifi import Channel
 from perhop.units import SECOND
 
 

@@ -1,4 +1,4 @@
-"""Channels that several links share: Wi-Fi."""
+"""Wi-Fi: links whose senders contend for a channel."""
 
 from __future__ import annotations
 
@@ -185,10 +185,3 @@ class Wifi(Model):
     ) -> JsonSchemaValue:
         """A standard, or a mapping."""
         return with_short_form(schema, handler, {"enum": list(TIMINGS)})
-
-
-class Channel(Model):
-    """A radio channel that links share: all of both directions of these."""
-
-    wifi: Wifi
-    """How the senders share the channel."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perhop.scenario.rules.agents import agents, ends_with_agents, iperf3_tests
 from perhop.scenario.rules.applications import applications, rates_of_requests
 from perhop.scenario.rules.cbq import altq_cbq
+from perhop.scenario.rules.cells import cells
 from perhop.scenario.rules.datagrams import calls, datagrams
 from perhop.scenario.rules.disciplines import disciplines
 from perhop.scenario.rules.expectations import links, metrics, targets, windows
@@ -79,6 +80,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (encapsulations, {"links"}),
     (tunnels, {*NETWORK, *TRAFFIC, "tunnels"}),
     (channels, {"links", "channels"}),
+    (cells, {*NETWORK, "channels", "changes"}),
     (reservable, {"links"}),
     (egress_policies, {"links", "policies"}),
     (paths, {*NETWORK, *TRAFFIC}),

@@ -112,7 +112,8 @@ def channels(scenario: ResolvedScenario) -> Iterator[Finding]:
                 )
         common = shared.setdefault(link.channel, set(link.ends))
         common &= set(link.ends)
-        if not common:
+        channel = scenario.channels.get(link.channel)
+        if not common and channel is not None and channel.wifi is not None:
             yield Finding(
                 ("links", index, "channel"),
                 f"no node is an end of all links on {quote(link.channel)}; expected one, the "

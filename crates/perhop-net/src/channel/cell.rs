@@ -1,0 +1,362 @@
+//! A cell: a base station that schedules its users in both directions, as in LTE.
+//!
+//! The downlink and the uplink are apart (FDD). In each transmission time interval (TTI), a
+//! direction has a number of resource blocks, which the scheduler gives to users. A user sends at
+//! most one transport block in a TTI, which holds packets and parts of packets (RLC, 3GPP TS
+//! 36.322). A block that fails is sent again after the round trip of HARQ (TS 36.321), and
+//! after its last retransmission by RLC. The receiver releases packets in order.
+
+use std::collections::VecDeque;
+
+use perhop_core::{Bytes, Packet, Stream, Time};
+use perhop_queue::Discipline;
+
+use super::reports::{Reports, aligned};
+use super::{Loaded, Lte, Outcome, Place, Scheduler};
+use crate::port::{Port, PortId};
+
+/// A transport block that was sent, and whose packets were not released.
+#[derive(Debug)]
+struct Block<B> {
+    /// Packets whose last byte is in it.
+    packets: Vec<Packet<B>>,
+    resource_blocks: u32,
+    /// Begin of its first transmission, or of the first one after that was given up.
+    first: Time,
+    /// Transmissions that failed since then.
+    failures: u32,
+    /// Begin of its next transmission; [`Time::MAX`] if it has arrived.
+    due: Time,
+}
+
+/// A user in one direction: a port, and the blocks under way there, in order.
+#[derive(Debug)]
+struct User<B> {
+    port: PortId,
+    window: VecDeque<Block<B>>,
+    /// A packet of which a part was sent, and its other bytes.
+    segment: Option<(Packet<B>, Bytes)>,
+    /// When the queue releases a packet, as far as known.
+    ready_at: Time,
+    /// Reports, in the uplink.
+    reports: Option<Reports>,
+    /// True if it has sent a block in this TTI.
+    served: bool,
+    /// Bytes of new data that it has sent in this TTI.
+    sent: Bytes,
+    /// Mean of these.
+    average: f64,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Way<B> {
+    users: Vec<User<B>>,
+    /// User whose turn it is.
+    turn: usize,
+}
+
+/// A cell and its state.
+#[derive(Debug)]
+pub(crate) struct Cell<B> {
+    config: Lte,
+    random: Stream,
+    ways: Vec<Way<B>>,
+    /// Begin of the first TTI that was not run.
+    after: Time,
+    /// Time of the next event: the begin of a TTI. [`Time::MAX`] if there is none.
+    pub next: Time,
+}
+
+impl<B> Cell<B> {
+    /// Creates a cell with the ports of its downlink and of its uplink.
+    pub fn new(config: Lte, random: Stream, ways: &[Vec<PortId>]) -> Self {
+        let period = config.request_ttis();
+        let way = |(number, ports): (usize, &Vec<PortId>)| Way {
+            users: ports
+                .iter()
+                .enumerate()
+                .map(|(user, &port)| {
+                    let offset = user as u64 * period / ports.len() as u64;
+                    User::new(port, (number == 1).then(|| Reports::new(offset)))
+                })
+                .collect(),
+            turn: 0,
+        };
+        let ways = ways.iter().enumerate().map(way).collect();
+        Self { config, random, ways, after: Time::ZERO, next: Time::MAX }
+    }
+
+    /// Returns the port whose events are those of the cell.
+    pub fn owner(&self) -> PortId {
+        self.ways[0].users[0].port
+    }
+
+    /// Notes that a port has a packet that may be sent now. Returns `true` if the next event is not
+    /// that of the next TTI.
+    pub fn offer(&mut self, now: Time, place: Place) -> bool {
+        let way = &mut self.ways[usize::from(place.sender)];
+        way.users[usize::from(place.outlet)].ready_at = Time::ZERO;
+        self.next > self.tti(now)
+    }
+
+    /// Returns the begin of the next TTI to run.
+    fn tti(&self, now: Time) -> Time {
+        aligned(now).max(self.after)
+    }
+
+    /// Sets the time of the next event.
+    pub fn schedule(&mut self, now: Time, ports: &[Port<B>]) {
+        let (tti, config) = (self.tti(now), self.config);
+        let users = self.ways.iter().flat_map(|way| &way.users);
+        self.next = users.map(|user| user.next(tti, config, ports)).fold(Time::MAX, Time::min);
+    }
+
+    /// Runs a TTI. Returns the outcomes, of each port in order.
+    pub fn run(
+        &mut self,
+        now: Time,
+        ports: &mut [Port<B>],
+        mut load: impl FnMut(&mut Port<B>, PortId) -> Loaded<B>,
+    ) -> Vec<Outcome<B>> {
+        let mut outcomes = Vec::new();
+        self.after = now + Lte::TTI;
+        for number in 0..self.ways.len() {
+            let way = &mut self.ways[number];
+            for user in &mut way.users {
+                user.begin(now, self.config, ports);
+            }
+            let free = way.retransmit(now, self.config, ports, &mut self.random);
+            way.transmit(now, self.config, free, ports, &mut self.random, &mut load);
+            for user in &mut way.users {
+                user.end(&mut outcomes, now + Lte::TTI, ports);
+            }
+        }
+        self.schedule(now, ports);
+        outcomes
+    }
+}
+
+impl<B> Way<B> {
+    /// Sends the blocks again that are due. Returns the number of resource blocks that are left.
+    fn retransmit(
+        &mut self,
+        now: Time,
+        config: Lte,
+        ports: &[Port<B>],
+        random: &mut Stream,
+    ) -> u32 {
+        let (mut free, count) = (config.resource_blocks, self.users.len());
+        for step in 0..count {
+            let user = &mut self.users[(self.turn + step) % count];
+            let port = &ports[user.port.index()];
+            let fits = |block: &&mut Block<B>| block.due <= now && block.resource_blocks <= free;
+            if !port.is_up() {
+                continue;
+            }
+            if let Some(block) = user.window.iter_mut().find(fits) {
+                free -= block.resource_blocks;
+                user.served = true;
+                block.judge(now, config, port, random);
+            }
+        }
+        free
+    }
+
+    /// Sends new data in the resource blocks that are free.
+    fn transmit(
+        &mut self,
+        now: Time,
+        config: Lte,
+        mut free: u32,
+        ports: &mut [Port<B>],
+        random: &mut Stream,
+        load: &mut impl FnMut(&mut Port<B>, PortId) -> Loaded<B>,
+    ) {
+        while free > 0
+            && let Some(chosen) = self.choose(now, config, ports)
+        {
+            let user = &mut self.users[chosen];
+            let port = &mut ports[user.port.index()];
+            user.served = true;
+            if let Some(mut block) = user.load(now, config, free, port, load) {
+                free -= block.resource_blocks;
+                block.judge(now, config, port, random);
+                user.window.push_back(block);
+                user.report(now, config, port);
+                self.turn = (chosen + 1) % self.users.len();
+            }
+        }
+    }
+
+    /// Returns the user that sends new data next.
+    fn choose(&self, now: Time, config: Lte, ports: &[Port<B>]) -> Option<usize> {
+        let count = self.users.len();
+        let places = (0..count).map(|step| (self.turn + step) % count);
+        let mut ready = places.filter(|&place| self.users[place].is_ready(now, ports));
+        match config.scheduler {
+            Scheduler::RoundRobin => ready.next(),
+            Scheduler::ProportionalFair => ready.reduce(|best, place| {
+                // The ratio of the rate to the mean, without divisions by zero.
+                let [one, other] = [best, place].map(|place| &self.users[place]);
+                let rate = |user: &User<B>| u64::from(ports[user.port.index()].wire().rate) as f64;
+                if rate(other) * one.average > rate(one) * other.average { place } else { best }
+            }),
+        }
+    }
+}
+
+impl<B> Block<B> {
+    /// Decides whether the block arrives that is sent now, or else when it is sent again.
+    fn judge(&mut self, now: Time, config: Lte, port: &Port<B>, random: &mut Stream) {
+        let first = match port.wire().loss {
+            0 => config.bler,
+            loss => loss,
+        };
+        if !random.chance_ppb(config.error(first, self.failures)) {
+            self.due = Time::MAX;
+            return;
+        }
+        self.failures += 1;
+        self.due = now + Lte::ROUND_TRIP;
+        if self.failures > config.retries {
+            let reported = (self.first + config.reordering).max(now + Lte::TTI);
+            self.due = aligned(reported + Lte::ROUND_TRIP);
+            self.first = self.due;
+            self.failures = 0;
+        }
+    }
+}
+
+impl<B> User<B> {
+    fn new(port: PortId, reports: Option<Reports>) -> Self {
+        Self {
+            port,
+            window: VecDeque::new(),
+            segment: None,
+            ready_at: Time::ZERO,
+            reports,
+            served: false,
+            sent: Bytes::ZERO,
+            average: 0.0,
+        }
+    }
+
+    /// Begins a TTI: grants begin, and a grant may be requested.
+    fn begin(&mut self, now: Time, config: Lte, ports: &[Port<B>]) {
+        let port = &ports[self.port.index()];
+        (self.served, self.sent) = (!port.is_up(), Bytes::ZERO);
+        let Some(reports) = &mut self.reports else { return };
+        reports.begin(now);
+        let waits = port.has_backlog() && self.ready_at <= now && self.segment.is_none();
+        let asks = !reports.has_grant() && reports.grant(now, config) == now;
+        if port.is_up() && waits && asks {
+            reports.report(now, config, port.queue.backlog().packets);
+        }
+    }
+
+    /// Ends a TTI at `end`: releases packets in order.
+    fn end(&mut self, outcomes: &mut Vec<Outcome<B>>, end: Time, ports: &[Port<B>]) {
+        if let Some(reports) = &mut self.reports {
+            reports.end(ports[self.port.index()].queue.backlog().packets);
+        }
+        self.average += (self.sent.get() as f64 - self.average) / Lte::MEMORY;
+        while self.window.front().is_some_and(|block| block.due == Time::MAX)
+            && let Some(block) = self.window.pop_front()
+        {
+            let port = self.port;
+            outcomes
+                .extend(block.packets.into_iter().map(|each| Outcome::Arrived(port, end, each)));
+        }
+    }
+
+    /// Returns `true` if a packet may be taken from the queue.
+    fn may_take(&self, now: Time, port: &Port<B>) -> bool {
+        let granted = self.reports.as_ref().is_none_or(Reports::has_grant);
+        granted && port.has_backlog() && self.ready_at <= now
+    }
+
+    /// Returns `true` if it may send new data in this TTI.
+    fn is_ready(&self, now: Time, ports: &[Port<B>]) -> bool {
+        let waits = self.segment.is_some() || self.may_take(now, &ports[self.port.index()]);
+        !self.served && waits && self.window.len() < Lte::WINDOW
+    }
+
+    /// Reports the packets that wait, with a block.
+    fn report(&mut self, now: Time, config: Lte, port: &Port<B>) {
+        if let Some(reports) = &mut self.reports {
+            reports.report(now, config, port.queue.backlog().packets);
+        }
+    }
+
+    /// Returns the begin of the first TTI, from `tti` on, in which it does something;
+    /// [`Time::MAX`] if there is none.
+    fn next(&self, tti: Time, config: Lte, ports: &[Port<B>]) -> Time {
+        let port = &ports[self.port.index()];
+        if !port.is_up() {
+            return Time::MAX;
+        }
+        let due = self.window.iter().map(|block| block.due.max(tti)).fold(Time::MAX, Time::min);
+        if self.window.len() >= Lte::WINDOW {
+            return due;
+        }
+        if self.segment.is_some() {
+            return tti;
+        }
+        if !port.has_backlog() {
+            return due;
+        }
+        let ready = aligned(self.ready_at.max(tti));
+        let granted = match &self.reports {
+            Some(reports) if ready < Time::MAX => reports.grant(ready, config),
+            _ => ready,
+        };
+        due.min(granted)
+    }
+
+    /// Loads a block of at most `free` resource blocks; `None` if there is nothing to send.
+    fn load(
+        &mut self,
+        now: Time,
+        config: Lte,
+        free: u32,
+        port: &mut Port<B>,
+        load: &mut impl FnMut(&mut Port<B>, PortId) -> Loaded<B>,
+    ) -> Option<Block<B>> {
+        let rate = port.wire().rate;
+        let capacity = config.bytes(rate, free);
+        let (mut room, mut packets) = (capacity, Vec::new());
+        while room > Bytes::ZERO {
+            let (packet, left) = match self.segment.take() {
+                Some(segment) => segment,
+                None if !self.may_take(now, port) => break,
+                None => match load(port, self.port) {
+                    Loaded::Packet(packet) => {
+                        self.reports.iter_mut().for_each(Reports::take);
+                        let size = port.wire().overhead.on_wire(packet.size());
+                        (packet, size)
+                    }
+                    Loaded::NotBefore(at) => {
+                        self.ready_at = at;
+                        break;
+                    }
+                    Loaded::Nothing => {
+                        self.ready_at = Time::MAX;
+                        break;
+                    }
+                },
+            };
+            if left > room {
+                self.segment = Some((packet, left - room));
+                room = Bytes::ZERO;
+            } else {
+                packets.push(packet);
+                room -= left;
+            }
+        }
+        self.sent = capacity - room;
+        let resource_blocks = config.blocks(rate, self.sent, free);
+        let empty = self.sent == Bytes::ZERO && packets.is_empty();
+        (!empty).then_some(Block { packets, resource_blocks, first: now, failures: 0, due: now })
+    }
+}
