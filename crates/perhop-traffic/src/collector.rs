@@ -44,6 +44,7 @@ struct StreamRecord {
 struct FlowRecord {
     dscp: Dscp,
     udp: bool,
+    quic: bool,
     /// The end that is a server of iperf3, of which no readings arrive.
     server: Option<End>,
     /// Number of its results.
@@ -130,6 +131,7 @@ impl Collector {
             flows.push(FlowRecord {
                 dscp: flow.dscp,
                 udp: matches!(flow.transport, TransportPlan::Udp(_)),
+                quic: matches!(flow.transport, TransportPlan::Quic(_)),
                 server: job.server(number).map(|server| server.end),
                 results: 0,
                 ends: [node(&flow.to)?, node(&flow.from)?],

@@ -122,9 +122,9 @@ pub enum TrafficError {
         /// Number of entries.
         found: usize,
     },
-    /// A flow over QUIC.
-    #[error("flow {flow}: QUIC runs between modelled hosts only; expected tcp or udp")]
-    Quic {
+    /// A flow over QUIC with its ends in two processes.
+    #[error("flow {flow}: QUIC cannot run in a live job; expected tcp or udp")]
+    LiveQuic {
         /// The flow.
         flow: String,
     },
@@ -137,6 +137,14 @@ pub enum TrafficError {
     /// The system provides no random numbers.
     #[error("cannot get random numbers for a nonce: {0}")]
     NoNonce(io::Error),
+    /// A flow over QUIC has a setting that quinn lacks, or the keys of its hosts cannot be made.
+    #[error("flow {flow}: {what}")]
+    Quic {
+        /// The flow.
+        flow: String,
+        /// The reason.
+        what: String,
+    },
     /// The other end of a flow has not proved that it wants data.
     #[error("not proved: {}", .0.join("; "))]
     Unproved(Vec<String>),

@@ -21,6 +21,7 @@ const SOCKET: fn(libc::c_int) -> Level = |option| (libc::SOL_SOCKET, option);
 
 mod addresses;
 mod connections;
+mod quic;
 
 pub(crate) use addresses::{StreamAddresses, host, lines, node, same_family};
 pub(crate) use connections::{ClientSockets, clamp_window, window};
@@ -36,6 +37,8 @@ pub(crate) struct Opened {
     /// Network namespace of a host with clients, which open their connections during the run.
     pub namespace: Option<File>,
     pub datagrams: Vec<(SocketAddr, Socket)>,
+    /// Sockets at which connections of QUIC arrive.
+    pub quic: Vec<(SocketAddr, Socket)>,
     /// Sockets of receivers that open their connections, by number of the stream.
     pub receivers: Vec<(usize, Socket)>,
     /// Sockets of pings, by number of the ping.
@@ -163,8 +166,8 @@ impl Host<'_> {
         }
         let mut expected = Vec::new();
         for (number, flow) in self.job.flows.iter().enumerate() {
-            let udp = matches!(flow.transport, TransportPlan::Udp(_));
-            if udp || self.job.server(number).is_some() {
+            let tcp = matches!(flow.transport, TransportPlan::Tcp(_));
+            if !tcp || self.job.server(number).is_some() {
                 continue;
             }
             // The port of the flow belongs to the end that does not open the connection.
@@ -253,7 +256,11 @@ impl Host<'_> {
                 self.bind(&socket, at, false).map_err(failed())?;
                 opened.datagrams.push((at, socket));
             }
-            TransportPlan::Quic(_) => return Err(TrafficError::Quic { flow: flow.name.clone() }),
+            TransportPlan::Quic(_) => {
+                if opened.quic.iter().all(|(address, _)| *address != at) {
+                    opened.quic.push((at, self.quic_socket(at).map_err(failed())?));
+                }
+            }
         }
         Ok(())
     }
@@ -294,7 +301,11 @@ impl Host<'_> {
                 }
                 Ok(socket)
             }
-            TransportPlan::Quic(_) => Err(TrafficError::Quic { flow: flow.name.clone() }),
+            TransportPlan::Quic(_) => {
+                let socket = self.quic_socket(line.from).map_err(failed())?;
+                socket.connect(line.to).map_err(failed())?;
+                Ok(socket)
+            }
         }
     }
 

@@ -278,7 +278,7 @@ fn receivers(
             streams
                 .map(|(stream, _)| {
                     let (reading, arrived) = connection_receiver(flow, stream);
-                    *segments.get_or_insert(0) += arrived;
+                    segments = segments.into_iter().chain(arrived).reduce(|sum, more| sum + more);
                     reading
                 })
                 .collect(),
@@ -305,7 +305,7 @@ fn senders(flow: &FlowState, kept: &mut FlowHistory, udp: bool) -> (SenderReadin
             streams
                 .map(|(stream, history)| {
                     let (reading, arrived) = connection_sender(stream, history);
-                    *segments.get_or_insert(0) += arrived;
+                    segments = segments.into_iter().chain(arrived).reduce(|sum, more| sum + more);
                     reading
                 })
                 .collect(),

@@ -59,7 +59,7 @@ pub(crate) fn share(
             TransportPlan::Udp(_) | TransportPlan::Quic(_) => (0, 0),
         };
         let mut received = FlowReceived::default();
-        if segment == 0 {
+        if matches!(plan.transport, TransportPlan::Udp(_)) {
             for stream in 0..usize::from(plan.streams) {
                 let playout = playout(plan, stream, job.seed)?;
                 received.datagrams.push(DatagramsReceived { playout, ..Default::default() });
@@ -97,8 +97,12 @@ pub(crate) fn share(
     for (number, &StreamAddresses { flow, from, to }) in lines.iter().enumerate() {
         let streams = &mut flows[flow].streams;
         let id = StreamId { flow, stream: streams.len() };
-        by_address[usize::from(udp[flow])].insert((from, to), id);
+        let quic = matches!(job.flows[flow].transport, TransportPlan::Quic(_));
+        if !quic {
+            by_address[usize::from(udp[flow])].insert((from, to), id);
+        }
         let mut stream = StreamState::new((from, to), senders.remove(&number));
+        stream.quic = quic.then(Mutex::default);
         if let Some(application) = &job.flows[flow].application {
             by_address[0].remove(&(from, to));
             applications.insert((from, to.ip()), flow);

@@ -10,6 +10,7 @@ use perhop_workload::Playout;
 
 use crate::app::ClientState;
 use crate::offset::SenderClock;
+use crate::quic::QuicCounters;
 use perhop_socket::{Nanos, Socket, TcpInfo};
 
 /// Number of packets by octet of the DSCP and the ECN field.
@@ -116,6 +117,8 @@ pub(crate) struct StreamState {
     pub before: [OnceLock<TcpInfo>; 2],
     /// Client of an application, which has connections of its own.
     pub client: Option<Mutex<ClientState>>,
+    /// Counters of a connection of QUIC.
+    pub quic: Option<Mutex<QuicCounters>>,
 }
 
 impl StreamState {
@@ -132,6 +135,7 @@ impl StreamState {
             sent: AtomicU64::new(0),
             before: [const { OnceLock::new() }; 2],
             client: None,
+            quic: None,
         }
     }
 

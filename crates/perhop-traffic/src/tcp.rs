@@ -68,7 +68,8 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
         .stream_ids()
         .filter(|id| {
             let (flow, stream) = shared.at(*id);
-            !shared.is_udp(id.flow) && flow.here.source && stream.client.is_none()
+            let other = stream.client.is_some() || stream.quic.is_some();
+            !shared.is_udp(id.flow) && flow.here.source && !other
         })
         .collect();
     let mut events = BinaryHeap::new();

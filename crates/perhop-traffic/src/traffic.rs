@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use perhop_core::{Duration, Time};
 use perhop_measure::{Marks, Table};
+use perhop_workload::{FlowPlan, TransportPlan};
 
 use crate::app::Applications;
 use crate::clock::{duration, time};
@@ -19,6 +20,7 @@ use crate::offset::ClockOffset;
 use crate::open;
 use crate::proof::{Renewals, nonce};
 use crate::prove::Proof;
+use crate::quic::QuicSockets;
 use crate::reader::{self, Reader};
 use crate::readings::Readings;
 use crate::receive::{EventSource, receive};
@@ -32,6 +34,15 @@ use perhop_socket::{Socket, monotonic, reduce_wakeup_latency, unlimit_files};
 /// Greatest number of open files of a process besides the sockets of the job.
 const OTHER_FILES: u64 = 256;
 
+/// State that moves to the threads when they start.
+#[derive(Debug)]
+struct Waiting {
+    senders: Vec<Datagrams>,
+    sources: Vec<EventSource>,
+    applications: Option<Applications>,
+    quic: Option<QuicSockets>,
+}
+
 /// Flows and pings between hosts. Their sockets are opened first; then traffic starts, and is
 /// measured until the last mark or until [`stop`](Self::stop).
 #[derive(Debug)]
@@ -39,8 +50,8 @@ pub struct Traffic {
     shared: Arc<Shared>,
     recorder: Arc<Mutex<Recorder>>,
     flows: Vec<String>,
-    /// State that moves to the threads when they start.
-    waiting: Option<(Vec<Datagrams>, Vec<EventSource>, Option<Applications>)>,
+    /// `None` once the threads have started.
+    waiting: Option<Waiting>,
     /// Proofs of a live job, until they are complete.
     proof: Option<Proof>,
     nodes: Vec<String>,
@@ -82,6 +93,10 @@ impl Traffic {
         if let (Some(_), Some(flow)) = (&job.live, applications) {
             return Err(TrafficError::LiveApplication { flow: flow.name.clone() });
         }
+        let quic = |flow: &&FlowPlan| matches!(flow.transport, TransportPlan::Quic(_));
+        if let (Some(_), Some(flow)) = (&job.live, job.flows.iter().find(quic)) {
+            return Err(TrafficError::LiveQuic { flow: flow.name.clone() });
+        }
         if job.nodes.len() > usize::from(u16::MAX) {
             return Err(TrafficError::TooManyNodes(job.nodes.len()));
         }
@@ -112,6 +127,7 @@ impl Traffic {
             .collect();
         let applications =
             applications.map(|_| Applications::new(job, &mut opened, limit - needed));
+        let quic = QuicSockets::new(job, &lines, &mut opened)?;
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
         let stall_threshold = job.stall_threshold.unwrap_or(Duration::MAX);
         let recorder = Recorder {
@@ -124,7 +140,7 @@ impl Traffic {
             recorded: Time::ZERO,
         };
         Ok(Self {
-            waiting: Some((senders, sources.collect(), applications)),
+            waiting: Some(Waiting { senders, sources: sources.collect(), applications, quic }),
             proof,
             nodes: job.nodes.iter().map(|node| node.name.clone()).collect(),
             recorder: Arc::new(Mutex::new(recorder)),
@@ -195,9 +211,8 @@ impl Traffic {
         if !unproved.is_empty() {
             return Err(TrafficError::Unproved(unproved));
         }
-        let Some((mut senders, mut sources, applications)) = self.waiting.take() else {
-            return Ok(());
-        };
+        let Some(waiting) = self.waiting.take() else { return Ok(()) };
+        let Waiting { mut senders, mut sources, applications, quic } = waiting;
         let mut renewals = Renewals::default();
         if let Some(proof) = self.proof.take() {
             let mut proved = proof.finish(&self.shared);
@@ -215,6 +230,10 @@ impl Traffic {
         if let Some(applications) = applications {
             let shared = Arc::clone(&self.shared);
             self.spawn("app", move || applications.run(&shared))?;
+        }
+        if let Some(quic) = quic {
+            let shared = Arc::clone(&self.shared);
+            self.spawn("quic", move || quic.run(&shared))?;
         }
         if !senders.is_empty() || !self.shared.pings.is_empty() {
             let shared = Arc::clone(&self.shared);

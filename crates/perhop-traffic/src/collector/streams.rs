@@ -101,7 +101,11 @@ impl FlowRecord {
         if let Some(sender) = sender {
             self.window = self.window.max(sender.window);
         }
-        connection(last, sender, receiver)
+        let (reading, mut known) = connection(last, sender, receiver);
+        // quinn does not count these.
+        known.reordered &= !self.quic;
+        known.echoed &= !self.quic;
+        (reading, known)
     }
 }
 

@@ -37,6 +37,13 @@ pub(super) fn sample_connection(
             srtts.add(srtt);
         });
     }
+    if let Some(quic) = &stream.quic {
+        if let Some(srtt) = lock(quic).take_srtt() {
+            history.srtt.add(srtt);
+            srtts.add(srtt);
+        }
+        return;
+    }
     if let Some(receiver) = stream.receiver.get() {
         clamp_window(receiver, flow.window);
     }
@@ -57,40 +64,52 @@ pub(super) fn sample_connection(
     }
 }
 
+/// Returns the reading of a stream's receiver, and the segments that have arrived there, unless
+/// packets are observed one by one.
 pub(super) fn connection_receiver(
     flow: &FlowState,
     stream: &StreamState,
-) -> (ConnectionReceiver, u64) {
+) -> (ConnectionReceiver, Option<u64>) {
     let delivered = stream.delivered.load(Ordering::Relaxed);
     let marked = flow.watched.destination.then(|| stream.marked.load(Ordering::Relaxed));
+    let completion = stream.completion.load(Ordering::Relaxed);
+    let completion = flow.volume.filter(|_| completion > 0).map(|_| duration(completion));
     if let Some(client) = &stream.client {
         let (reading, arrived) = app::receiver(client);
-        return (ConnectionReceiver { delivered, marked, ..reading }, arrived);
+        return (ConnectionReceiver { delivered, marked, ..reading }, Some(arrived));
+    }
+    if let Some(quic) = &stream.quic {
+        return (lock(quic).receiver(delivered, completion), None);
     }
     let info = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
     let info = info.unwrap_or_default();
     let before = stream.before(0);
-    let completion = stream.completion.load(Ordering::Relaxed);
     let acks = |info: &TcpInfo| info.segs_out.saturating_sub(info.data_segs_out);
     let reading = ConnectionReceiver {
         delivered,
         packets: info.data_segs_in.saturating_sub(before.data_segs_in).into(),
         marked,
         acks: acks(&info).saturating_sub(acks(&before)).into(),
-        completion: flow.volume.filter(|_| completion > 0).map(|_| duration(completion)),
+        completion,
     };
-    (reading, info.segs_in.saturating_sub(before.segs_in).into())
+    (reading, Some(info.segs_in.saturating_sub(before.segs_in).into()))
 }
 
+/// Returns the reading of a stream's sender, and the segments that have arrived there, unless
+/// packets are observed one by one.
 pub(super) fn connection_sender(
     stream: &StreamState,
     history: &mut StreamHistory,
-) -> (ConnectionSender, u64) {
+) -> (ConnectionSender, Option<u64>) {
     if let Some(client) = &stream.client {
         let (reading, arrived) = app::sender(client);
-        return (ConnectionSender { srtt: std::mem::take(&mut history.srtt), ..reading }, arrived);
+        let srtt = std::mem::take(&mut history.srtt);
+        return (ConnectionSender { srtt, ..reading }, Some(arrived));
     }
-    let Some(socket) = stream.open_sender() else { return Default::default() };
+    if let Some(quic) = &stream.quic {
+        return (lock(quic).sender(std::mem::take(&mut history.srtt)), None);
+    }
+    let Some(socket) = stream.open_sender() else { return (Default::default(), Some(0)) };
     let info = TcpInfo::of(socket).unwrap_or_default();
     let before = stream.before(1);
     let reading = ConnectionSender {
@@ -103,7 +122,7 @@ pub(super) fn connection_sender(
         acked: None,
         srtt: std::mem::take(&mut history.srtt),
     };
-    (reading, info.segs_in.saturating_sub(before.segs_in).into())
+    (reading, Some(info.segs_in.saturating_sub(before.segs_in).into()))
 }
 
 /// Returns what each client of a flow has completed; nothing without clients.

@@ -9,3 +9,4 @@ mod limits;
 mod live;
 mod probes;
 mod proofs;
+mod quic;
