@@ -56,6 +56,7 @@ def test_what_a_live_network_can_do_is_not_refused() -> None:
         ({"changes": "[{at: 1 s, on: r>b, policy: none}]"}, "changes.0"),
         ({"changes": "[{at: 1 s, on: r>b, state: down}]"}, "changes.0"),
         ({"flows__data__rpc": "{every: 1 s}"}, "flows.data.rpc"),
+        ({"flows__data__quic": "{}"}, "flows.data.quic"),
         ({"links__1__loss": "1%"}, "links.1.loss"),
         ({"links__1__duplicate": "1%"}, "links.1.duplicate"),
         ({"links__1__reorder": "{share: 1%, by: 1 ms}"}, "links.1.reorder"),

@@ -5,6 +5,7 @@ import pytest
 import perhop
 from perhop import analysis, report
 from perhop.dataset import Dataset
+from perhop.engines import traffic
 from perhop.errors import ScenarioError, UnsupportedError
 from perhop.scenario import Scenario, parse
 
@@ -112,8 +113,27 @@ def test_contradictory_settings_are_refused(quic: str, message: str) -> None:
         scenario(f"q: {{from: a, to: b, quic: {quic}}}")
 
 
-def test_other_engines_refuse_it_with_its_place() -> None:
-    made = scenario("q: {from: a, to: b, quic: {}}")
-    for engine in ("emu", "kernel"):
-        with pytest.raises(UnsupportedError, match=r"flows\.q\.quic"):
-            perhop.run(made, engine=engine)
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ("congestion_control: bbr", "congestion_control"),
+        ("congestion_control: prague", "congestion_control"),
+        ("hystart: true", "hystart"),
+        ("pacing: false", "pacing"),
+        ("ack_frequency: {max_delay: 900 us}", "ack_frequency.max_delay"),
+    ],
+)
+def test_engines_with_real_hosts_refuse_what_quinn_lacks(settings: str, place: str) -> None:
+    made = scenario(f"q: {{from: a, to: b, quic: {{{settings}}}}}")
+    assert [gap.path for gap in traffic.gaps(made)] == [f"flows.q.quic.{place}"]
+    with pytest.raises(UnsupportedError, match=rf"flows\.q\.quic\.{place}"):
+        perhop.run(made, engine="emu")
+
+
+def test_other_settings_run_between_real_hosts() -> None:
+    made = scenario(
+        "q: {from: a, to: b, quic: {}}, "
+        "r: {from: a, to: b, quic: {congestion_control: reno, hystart: true, ecn: true}}, "
+        "s: {from: a, to: b, quic: {congestion_control: bbr1, hystart: false, streams: 9}}"
+    )
+    assert traffic.gaps(made) == []

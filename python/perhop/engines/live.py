@@ -218,6 +218,8 @@ def _application_gaps(scenario: Scenario) -> Iterator[Gap]:
                 f"flows.{name}.{key}",
                 "agents have no clients and servers; use engine sim, emu or kernel",
             )
+        if flow.quic is not None:
+            yield Gap(f"flows.{name}.quic", "agents have no QUIC; use engine sim, emu or kernel")
 
 
 def _network_gaps(scenario: Scenario) -> Iterator[Gap]:

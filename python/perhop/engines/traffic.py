@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import Flow, Scenario, Udp
     from perhop.scenario.model.names import IpVersion
+    from perhop.scenario.model.quic import Quic
 
 __all__ = [
     "Traffic",
@@ -210,7 +211,7 @@ def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
     for name, flow in scenario.flows.items():
         holds, ip = mtu or _mtu(scenario, flow.source), scenario.ip_of(flow)
         if flow.quic is not None:
-            found.append(Gap(f"flows.{name}.quic", "perhop's programs have no QUIC; `sim` has it"))
+            found += _quic_gaps(f"flows.{name}.quic", flow.quic)
         elif flow.tcp is not None:
             found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds, ip)
         else:
@@ -301,6 +302,23 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int, ip: IpVersion) -> Iterator[Gap]:
         yield Gap(f"{path}.mss", f"segments of {format_size(size)} do not fit an MTU of {mtu} B")
     if not 0 < tcp.delayed_ack <= 200 * MILLISECOND:
         yield Gap(f"{path}.delayed_ack", "Linux holds acknowledgements back for up to 200 ms")
+
+
+def _quic_gaps(path: str, quic: Quic) -> Iterator[Gap]:
+    """Yield the settings that quinn, whose QUIC real hosts have, does not support."""
+    if quic.congestion_control == "bbr":
+        yield Gap(
+            f"{path}.congestion_control", "quinn's BBR is BBR version 1, which is `bbr1` here"
+        )
+    if quic.congestion_control == "prague":
+        yield Gap(f"{path}.congestion_control", "quinn has no prague")
+    if quic.congestion_control == "cubic" and "hystart" in quic.model_fields_set and quic.hystart:
+        yield Gap(f"{path}.hystart", "quinn has no HyStart++, and ends slow start with a loss")
+    if not quic.pacing:
+        yield Gap(f"{path}.pacing", "quinn always paces")
+    frequency = quic.ack_frequency
+    if frequency is not None and frequency.max_delay < MILLISECOND:
+        yield Gap(f"{path}.ack_frequency.max_delay", "quinn requests delays of 1 ms or more")
 
 
 def _udp_gaps(path: str, udp: Udp, mtu: int, ip: IpVersion) -> Iterator[Gap]:
