@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from conftest import PERHOP, SLOW, Outcome
 from perhop import gallery, testing
 from perhop.analysis import Verdict, ensemble_verdicts
-from perhop.analysis.ensembles import CONFIDENCE, FEWEST, median_interval
+from perhop.analysis.ensembles import CONFIDENCE, median_interval
 from perhop.errors import ScenarioError, UnsupportedError, UsageError
 from perhop.scenario import parse
+from perhop.scenario.model.quantities import FEWEST_SEEDS, MOST_SEEDS
 from perhop.testing import Place, Result, formats
 
 Perhop = Callable[..., Outcome]
@@ -61,7 +62,7 @@ def test_an_interval_has_the_ranks_of_published_tables(count: int, rank: int) ->
     assert median_interval(range(1, count + 1)) == (rank, count + 1 - rank)
 
 
-@given(st.integers(FEWEST, 1000))
+@given(st.integers(FEWEST_SEEDS, MOST_SEEDS))
 def test_an_interval_is_the_shortest_of_its_confidence(count: int) -> None:
     low, high = (round(end) for end in median_interval(range(1, count + 1)))
     assert low + high == count + 1
@@ -159,6 +160,17 @@ def test_an_ensemble_has_medians_and_intervals(perhop: Perhop, small: Path) -> N
     assert "95% interval" in out and "Of 20 runs." in out
 
 
+def test_a_file_says_how_many_runs_it_needs(perhop: Perhop, small: Path) -> None:
+    small.write_text(f"{SMALL}seeds: 20\n")
+    _, out, _ = perhop("test", small.name, "--jobs", "1")
+    assert "Of 20 runs." in out
+    assert "95% interval" not in perhop("test", small.name, "--seeds", "1").out
+    _, out, _ = perhop("run", small.name, "--no-save")
+    assert "Of one run; the scenario asks for 20: `perhop test` makes them." in out
+    small.write_text(f"{SMALL}seeds: 3\n")
+    assert "13:8: seeds: `3` is not a number of runs for an" in perhop("check", small.name).err
+
+
 def test_seeds_without_effect_are_said_and_not_run(perhop: Perhop, small: Path) -> None:
     small.write_text(HOLDS.replace(", loss: 2%", ""))
     code, out, err = perhop("test", small.name, "--seeds", "20")
@@ -166,11 +178,11 @@ def test_seeds_without_effect_are_said_and_not_run(perhop: Perhop, small: Path) 
     assert "all 20 seeds give the same results" in err
 
 
-@pytest.mark.parametrize("seeds", [2, 5])
+@pytest.mark.parametrize("seeds", [0, 2, 5, 1001])
 def test_too_few_seeds_are_refused(perhop: Perhop, small: Path, seeds: int) -> None:
     code, out, err = perhop("test", small.name, "--seeds", str(seeds))
     assert (code, out) == (2, "")
-    assert f"{seeds} seeds: fewer than 6 runs have no interval of 95%" in err
+    assert f"{seeds} is not a number of runs for an interval; expected 1, or 6 to 1000" in err
 
 
 def test_what_cannot_run_leaves_the_others(perhop: Perhop, small: Path) -> None:

@@ -28,9 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("perhop").addoption(
         "--perhop-seeds",
         type=int,
-        help="The number of runs of each scenario: 1, or 6 and more for an interval.",
+        help="The number of runs of each scenario, 1 or 6 to 1000; by default as its file says.",
     )
-    parser.addini("perhop_seeds", "The number of runs of each scenario.", default="1")
+    parser.addini("perhop_seeds", "The number of runs of each scenario.", default="")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -127,6 +127,6 @@ def _shown(excinfo: pytest.ExceptionInfo[BaseException]) -> str | None:
     return str(excinfo.value) if isinstance(excinfo.value, (PerhopError, UnmetError)) else None
 
 
-def _seeds(config: pytest.Config) -> int:
-    given = config.getoption("--perhop-seeds")
-    return int(config.getini("perhop_seeds")) if given is None else int(given)
+def _seeds(config: pytest.Config) -> int | None:
+    given = config.getoption("--perhop-seeds") or config.getini("perhop_seeds")
+    return int(given) if given else None

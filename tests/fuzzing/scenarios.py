@@ -701,7 +701,7 @@ def trees(draw: Any) -> tuple[dict[str, Any], Scenario]:
     author = Author(draw)
     head = {
         key: author.field(Scenario, key, Scenario.model_fields[key])
-        for key in author.some(["title", "source", "description", "ip"], 2)
+        for key in author.some(["title", "source", "description", "ip", "seeds"], 2)
     }
     tree: dict[str, Any] = {
         "perhop": 1,

@@ -8,12 +8,10 @@ from typing import Final, Literal
 
 from perhop.analysis.judgement import Verdict, side
 from perhop.scenario import Expectation
+from perhop.scenario.model.quantities import FEWEST_SEEDS
 
 CONFIDENCE: Final = 0.95
 """The least probability with which an interval has the median of all possible runs."""
-
-FEWEST: Final = 6
-"""Fewer runs have no interval of that confidence, not even from the least to the greatest."""
 
 State = Literal["holds", "fails", "undecided", "not reached"]
 
@@ -58,7 +56,7 @@ def ensemble_verdicts(
     Args:
         expectations: The expectations of the scenario.
         runs: For each run, its verdicts, in the order of the expectations: one run, or at least
-            `FEWEST`.
+            `FEWEST_SEEDS`.
     """
     each = zip(*runs, strict=True)
     return [_judge(*both) for both in zip(expectations, each, strict=True)]
@@ -72,13 +70,15 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     within `CONFIDENCE`.
 
     Raises:
-        ValueError: There are fewer than `FEWEST` values.
+        ValueError: There are fewer than `FEWEST_SEEDS` values.
     """
     ordered, below, rank = sorted(values), 0, 0
     while 2 * (below := below + comb(len(ordered), rank)) <= (1 - CONFIDENCE) * 2 ** len(ordered):
         rank += 1
     if not rank:
-        raise ValueError(f"{len(ordered)} values have no interval; expected at least {FEWEST}")
+        raise ValueError(
+            f"{len(ordered)} values have no interval; expected at least {FEWEST_SEEDS}"
+        )
     return ordered[rank - 1], ordered[-rank]
 
 

@@ -1,6 +1,7 @@
 """Tables of verdicts: published values beside measured ones, and expectations."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from perhop import analysis
 from perhop.analysis import Comparison, EnsembleVerdict
@@ -44,7 +45,12 @@ def expectation_table(dataset: Dataset) -> Table | None:
     expectations = dataset.scenario.expect
     if not expectations:
         return None
-    return ensemble_table(analysis.ensemble_verdicts(expectations, [analysis.verdicts(dataset)]))
+    table = ensemble_table(analysis.ensemble_verdicts(expectations, [analysis.verdicts(dataset)]))
+    asked = dataset.scenario.seeds
+    if asked == 1:
+        return table
+    note = f"Of one run; the scenario asks for {asked}: `perhop test` makes them."
+    return replace(table, note=note)
 
 
 def ensemble_table(verdicts: Sequence[EnsembleVerdict]) -> Table:

@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from perhop import analysis, engines, rights, workers
-from perhop.analysis.ensembles import FEWEST
 from perhop.errors import PerhopError, UsageError
 from perhop.scenario import Scenario, to_mapping
+from perhop.scenario.model.quantities import FEWEST_SEEDS, MOST_SEEDS
 from perhop.scenario.rules.warnings import is_random, unused_seeds
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Result:
 def run(
     sources: Sequence[Source],
     *,
-    seeds: int = 1,
+    seeds: int | None = None,
     engine: str = "sim",
     overrides: Overrides = (),
     jobs: int | None = None,
@@ -82,8 +82,8 @@ def run(
 
     Args:
         sources: The scenarios.
-        seeds: The number of runs of each, with the seeds from 1 on: 1, or enough for an interval. A
-            scenario whose seeds change nothing runs once.
+        seeds: The number of runs of each, with the seeds from 1 on: 1, or enough for an interval;
+            by default that in the scenario. A scenario whose seeds change nothing runs once.
         engine: The engine.
         overrides: Changes to each scenario first, as for `perhop.load`.
         jobs: The number of processes; by default one for each core, or one with real hosts, which
@@ -93,13 +93,14 @@ def run(
     Raises:
         UsageError: Too few seeds for an interval.
     """
-    check_seeds(seeds)
+    if seeds is not None:
+        check_seeds(seeds)
     read = [_read(source, overrides) for source in sources]
     runs = [
         (index, (to_mapping(case), engine, seed))
         for index, case in enumerate(read)
         if isinstance(case, Scenario)
-        for seed in range(1, _seeds(case, engine, seeds) + 1)
+        for seed in range(1, _runs(case, engine, seeds) + 1)
     ]
     if jobs is None:
         jobs = 1 if engine in rights.REAL_ENGINES else workers.cores()
@@ -125,12 +126,12 @@ def check_seeds(seeds: int) -> None:
     """Refuse a number of seeds that has no interval.
 
     Raises:
-        UsageError: It is not 1 and below `FEWEST`.
+        UsageError: It is neither 1 nor enough for an interval.
     """
-    if seeds != 1 and seeds < FEWEST:
+    if seeds != 1 and not FEWEST_SEEDS <= seeds <= MOST_SEEDS:
         raise UsageError(
-            f"{seeds} seeds: fewer than {FEWEST} runs have no interval of 95%; expected 1, or "
-            f"{FEWEST} to 1000"
+            f"{seeds} is not a number of runs for an interval; expected 1, or {FEWEST_SEEDS} to "
+            f"{MOST_SEEDS}"
         )
 
 
@@ -150,8 +151,8 @@ def _read(source: Source, overrides: Overrides) -> Scenario | PerhopError:
     return scenario
 
 
-def _seeds(scenario: Scenario, engine: str, seeds: int) -> int:
-    return seeds if engine != "sim" or is_random(scenario) else 1
+def _runs(scenario: Scenario, engine: str, seeds: int | None) -> int:
+    return (seeds or scenario.seeds) if engine != "sim" or is_random(scenario) else 1
 
 
 def _all(
@@ -185,7 +186,7 @@ def _judged(
     scenario: Scenario,
     made: list[_Run | PerhopError],
     engine: str,
-    seeds: int,
+    seeds: int | None,
     overrides: Overrides,
 ) -> Result:
     runs = []
@@ -201,7 +202,7 @@ def _judged(
         tuple(analysis.ensemble_verdicts(scenario.expect, [run.verdicts for run in runs])),
         tuple(_place(found[path]) for path in paths),
         len(runs),
-        (*unused_seeds(scenario, engine, range(seeds)), *said),
+        (*unused_seeds(scenario, engine, range(seeds or scenario.seeds)), *said),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.text import Text
@@ -232,6 +232,39 @@ Headers = Annotated[int, _whole(1, 16)]
 
 Streams = Annotated[int, _whole(1, 1000)]
 """Number of connections of a flow."""
+
+FEWEST_SEEDS: Final = 6
+"""Fewer runs have no confidence interval of their median of 95%."""
+
+MOST_SEEDS: Final = 1000
+"""The most runs of an ensemble."""
+
+
+def _parse_seeds(text: str) -> int:
+    if int(text) != 1 and not FEWEST_SEEDS <= int(text) <= MOST_SEEDS:
+        raise ValueError(
+            f"{quote(text)} is not a number of runs for an interval; expected 1, or "
+            f"{FEWEST_SEEDS} to {MOST_SEEDS}"
+        )
+    return int(text)
+
+
+Seeds = Annotated[
+    int,
+    Text(
+        _parse_seeds,
+        int,
+        f"1, or a whole number from {FEWEST_SEEDS} to {MOST_SEEDS}",
+        {
+            "anyOf": [
+                {"const": 1},
+                {"type": "integer", "minimum": FEWEST_SEEDS, "maximum": MOST_SEEDS},
+            ]
+        },
+        accepts=(int,),
+    ),
+]
+"""Number of runs with different seeds: one, or enough for an interval."""
 
 ObjectCount = Annotated[int, _whole(1, 1000)]
 """Number of equal objects of a page."""

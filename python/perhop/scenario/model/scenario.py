@@ -20,7 +20,7 @@ from perhop.scenario.model.channels import Channel
 from perhop.scenario.model.classes import Policy
 from perhop.scenario.model.expectations import Expectation, Published
 from perhop.scenario.model.names import IpVersion, Name
-from perhop.scenario.model.quantities import PositiveDuration, Version
+from perhop.scenario.model.quantities import PositiveDuration, Seeds, Version
 from perhop.scenario.model.topology import Link, Node
 from perhop.scenario.model.traffic import Flow, Ping
 from perhop.scenario.model.tunnels import Tunnel
@@ -95,6 +95,9 @@ class ScenarioData(Model):
 
     expect: Annotated[tuple[Expectation, ...], Field(max_length=1000)] = ()
     """The expected results."""
+
+    seeds: Seeds = 1
+    """The number of runs by whose median `perhop test` judges the expectations; 1, or 6 to 1000."""
 
     published: Annotated[tuple[Published, ...], Field(max_length=1000)] = ()
     """The published results."""
