@@ -6,6 +6,7 @@ The first entry of a list whose conditions a packet meets tells what became of i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.model import Filter, Test
 
 __all__ = ["EVERY", "MOST_PAIRS", "Packets", "Verdict", "classify", "matches", "meet", "priority"]
+
+_IPV6: Final = ("ipv6", "0x86dd")
+_IPV4: Final = ("ip", "0x0800", "0x800")
+_EVERY_IPV4: Final = Conditions(source=(IPv4Network("0.0.0.0/0"),))
 
 MOST_PAIRS: Final = 2**18
 """The most pairs of entries that are compared for an interface."""
@@ -88,12 +93,15 @@ def priority(dscp: int) -> int:
 def classify(arriving: Sequence[Packets], filters: Sequence[Filter]) -> list[Verdict]:
     """Return where filters lead packets, as a decision list.
 
+    Filters with ``protocol ip`` are of IPv4 alone beside others with ``protocol ipv6``.
+
     Raises:
         TooManyRulesError: If there are too many combinations.
     """
     if len(arriving) * len(filters) > 8 * MOST_PAIRS:
         raise TooManyRulesError(f"compares more than {8 * MOST_PAIRS:,} pairs of rules")
     found: list[Verdict] = []
+    both = any(each.protocol in _IPV6 for each in filters)
     for packets in arriving:
         whole = False
         for each in filters:
@@ -109,7 +117,7 @@ def classify(arriving: Sequence[Packets], filters: Sequence[Filter]) -> list[Ver
                     continue
                 target = -1
             for test in each.tests or ():
-                met = meet(packets, test)
+                met = meet(packets, _of_ipv4(test) if both and each.protocol in _IPV4 else test)
                 if met is not None:
                     found.append(Verdict(met, target, each))
                     whole = whole or met.header == packets.header
@@ -118,6 +126,10 @@ def classify(arriving: Sequence[Packets], filters: Sequence[Filter]) -> list[Ver
         if not whole:
             found.append(Verdict(packets, 0))
     return found
+
+
+def _of_ipv4(test: Test) -> Test:
+    return replace(test, header=test.header & _EVERY_IPV4)
 
 
 def matches(
