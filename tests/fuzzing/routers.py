@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+import test_routers_ipv6 as ipv6
 from altq import ALTQ_CONF, CURVES, OPENBSD, PF_CONF
 from fuzzing.damage import damaged
 from fuzzing.running import FOUND
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TEXTS: Final[dict[str, Sequence[str]]] = {
-    "altq": [ALTQ_CONF, PF_CONF, OPENBSD, CURVES],
-    "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC],
+    "altq": [ALTQ_CONF, PF_CONF, OPENBSD, CURVES, ipv6.PF],
+    "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC, ipv6.IOS],
     "junos": [EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH],
-    "linux": [SCRIPT, QDISCS + CLASSES + FILTERS],
-    "vyos": [BRACES],
+    "linux": [SCRIPT, QDISCS + CLASSES + FILTERS, ipv6.TC],
+    "vyos": [BRACES, ipv6.VYOS],
 }
 """Texts of each family."""
 
