@@ -56,6 +56,7 @@ def test_keys_that_the_model_knows_may_be_new() -> None:
         ("flows.bulk.streams=", "flows.bulk.streams: has no value"),
         ("flows.bluk.streams=3", "flows.bluk: `bluk` is unknown; there are bulk, call, web; did"),
         ("flos.bulk.streams=3", "flos: `flos` is unknown; did you mean `flows`?"),
+        ("<value>=1", "<value>: unknown key"),
         ("flows.bulk.stream=3", "flows.bulk.stream: unknown key"),
         ("flows.web.streams.x=3", "flows.web.streams: `2` has no parts"),
         ("nodes.a.address=10.1.1.1", "nodes.a: `host` has no parts; expected a shorter path"),

@@ -32,7 +32,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding]
     details = error.errors(include_url=False)
     wrong_keys = {detail["loc"][:-1] for detail in details if detail["loc"][-1:] == ("[key]",)}
     for index, detail in enumerate(details):
-        loc = tuple(step for step in detail["loc"] if step not in (VALUE, BY_END))
+        # The names of alternatives are no steps; an unknown key may be called like one.
+        steps, unknown = detail["loc"], detail["type"] == "extra_forbidden"
+        last = steps[-1:] if unknown else ()
+        above = steps[:-1] if unknown else steps
+        loc = (*(step for step in above if step not in (VALUE, BY_END)), *last)
         at_key = loc[-1:] == ("[key]",)
         if at_key:
             loc = loc[:-1]
