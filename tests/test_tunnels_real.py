@@ -29,8 +29,10 @@ BRANCHES = {
     "marks": ("type: wireguard", ", queue: {codel: {}}"),
     "narrow": ("type: ipip", ", mtu: 1300 B"),
     "lossy": ("type: vxlan", ", loss: 5%, duplicate: 20%"),
+    "client": ("type: wireguard", ", mtu: 1300 B"),
 }
-"""Tunnels from the router `e`, and what is set for the first link that they lead over."""
+"""Tunnels, and what is set for the link from the router `e` that they lead over. They begin there,
+but that of the client at the host `k`."""
 
 UDP = "{{from: a, to: {0}-b, dscp: {1}, stop: 1 s, udp: {{rate: {2} Mbps, size: 1000 B}}}}"
 TCP = "{{from: a, to: {0}-b, start: 1200 ms}}"
@@ -42,6 +44,8 @@ FLOWS = {
     "lossy-udp": UDP.format("lossy", "af31", 2),
     "marks-tcp": "{from: c, to: marks-b, stop: 3500 ms, tcp: {ecn: classic}}",
     "narrow-tcp": TCP.format("narrow"),
+    "client-up": "{from: k, to: client-b, stop: 1900 ms}",
+    "client-down": "{from: client-b, to: k, start: 1900 ms}",
 }
 SIZE, RATE = 1028, 4e6
 
@@ -57,13 +61,15 @@ def text() -> str:
     )
     nodes += "".join(f"  {name}-m: router\n" for name in BRANCHES)
     tunnels = "".join(
-        f"  {name}: {{ends: [e, {name}-h], {tunnel}}}\n" for name, (tunnel, _) in BRANCHES.items()
+        f"  {name}: {{ends: [{'k' if name == 'client' else 'e'}, {name}-h], {tunnel}}}\n"
+        for name, (tunnel, _) in BRANCHES.items()
     )
     flows = "".join(f"  {name}: {flow}\n" for name, flow in FLOWS.items())
     return (
-        f"perhop: 1\nname: branches\nnodes:\n  a: host\n  c: host\n  e: router\n{nodes}"
+        f"perhop: 1\nname: branches\nnodes:\n  a: host\n  c: host\n  k: host\n  e: router\n{nodes}"
         f"links:\n  - {{ends: [a, e], rate: 1 Gbps}}\n"
-        f"  - {{ends: [c, e], rate: 1 Gbps}}\n{links}tunnels:\n{tunnels}flows:\n{flows}"
+        "  - {ends: [c, e], rate: 1 Gbps}\n  - {ends: [k, e], rate: 1 Gbps}\n"
+        f"{links}tunnels:\n{tunnels}flows:\n{flows}"
         "pings:\n  hops: {from: a, to: vxlan-b, ttl: 1..3}\n"
         "duration: 3800 ms\nreport: {interval: 100 ms}\n"
     )
@@ -115,6 +121,12 @@ def test_linux_sends_through_every_tunnel(attempt: int, tmp_path: Path) -> None:
         assert 1 <= lost["packets"].sum() <= 20, kind
     rate = analysis.throughput(real, "narrow-tcp", (2, 3.7))
     assert rate == pytest.approx(RATE * (1300 - 20 - 52) / 1338, rel=0.02)
+    # The client learns of the MTU in the middle of its tunnel, as the router at the other end does.
+    for flow, window in (("client-up", (0.8, 1.8)), ("client-down", (2.7, 3.7))):
+        rate = analysis.throughput(real, flow, window)
+        assert rate == pytest.approx(RATE * (1300 - 60 - 52) / 1338, rel=0.02), flow
+        lost = real.losses.filter(pl.col("flow") == flow)
+        assert "too long" in set(lost["cause"]), flow
     for dataset in (real, model):
         assert arrived(dataset, "pipe-udp") == {(46, 0)}
         assert arrived(dataset, "uniform-udp") == {(0, 0)}

@@ -358,12 +358,12 @@ class Author(Writer):
             "links": links,
             **self.channels(links),
             **({"policies": policies} if policies else {}),
-            **self.tunnels([name for name, kind in self.nodes.items() if kind == "router"]),
+            **self.tunnels(list(self.nodes)),
         }
 
-    def tunnels(self, routers: list[str]) -> dict[str, Any]:
-        """Tunnels between different pairs of routers."""
-        pairs = [(one, other) for one in routers for other in routers if one < other]
+    def tunnels(self, nodes: list[str]) -> dict[str, Any]:
+        """Tunnels between different pairs of nodes."""
+        pairs = [(one, other) for one in nodes for other in nodes if one < other]
         if not pairs or self.chance(30):
             return {}
         found = {}

@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use perhop_core::{AckHint, Header, NodeId, Packet, Protocol, Time};
 use perhop_measure::{Captures, LossMeter};
 use perhop_net::{Carrier, Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
-use perhop_wire::{IpPacket, TcpSegment, VNET_HEADER, VnetHeader, number, set_class_and_ttl};
+use perhop_wire::{
+    IpPacket, QuotedPacket, TcpSegment, VNET_HEADER, VnetHeader, number, set_class_and_ttl,
+};
 
 use crate::behind::Behind;
 use crate::fragment::divide;
@@ -286,16 +288,22 @@ impl LinuxHosts {
             network.send(router, Packet { header, body });
             return;
         }
-        if let Ok(parsed) = parsed
-            && let Some((ends, mtu)) = icmp::too_big(bytes, &parsed)
-            && let [Some(&entry), Some(&exit)] = ends.map(|end| self.by_address.get(&end))
-        {
-            network.limit_tunnel((entry, exit), mtu);
-        }
+        self.learn(network, &packet);
         if matches!(header.protocol().base(), Protocol::Tcp | Protocol::Udp) {
             network.send_icmp_error(router, &packet, IcmpError::PortUnreachable, self);
         }
         self.store.release(body);
+    }
+
+    /// Takes an ICMP error about an outer packet; returns `false` if the packet is none.
+    fn learn(&self, network: &mut Net, packet: &Packet<Buffer>) -> bool {
+        let bytes = &self.store.bytes(packet.body)[..packet.header.size as usize];
+        let Ok(parsed) = IpPacket::parse(bytes) else { return false };
+        let told = icmp::too_big(bytes, &parsed);
+        told.is_some_and(|(quoted, mtu)| {
+            let about = quoted_header(&quoted, |address| self.by_address.get(&address).copied());
+            about.is_some_and(|about| network.limit_tunnel(&about, mtu))
+        })
     }
 
     /// Handles a fragment of a ping to a router: once all have arrived, the router replies to each.
@@ -345,6 +353,29 @@ impl LinuxHosts {
         }
         &self.observed
     }
+}
+
+/// Returns what the network reads of a quoted packet between nodes.
+fn quoted_header(quoted: &QuotedPacket, node: impl Fn(IpAddr) -> Option<NodeId>) -> Option<Header> {
+    let port = |at: usize| Some(u16::from_be_bytes(*quoted.transport.get(at..)?.first_chunk()?));
+    let protocol = match quoted.number {
+        number::ICMP => Protocol::Icmp,
+        number::TCP => Protocol::Tcp,
+        number::UDP => Protocol::Udp,
+        _ => Protocol::Other,
+    };
+    let has_ports = matches!(protocol, Protocol::Tcp | Protocol::Udp);
+    Some(Header {
+        size: 0,
+        source: node(quoted.source)?,
+        destination: node(quoted.destination)?,
+        source_port: if has_ports { port(0)? } else { 0 },
+        destination_port: if has_ports { port(2)? } else { 0 },
+        protocol: protocol.into(),
+        traffic_class: quoted.traffic_class,
+        ttl: Header::TTL,
+        ack: AckHint::NONE,
+    })
 }
 
 /// Returns what an ACK filter reads of a packet.
@@ -431,6 +462,12 @@ impl Hosts<Buffer> for LinuxHosts {
         if self.nodes[host.index()].kind == NodeKind::Router {
             return self.at_router(network, host, packet);
         }
+        if packet.header.protocol() == Protocol::Icmp
+            && network.is_end_of_tunnel(host)
+            && self.learn(network, &packet)
+        {
+            return self.store.release(packet.body);
+        }
         let Packet { header, body } = packet;
         let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
         set_class_and_ttl(bytes, header.traffic_class, header.ttl);
@@ -465,6 +502,10 @@ impl Hosts<Buffer> for LinuxHosts {
         self.enclosed.enclose(packet, carrier)
     }
 
+    fn is_outer(&self, body: &Buffer) -> bool {
+        self.enclosed.contains(*body)
+    }
+
     fn disclose(&mut self, body: Buffer) -> Option<Packet<Buffer>> {
         self.enclosed.disclose(body)
     }
@@ -475,7 +516,10 @@ impl Hosts<Buffer> for LinuxHosts {
         packet: &Packet<Buffer>,
         error: IcmpError,
     ) -> Option<(Buffer, u32)> {
-        let own = self.nodes[node.index()].addresses;
+        // Linux takes no packets from its own address: an error about a host's own packet, which is
+        // too long for its tunnel, is from where the packet goes.
+        let from = if packet.header.source == node { packet.header.destination } else { node };
+        let own = self.nodes[from.index()].addresses;
         self.on_wire(packet);
         let parsed = IpPacket::parse(&self.observed).ok()?;
         if !icmp::permits_error(&self.observed, &parsed) {

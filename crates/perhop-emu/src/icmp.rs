@@ -97,15 +97,13 @@ pub(crate) fn error(
     length
 }
 
-/// Reads an ICMP error that a router may get about the outer packet of a tunnel which is too long:
-/// the ends of the tunnel, and the MTU. About replies to pings, routers learn nothing.
-pub(crate) fn too_big(bytes: &[u8], parsed: &IpPacket) -> Option<([IpAddr; 2], u32)> {
+/// Reads an ICMP error of IPv4 about a packet that is too long: the packet, and the MTU.
+pub(crate) fn too_big<'a>(bytes: &'a [u8], parsed: &IpPacket) -> Option<(QuotedPacket<'a>, u32)> {
     let payload = parsed.payload(bytes);
     let header = IcmpHeader::of(payload).filter(|_| parsed.number == number::ICMP)?;
     let error = IcmpError::TooBig { mtu: header.rest() & 0xffff }; // RFC 1191, section 4
     let quoted = QuotedPacket::parse(&payload[ICMP_HEADER..])?;
-    ((header.kind(), header.code()) == error.type_and_code() && quoted.number != number::ICMP)
-        .then_some(([quoted.source, quoted.destination], error.word()))
+    ((header.kind(), header.code()) == error.type_and_code()).then_some((quoted, error.word()))
 }
 
 /// Turns an echo request into the reply (RFC 792; RFC 4443, section 4.2); returns `true` if it was

@@ -170,8 +170,8 @@ impl HostQueue {
 /// Returns the settings that the queue before a host's device should have, if any.
 fn wanted(host: NodeId, network: &Network<Buffer>) -> Option<Setting> {
     let port = network.only_port(host)?;
-    if network.trace(port).is_some() {
-        return None; // a bucket has one rate
+    if network.trace(port).is_some() || network.is_end_of_tunnel(host) {
+        return None; // a bucket has one rate, and knows no outer packets
     }
     let wire = network.wire(port);
     let limit = network.queue(port).plain_limit()?;

@@ -24,6 +24,11 @@ impl Enclosed {
         packet.body
     }
 
+    /// Returns `true` if a body is that of an outer packet.
+    pub fn contains(&self, body: Buffer) -> bool {
+        self.0.contains_key(&body)
+    }
+
     /// Takes the packet out of an outer one; `None` if the body is not that of an outer packet.
     pub fn disclose(&mut self, body: Buffer) -> Option<Packet<Buffer>> {
         let inner = self.0.get_mut(&body)?;
@@ -86,7 +91,7 @@ mod tests {
 
     use perhop_core::{AckHint, Dscp, Protocol, TrafficClass};
     use perhop_net::IcmpError;
-    use perhop_wire::{IpPacket, number};
+    use perhop_wire::IpPacket;
 
     use super::*;
     use crate::icmp;
@@ -151,17 +156,17 @@ mod tests {
             let parsed = IpPacket::parse(about).unwrap();
             let length = icmp::error(&mut out, address(NodeId(7)), (about, &parsed), error);
             out.truncate(length);
-            icmp::too_big(&out, &IpPacket::parse(&out).unwrap())
+            let told = icmp::too_big(&out, &IpPacket::parse(&out).unwrap());
+            told.map(|(quoted, mtu)| ([quoted.source, quoted.destination], quoted.number, mtu))
         };
         let ends = [2, 3].map(|node| IpAddr::V4(address(NodeId(node)).v4));
         for carrier in [Carrier::Ip(4), Carrier::Ip(50), Carrier::Hashed(4789)] {
             enclosed.enclose(inner, carrier);
             let mut bytes = Vec::new();
             assert!(enclosed.write(&mut bytes, &outer, address));
-            assert_eq!(told(&bytes, IcmpError::TooBig { mtu: 1300 }), Some((ends, 1300)));
+            let expected = Some((ends, carrier.number(), 1300));
+            assert_eq!(told(&bytes, IcmpError::TooBig { mtu: 1300 }), expected);
             assert_eq!(told(&bytes, IcmpError::TimeExceeded), None);
         }
-        let reply = crate::packets::v4(0, 0x4000, 64, number::ICMP, 0, &[0; 1380]);
-        assert_eq!(told(&reply, IcmpError::TooBig { mtu: 1300 }), None);
     }
 }

@@ -122,6 +122,12 @@ pub trait Hosts<B> {
         unimplemented!("these hosts have no tunnels")
     }
 
+    /// Returns `true` if a body is that of an outer packet.
+    fn is_outer(&self, body: &B) -> bool {
+        let _ = body;
+        false
+    }
+
     /// Releases the body of an outer packet that has arrived, and returns the inner packet; `None`
     /// if it is one copy too many.
     ///

@@ -50,7 +50,7 @@ const MAX_LINKS: usize = 1 << 21;
 enum Aside<B> {
     /// It was sent at a watched interface, of which the hosts are to know.
     Sent(PortId, Packet<B>),
-    /// A router has sent it, and it enters a tunnel.
+    /// Its source has sent it, and it enters a tunnel.
     Enters(u32, Packet<B>),
 }
 
@@ -201,10 +201,13 @@ impl<B: Clone> Network<B> {
         self.ports.iter_mut().for_each(Port::inspect_arrivals);
     }
 
-    /// Returns the least MTU of the links at `node`, in bytes; [`u32::MAX`] if none has one.
+    /// Returns the least MTU of the links and tunnels at `node`, in bytes; [`u32::MAX`] if none has
+    /// one.
     pub fn least_mtu(&self, node: NodeId) -> u32 {
         let own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
-        own.map(|port| self.ports[port.index()].mtu).min().unwrap_or(u32::MAX)
+        let tunnels = self.tunnels.iter().filter(|tunnel| tunnel.entry == node);
+        let mtus = own.map(|port| self.ports[port.index()].mtu);
+        mtus.chain(tunnels.map(|tunnel| tunnel.spec.mtu)).min().unwrap_or(u32::MAX)
     }
 
     /// Replaces the rate, and perhaps delay, jitter and loss, of the wire into which a port sends
@@ -349,7 +352,13 @@ impl<B: Clone> Network<B> {
             && let Some((body, size)) = hosts.quote(node, packet, error)
         {
             self.errors[node.index()].spend(self.now);
-            self.send(node, Packet { header: error.header(node, &packet.header, size), body });
+            let error = Packet { header: error.header(node, &packet.header, size), body };
+            if error.header.destination == node && self.routes.is_host(node) {
+                // A host's own packet is too long for the tunnel that begins there.
+                hosts.receive(self, node, error);
+            } else {
+                self.send(node, error);
+            }
         }
     }
 

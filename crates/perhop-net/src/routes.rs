@@ -37,6 +37,9 @@ pub(crate) struct Routes {
     next_hop: Vec<u32>,
     /// Entry and exit of each tunnel.
     tunnels: Vec<(NodeId, NodeId)>,
+    /// By destination and node, as in `next_hop`: the ways of outer packets to the end of a tunnel
+    /// that is a host, where other packets to it enter that tunnel.
+    outer: BTreeMap<(usize, usize), u32>,
     /// Destinations with known paths.
     resolved: Vec<usize>,
     groups: Vec<Group>,
@@ -91,6 +94,7 @@ impl Routes {
             policies: (0..nodes).map(|node| (Balance::default(), salt(node))).collect(),
             next_hop: vec![UNKNOWN; nodes * nodes],
             tunnels: Vec::new(),
+            outer: BTreeMap::new(),
             resolved: Vec::new(),
             groups: Vec::new(),
             known: BTreeMap::new(),
@@ -114,7 +118,13 @@ impl Routes {
             }
             self.groups.clear();
             self.known.clear();
+            self.outer.clear();
         }
+    }
+
+    /// Returns `true` if a node is a host.
+    pub fn is_host(&self, node: NodeId) -> bool {
+        self.topology.is_host(node)
     }
 
     /// Sets the entry and the exit of each tunnel, before the first packet is sent.
@@ -141,7 +151,12 @@ impl Routes {
     fn resolve(&mut self, destination: usize) {
         let nodes = self.topology.nodes();
         let found = self.topology.next_hops(NodeId(destination as u16));
-        let entries = self.entries(destination, &found);
+        let entries = self.entries(destination, &found, |_| true);
+        let beyond = |exit: NodeId| exit.index() != destination;
+        let nested = match self.topology.is_host(NodeId(destination as u16)) {
+            true => self.entries(destination, &found, beyond),
+            false => BTreeMap::new(),
+        };
         for (node, ways) in found.into_iter().enumerate() {
             self.next_hop[destination * nodes + node] = match ways[..] {
                 [] => NONE,
@@ -150,17 +165,30 @@ impl Routes {
             };
         }
         for (node, tunnel) in entries {
-            self.next_hop[destination * nodes + node.index()] = TUNNEL + tunnel;
+            let place = destination * nodes + node.index();
+            if !beyond(self.tunnels[tunnel as usize].1) {
+                let way = nested.get(&node).map_or(self.next_hop[place], |inner| TUNNEL + inner);
+                self.outer.insert((destination, node.index()), way);
+            }
+            self.next_hop[place] = TUNNEL + tunnel;
         }
         self.resolved.push(destination);
     }
 
-    /// Returns the entries of the tunnels through which the paths `found` to a destination lead,
-    /// with the number of the tunnel. Of several tunnels at a node it is the longest.
-    fn entries(&self, destination: usize, found: &[Vec<PortId>]) -> BTreeMap<NodeId, u32> {
+    /// Returns the entries of the tunnels to some exits through which the paths `found` to a
+    /// destination lead, with the number of the tunnel. Of several tunnels at a node it is the
+    /// longest.
+    fn entries(
+        &self,
+        destination: usize,
+        found: &[Vec<PortId>],
+        exits: impl Fn(NodeId) -> bool,
+    ) -> BTreeMap<NodeId, u32> {
         let mut entries: BTreeMap<NodeId, (u32, u32)> = BTreeMap::new();
         for (number, &(entry, exit)) in self.tunnels.iter().enumerate() {
-            if let Some(length) = self.length(entry, exit, destination, found) {
+            if exits(exit)
+                && let Some(length) = self.length(entry, exit, destination, found)
+            {
                 let longest = entries.entry(entry).or_insert((length, number as u32));
                 if longest.0 < length {
                     *longest = (length, number as u32);
@@ -171,7 +199,7 @@ impl Routes {
     }
 
     /// Returns the number of links from the entry of a tunnel to its exit, if a path to the
-    /// destination leads through both and further.
+    /// destination leads through both and further, or ends at an exit that is a host.
     fn length(
         &self,
         entry: NodeId,
@@ -180,7 +208,8 @@ impl Routes {
         found: &[Vec<PortId>],
     ) -> Option<u32> {
         let (mut reached, mut length) = (BTreeSet::from([entry]), 0);
-        while !reached.is_empty() && exit.index() != destination {
+        let enters = exit.index() != destination || self.topology.is_host(exit);
+        while enters && !reached.is_empty() {
             if reached.contains(&exit) {
                 return Some(length);
             }
@@ -213,6 +242,17 @@ impl Routes {
             None => Fault::Error(IcmpError::NetUnreachable, Loss::NoRoute),
             Some(number) => Fault::Tunnel(number),
         })
+    }
+
+    /// Returns the port by which the entry of a tunnel sends this outer packet.
+    pub fn outer_hop(&mut self, entry: NodeId, outer: &Header) -> Result<PortId, Detour> {
+        let plain = self.next_hop(entry, outer); // computes the paths if they are unknown
+        match self.outer.get(&(outer.destination.index(), entry.index())) {
+            None => plain,
+            Some(&way) if way < GROUP => Ok(PortId(way)),
+            Some(&way) if way >= TUNNEL => self.detour(way, entry, outer),
+            Some(&way) => Ok(self.groups[(way & !GROUP) as usize].choose(outer)),
+        }
     }
 
     /// Returns the port by which `node` sends this packet.

@@ -59,6 +59,11 @@ impl Topology {
         topology
     }
 
+    /// Returns `true` if a node is a host: paths end there, and none leads through it.
+    pub(crate) fn is_host(&self, node: NodeId) -> bool {
+        self.kinds[node.index()] == NodeKind::Host
+    }
+
     /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.kinds.len()

@@ -58,7 +58,7 @@ impl Carrier {
     }
 }
 
-/// A tunnel between two routers, in both directions.
+/// A tunnel between two nodes, in both directions.
 #[derive(Clone, Debug)]
 pub struct TunnelSpec {
     /// Ends.
@@ -117,8 +117,9 @@ impl Tunnel {
         }
     }
 
-    /// Returns the outer header of a packet. The ECN field is copied (RFC 6040, section 4.1).
-    pub fn outer(&self, inner: &Header) -> Header {
+    /// Returns the outer header of a packet if the longest one that may enter has `mtu` bytes. The
+    /// ECN field is copied (RFC 6040, section 4.1).
+    pub fn outer(&self, inner: &Header, mtu: u32) -> Header {
         /// First of the dynamic ports and their number (RFC 7348, section 5).
         const DYNAMIC: (u16, u64) = (49_152, 16_384);
         let own = inner.traffic_class;
@@ -130,7 +131,7 @@ impl Tunnel {
             }
         };
         Header {
-            size: self.spec.overhead.outer(inner.size, self.spec.mtu),
+            size: self.spec.overhead.outer(inner.size, mtu),
             source: self.entry,
             destination: self.exit,
             source_port,

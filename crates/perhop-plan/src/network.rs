@@ -28,7 +28,7 @@ pub struct NetworkPlan {
     pub nodes: Vec<NodePlan>,
     /// Links.
     pub links: Vec<LinkPlan>,
-    /// Tunnels between routers.
+    /// Tunnels between nodes.
     #[serde(default)]
     pub tunnels: Vec<TunnelPlan>,
     /// Channels that links share.

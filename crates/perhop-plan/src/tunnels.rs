@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::build::BuildError;
 use crate::names::Names;
 
-/// A tunnel between two routers.
+/// A tunnel between two nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunnelPlan {

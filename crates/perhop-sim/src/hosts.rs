@@ -563,6 +563,10 @@ impl Hosts<BodyId> for ModelledHosts {
         self.enclose_packet(packet, carrier)
     }
 
+    fn is_outer(&self, body: &BodyId) -> bool {
+        matches!(self.bodies.get(*body).message, Message::Outer { .. })
+    }
+
     fn disclose(&mut self, body: BodyId) -> Option<Packet<BodyId>> {
         self.disclose_packet(body)
     }

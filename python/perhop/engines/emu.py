@@ -17,7 +17,7 @@ from perhop.engines.lateness import stall_threshold
 from perhop.engines.plan import network_plan
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
-from perhop.scenario.resolve import TIMESTAMPS, datagram_headers, packet_size, tcp_headers
+from perhop.scenario.resolve import TIMESTAMPS, datagram_headers, host_mtu, packet_size, tcp_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,13 +185,18 @@ def addresses_v6(scenario: Scenario) -> dict[str, IPv6Address]:
 
 
 def mtus(scenario: Scenario) -> dict[str, int]:
-    """Return the MTU of every node's device: the least of its links, or what its flows need."""
+    """Return the MTU of every node's device.
+
+    It is the least of its links and of the tunnels that end at a host, or what its flows need.
+    """
     flows = scenario.flows.values()
     most = max([_MTU, *(longest(flow, scenario.ip_of(flow)) for flow in flows)])
 
     def least(node: str) -> int:
         links = (link for link in scenario.links if node in link.ends)
-        return min((link.mtu or most for link in links), default=_MTU)
+        own = min((link.mtu or most for link in links), default=_MTU)
+        known = host_mtu(scenario, node) if scenario.nodes[node].kind == "host" else None
+        return own if known is None else min(own, known)
 
     return {node: least(node) for node in scenario.nodes}
 

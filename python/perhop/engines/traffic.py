@@ -298,7 +298,7 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int, ip: IpVersion) -> Iterator[Gap]:
     if tcp.pacing is False and tcp.congestion_control == "bbr1":
         yield Gap(f"{path}.pacing", "Linux's BBR always paces")
     size = tcp.effective_mss(ip) + tcp_headers(ip) + TIMESTAMPS * tcp.timestamps
-    if size > mtu:
+    if "mss" in given and size > mtu:
         yield Gap(f"{path}.mss", f"segments of {format_size(size)} do not fit an MTU of {mtu} B")
     if not 0 < tcp.delayed_ack <= 200 * MILLISECOND:
         yield Gap(f"{path}.delayed_ack", "Linux holds acknowledgements back for up to 200 ms")

@@ -10,8 +10,8 @@ use crate::tunnel::{Tunnel, TunnelSpec};
 
 impl<B: Clone> Network<B> {
     /// Sets the tunnels, before the first packet is sent. Packets enter one at an end if a shortest
-    /// path to their destination leads through the other end and further; of several, they enter
-    /// the longest. The outer packets are forwarded like all others.
+    /// path to their destination leads through the other end and further, or ends there and that is
+    /// a host; of several, they enter the longest. The outer packets are forwarded like all others.
     ///
     /// Hosts must [enclose](Hosts::enclose) and [disclose](Hosts::disclose) packets.
     pub fn set_tunnels(&mut self, tunnels: &[TunnelSpec]) {
@@ -25,17 +25,23 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Learns from an ICMP error about an outer packet from one end to the other that its path
-    /// takes packets of `mtu` bytes. The entry answers later packets that are too long (RFC 2003,
-    /// section 5.1).
-    pub fn limit_tunnel(&mut self, ends: (NodeId, NodeId), mtu: u32) {
+    /// Learns from an ICMP error about an outer packet with this header that its path takes packets
+    /// of `mtu` bytes. The entry answers later packets that are too long (RFC 2003, section 5.1).
+    /// Returns `false` if the header is that of no outer packet.
+    pub fn limit_tunnel(&mut self, about: &Header, mtu: u32) -> bool {
         let now = self.now;
-        for tunnel in self.tunnels.iter_mut().filter(|one| (one.entry, one.exit) == ends) {
-            tunnel.learn(now, mtu);
-        }
+        let tunnel = self.tunnels.iter_mut().find(|tunnel| tunnel.carries(about));
+        let found = tunnel.is_some();
+        tunnel.into_iter().for_each(|tunnel| tunnel.learn(now, mtu));
+        found
     }
 
-    /// Puts a packet that a router sends into a tunnel, when the current event is processed.
+    /// Returns `true` if a tunnel begins at a node.
+    pub fn is_end_of_tunnel(&self, node: NodeId) -> bool {
+        self.tunnels.iter().any(|tunnel| tunnel.entry == node)
+    }
+
+    /// Puts a packet that its source sends into a tunnel, when the current event is processed.
     pub(super) fn enter_later(&mut self, tunnel: u32, packet: Packet<B>) {
         self.aside.push(Aside::Enters(tunnel, packet));
     }
@@ -43,8 +49,8 @@ impl<B: Clone> Network<B> {
     /// Sends a packet through a tunnel, in fragments if it is too long and may be divided.
     pub(super) fn enter(&mut self, number: u32, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
         let tunnel = &self.tunnels[number as usize];
-        let (node, outer) = (tunnel.entry, tunnel.outer(&packet.header));
-        let way = self.routes.next_hop(node, &outer);
+        let (node, outer) = (tunnel.entry, tunnel.outer(&packet.header, tunnel.spec.mtu));
+        let way = self.routes.outer_hop(node, &outer);
         let link = match way {
             Ok(port) => self.ports[port.index()].mtu,
             Err(detour) if detour.tunnel().is_some() => u32::MAX,
@@ -55,7 +61,7 @@ impl<B: Clone> Network<B> {
         };
         let mtu = self.tunnels[number as usize].mtu(self.now, link);
         if packet.header.size <= mtu {
-            return self.enclose(number, way, packet, hosts);
+            return self.enclose((number, mtu), way, packet, hosts);
         }
         let mut pieces = Vec::new();
         hosts.divide(&packet, mtu, &mut pieces);
@@ -65,20 +71,20 @@ impl<B: Clone> Network<B> {
         }
         for (body, size) in pieces {
             let header = Header { size, ..packet.header };
-            self.enclose(number, way, Packet { header, body }, hosts);
+            self.enclose((number, mtu), way, Packet { header, body }, hosts);
         }
     }
 
-    /// Makes an outer packet and sends it.
+    /// Makes an outer packet and sends it, if `mtu` bytes may enter the tunnel.
     fn enclose(
         &mut self,
-        number: u32,
+        (number, mtu): (u32, u32),
         way: Result<crate::PortId, Detour>,
         packet: Packet<B>,
         hosts: &mut impl Hosts<B>,
     ) {
         let tunnel = &self.tunnels[number as usize];
-        let (header, carrier) = (tunnel.outer(&packet.header), tunnel.spec.carrier);
+        let (header, carrier) = (tunnel.outer(&packet.header, mtu), tunnel.spec.carrier);
         let outer = Packet { header, body: hosts.enclose(packet, carrier) };
         match way {
             Ok(port) => self.offer(port, outer),
@@ -92,7 +98,8 @@ impl<B: Clone> Network<B> {
     /// Takes a packet that has arrived at its destination `node`: it emerges from a tunnel, or the
     /// node receives it.
     pub(super) fn emerge(&mut self, node: NodeId, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
-        let Some(tunnel) = self.tunnels.iter().find(|tunnel| tunnel.carries(&packet.header)) else {
+        let tunnel = self.tunnels.iter().find(|tunnel| tunnel.carries(&packet.header));
+        let Some(tunnel) = tunnel.filter(|_| hosts.is_outer(&packet.body)) else {
             return hosts.receive(self, node, packet);
         };
         let Some(mut inner) = hosts.disclose(packet.body) else { return };

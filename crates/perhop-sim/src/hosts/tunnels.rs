@@ -47,7 +47,7 @@ impl ModelledHosts {
         if let Message::Error { error: IcmpError::TooBig { mtu }, quoted, .. } =
             self.bodies.message(stored)
         {
-            network.limit_tunnel((quoted.source, quoted.destination), mtu);
+            network.limit_tunnel(&quoted, mtu);
         }
     }
 }

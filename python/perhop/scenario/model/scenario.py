@@ -65,7 +65,7 @@ class ScenarioData(Model):
     """The links between nodes."""
 
     tunnels: Annotated[dict[Name, Tunnel], Field(max_length=100)] = Field(default_factory=dict)
-    """The tunnels between routers, by name."""
+    """The tunnels between nodes, by name."""
     channels: Annotated[dict[Name, Channel], Field(max_length=100)] = Field(default_factory=dict)
     """The radio channels that links share, by name."""
 

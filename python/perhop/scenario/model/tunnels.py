@@ -1,4 +1,4 @@
-"""Tunnels between routers: the section `tunnels`."""
+"""Tunnels between nodes: the section `tunnels`."""
 
 from __future__ import annotations
 
@@ -93,14 +93,15 @@ OuterDscp = Annotated[
 
 
 class Tunnel(Model):
-    """A tunnel between two routers, in both directions, over IPv4.
+    """A tunnel between two nodes, in both directions, over IPv4.
 
-    Packets enter it at one end if their path leads through the other end and further. Between the
+    Packets enter it at one end if their path leads through the other end and further, or to the
+    other end if that is a host. Between the
     ends they have the outer addresses, protocol, ports and DSCP. ECN fields follow RFC 6040.
     """
 
     ends: tuple[Name, Name]
-    """The two routers."""
+    """The two nodes: routers, or hosts such as clients of a virtual private network."""
 
     type: TunnelType | None = None
     """The encapsulation, or `overhead`."""

@@ -27,7 +27,14 @@ from perhop.scenario.resolve.curves import (
 )
 from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
-from perhop.scenario.resolve.paths import NextHops, agreed_mtu, next_hops, only_path, path_mtu
+from perhop.scenario.resolve.paths import (
+    NextHops,
+    agreed_mtu,
+    host_mtu,
+    next_hops,
+    only_path,
+    path_mtu,
+)
 from perhop.scenario.resolve.servers import iperf3_servers
 from perhop.scenario.resolve.shares import Placed, rates, walk
 from perhop.scenario.resolve.sizes import (
@@ -55,6 +62,7 @@ __all__ = [
     "background_path",
     "datagram_headers",
     "empty_path",
+    "host_mtu",
     "iperf3_servers",
     "linear",
     "mean_gap",

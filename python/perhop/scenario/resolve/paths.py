@@ -78,10 +78,13 @@ def only_path(
 
 
 def host_mtu(scenario: ResolvedScenario, host: str) -> int | None:
-    """Return the least MTU of a host's links in bytes; None if none of them has one."""
-    return min(
-        (link.mtu for link in scenario.links if host in link.ends and link.mtu), default=None
-    )
+    """Return the least MTU of a host's links and tunnels in bytes; None if none has one."""
+    mtus = [link.mtu for link in scenario.links if host in link.ends and link.mtu]
+    own = [tunnel for tunnel in scenario.tunnels.values() if host in tunnel.ends]
+    if own:
+        found = next_hops(scenario, destinations=_ends_of_tunnels(scenario))
+        mtus += (tunnel_mtu(scenario, tunnel, found) for tunnel in own)
+    return min(mtus, default=None)
 
 
 def agreed_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int | None:

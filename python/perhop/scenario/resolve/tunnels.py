@@ -38,7 +38,8 @@ def tunnel_mtu(scenario: ResolvedScenario, tunnel: Tunnel, found: Ways) -> int:
 def entered(scenario: ResolvedScenario, found: Ways, node: str, destination: str) -> Tunnel | None:
     """Return the tunnel that packets for a destination enter at a node; None if they enter none.
 
-    It is the longest of those that end on a shortest path to the destination, before it.
+    It is the longest of those that end on a shortest path to the destination: before it, or there
+    if it is a host.
 
     Args:
         scenario: The network.
@@ -47,10 +48,12 @@ def entered(scenario: ResolvedScenario, found: Ways, node: str, destination: str
         destination: The destination of the packets.
     """
     best: Tunnel | None = None
+    outside = {destination} if scenario.nodes[destination].kind == "router" else set[str]()
     here = [tunnel for tunnel in scenario.tunnels.values() if node in tunnel.ends]
     if not here:
         return None
-    for reached in _stages(scenario, found, node, destination):
+    for stage in _stages(scenario, found, node, destination):
+        reached = stage - outside
         for tunnel in here:
             if tunnel.other(node) in reached and (best is None or best.other(node) not in reached):
                 best = tunnel
@@ -60,14 +63,14 @@ def entered(scenario: ResolvedScenario, found: Ways, node: str, destination: str
 def _stages(
     scenario: ResolvedScenario, found: Ways, node: str, destination: str
 ) -> Iterator[set[str]]:
-    """Yield the nodes that are one link further on the way to a destination, before it."""
+    """Yield the nodes that are one link further on the way to a destination, which is the last."""
     reached = {node}
     while reached := {
         link.other(sender)
         for each in reached
         for name in found[each].get(destination, ())
         for link, sender in [scenario.directions[name]]
-    } - {destination}:
+    }:
         yield reached
 
 

@@ -27,7 +27,7 @@ LEAST_MTU: Final = 576
 
 
 def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find tunnels whose ends are no two routers, and those that leave packets no room."""
+    """Find tunnels whose ends are no two nodes, and those that leave packets no room."""
     seen: dict[frozenset[str], str] = {}
     sound = not any(link_ends(scenario))
     for name, tunnel in scenario.tunnels.items():
@@ -43,21 +43,14 @@ def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
             continue
         if first == second:
             yield Finding(
-                (*loc, "ends"), f"joins {quote(first)} to itself; expected two different routers"
+                (*loc, "ends"), f"joins {quote(first)} to itself; expected two different nodes"
             )
             continue
-        for position, end in enumerate(tunnel.ends):
-            if scenario.nodes[end].kind == "host":
-                yield Finding(
-                    (*loc, "ends", position),
-                    f"{quote(end)} is a host; expected a router, such as one between the host and "
-                    "its link",
-                )
         earlier = seen.setdefault(frozenset(tunnel.ends), name)
         if earlier != name:
             yield Finding(
                 (*loc, "ends"),
-                f"are those of {quote(earlier)}; expected one tunnel between two routers",
+                f"are those of {quote(earlier)}; expected one tunnel between two nodes",
             )
         if not sound:
             continue
@@ -89,7 +82,7 @@ def idle_tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield Finding(
                 ("tunnels", name),
                 f"carries nothing: no flow or ping has a path through {quote(first)} and "
-                f"{quote(second)} to a node behind them",
+                f"{quote(second)} to a node behind them, or to a host that is an end",
             )
 
 
