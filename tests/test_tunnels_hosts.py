@@ -10,6 +10,7 @@ import pytest
 
 import perhop
 from perhop import Dataset, analysis
+from perhop.engines import emu, traffic
 from perhop.scenario import parse
 from test_capture_files import packets
 from test_tunnels import outer_size
@@ -124,3 +125,17 @@ def test_tunnels_of_hosts_lead_through_others(
         sent = dict(sums.iter_rows())
         found = [sent[link] / 500 - 38 for link in links]
         assert found == list(there if "from: a" in way else back)
+
+
+def test_only_the_client_sends_shorter_packets_from_linux() -> None:
+    """Its device has the MTU of the tunnel; others keep theirs, and its TCP needs no setting."""
+    flow = "from: a, to: b}\n  long: {from: a, to: b, udp: {size: 1472 B, rate: 1 Mbps}}\n"
+    flow += "  other: {from: b, to: a, udp: {size: 1472 B, rate: 1 Mbps}"
+    tunnels = "vpn: {ends: [a, hub], type: wireguard}"
+    scenario = parse(TEXT.format(flow=flow, tunnels=tunnels, middle=""), "x")
+    mtus = emu.mtus(scenario)
+    assert (mtus["a"], mtus["b"]) == (1440, 1500)
+    [gap] = traffic.gaps(scenario, mtus=mtus)
+    assert str(gap) == (
+        "flows.long.udp.size: a packet of 1500 B is sent in fragments by a host whose MTU is 1440 B"
+    )

@@ -78,8 +78,7 @@ class EmuRun:
             self._core = Emulation(json.dumps(plan))
         except OSError as error:
             raise UnsupportedError(f"{scenario.name}: {error}") from error
-        least = min((host["mtu"] for host in plan["hosts"].values()), default=_MTU)
-        self._traffic = Traffic(scenario, seed, self._core.namespaces(), mtu=least)
+        self._traffic = Traffic(scenario, seed, self._core.namespaces(), mtus=mtus(scenario))
 
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Write the packets at the capture's interfaces from now on to `file`, as pcapng."""

@@ -81,7 +81,7 @@ class Traffic:
         *,
         hosts: Mapping[str, int] | None = None,
         addresses: Mapping[str, Sequence[str]] | None = None,
-        mtu: int | None = None,
+        mtus: Mapping[str, int] | None = None,
     ) -> None:
         """Open all sockets; nothing is sent before `start`.
 
@@ -92,13 +92,13 @@ class Traffic:
             hosts: The number of each host's namespace; by default that of the host among all nodes.
             addresses: All addresses of each node, the one that it uses first; by default
                 the scenario's.
-            mtu: The MTU of every host in bytes; by default the least of its links, or 1500 if
-                they have none.
+            mtus: The MTU of each host's device in bytes; by default the least of its links, or
+                1500 if they have none.
 
         Raises:
             UnsupportedError: If Linux, or this machine, does not support the scenario.
         """
-        refuse(gaps(scenario, mtu=mtu), scenario.name)
+        refuse(gaps(scenario, mtus=mtus), scenario.name)
         self._scenario = scenario
         # The namespaces must exist as long as the sockets.
         self._namespaces = namespaces
@@ -199,26 +199,28 @@ def job(
     }
 
 
-def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
+def gaps(scenario: Scenario, *, mtus: Mapping[str, int] | None = None) -> list[Gap]:
     """Return the settings of the scenario's traffic that Linux does not support; see `Traffic`."""
     _, contradictions = _settings(scenario)
-    return transport_gaps(scenario, mtu=mtu) + contradictions
+    return transport_gaps(scenario, mtus=mtus) + contradictions
 
 
-def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
+def transport_gaps(scenario: Scenario, *, mtus: Mapping[str, int] | None = None) -> list[Gap]:
     """Return the settings of flows and pings that no Linux host supports; see `Traffic`."""
     found: list[Gap] = []
+    own = {host: _mtu(scenario, host) for host in scenario.nodes} if mtus is None else mtus
     for name, flow in scenario.flows.items():
-        holds, ip = mtu or _mtu(scenario, flow.source), scenario.ip_of(flow)
+        holds, ip = own[flow.source], scenario.ip_of(flow)
         if flow.quic is not None:
             found += _quic_gaps(f"flows.{name}.quic", flow.quic)
         elif flow.tcp is not None:
-            found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds, ip)
+            agreed = min(holds, own[flow.destination])
+            found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, agreed, ip)
         else:
             assert flow.datagrams is not None
             found += _udp_gaps(f"flows.{name}.{flow.kind}", flow.datagrams, holds, ip)
     for name, ping in scenario.pings.items():
-        holds = mtu or _mtu(scenario, ping.source)
+        holds = own[ping.source]
         size = ping.size + datagram_headers(scenario.ip_of(ping))
         if size > holds:
             found.append(Gap(f"pings.{name}.size", _fragments(size, holds)))

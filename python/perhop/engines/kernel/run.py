@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.engines.emu import mtus
 from perhop.engines.kernel.counts import Recorder
-from perhop.engines.kernel.network import ETHERNET_MTU, Network
+from perhop.engines.kernel.network import Network
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
 from perhop.scenario.resolve import steps
@@ -53,10 +53,7 @@ class KernelRun:
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
         self._network = Network(scenario, seed)
-        own = mtus(scenario)
-        hosts = [name for name, node in scenario.nodes.items() if node.kind == "host"]
-        least = min((own[host] for host in hosts), default=ETHERNET_MTU)
-        self._traffic = Traffic(scenario, seed, self._network.namespaces, mtu=least)
+        self._traffic = Traffic(scenario, seed, self._network.namespaces, mtus=mtus(scenario))
         self._recorder = Recorder(scenario, self._network)
         self._zero_ns = 0
         self._ends = threading.Event()
