@@ -114,6 +114,24 @@ def test_changes_stay_within_what_a_cell_has(change: str, message: str) -> None:
         parse(f"{CELL.replace('LTE', 'enodeb')}changes: [{change}]\n")
 
 
+def test_a_trace_is_the_rate_of_a_user() -> None:
+    trace = "trace: {enodeb: {steps: 0 s 20 Mbps; 50 ms 0 bps; 100 ms 0 bps, repeat: true}}"
+    text = CELL.replace("LTE", "{base_station: enodeb, bler: 0%, scheduler: round-robin}")
+    found = throughputs(
+        perhop.run(parse(text.replace("channel: cell}", f"channel: cell, {trace}}}", 1)))
+    )
+    # `near` sends in half of its half of the time, `far` in the rest.
+    shares = [rate / 8 * 2 * 1470 / 1498 for rate in (0.25 * 20e6, 0.75 * 5e6)]
+    assert found == pytest.approx(shares, rel=0.02)
+    for steps, message in (
+        ("0 s 20 Mbps delay 1 ms", "expected a trace of rates alone"),
+        ("0 s 500 kbps", "500 kbps is less than 800 kbps"),
+    ):
+        wrong = f"channel: cell, trace: {{steps: {steps}}}}}"
+        with pytest.raises(perhop.ScenarioError, match=message):
+            parse(text.replace("channel: cell}", wrong, 1))
+
+
 @MEASURES
 def test_real_hosts_share_a_cell_as_modelled_ones_do() -> None:
     text = CELL.replace("LTE", "enodeb").replace("duration: 4 s", "duration: 3500 ms")

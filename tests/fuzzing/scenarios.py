@@ -397,6 +397,9 @@ class Author(Writer):
                     link.pop(key, None)
                 if lte:
                     link["rate"] = self.pick(["48 kbps", "1 Mbps", "30 Mbps", "150 Mbps"])
+                    if self.chance(30):
+                        steps = "0 s 1 Mbps; 7 ms 0 bps; 31200 us 20 Mbps"
+                        link["trace"] = self.pick([{"opportunities": "3 5x2"}, {"steps": steps}])
                     link.pop("loss", None)
                     if self.chance(40):
                         link["loss"] = self.pick(["1%", "30%"])

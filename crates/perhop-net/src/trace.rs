@@ -169,6 +169,16 @@ impl Trace {
         }
     }
 
+    /// Returns the first instant, from `now` on, at which something is transmitted.
+    pub(crate) fn transmits_from(&self, now: Time) -> Time {
+        let (mut now, mut place) = (now, self.find(now));
+        while self.steps[place.0].rate == 0 && now < Time::MAX {
+            now = self.end(place);
+            place = self.after(place);
+        }
+        now
+    }
+
     /// Returns the number of bytes that can be transmitted from `from` to `to`.
     pub fn capacity(&self, from: Time, to: Time) -> f64 {
         let (mut now, mut bits) = (from, 0.0);

@@ -8,10 +8,10 @@
 
 use std::collections::VecDeque;
 
-use perhop_core::{Bytes, Packet, Stream, Time};
+use perhop_core::{Bytes, Packet, Rate, Stream, Time};
 use perhop_queue::Discipline;
 
-use super::reports::{Reports, aligned};
+use super::reports::{Reports, aligned, begun};
 use super::{Loaded, Lte, Outcome, Place, Scheduler};
 use crate::port::{Port, PortId};
 
@@ -40,7 +40,9 @@ struct User<B> {
     ready_at: Time,
     /// Reports, in the uplink.
     reports: Option<Reports>,
-    /// True if it has sent a block in this TTI.
+    /// Rate in this TTI; `None` if it can send nothing.
+    rate: Option<Rate>,
+    /// True if it has sent a block in this TTI, or can send none.
     served: bool,
     /// Bytes of new data that it has sent in this TTI.
     sent: Bytes,
@@ -137,6 +139,13 @@ impl<B> Cell<B> {
     }
 }
 
+/// Returns the rate at which a port sends in the TTI that begins now, if it does.
+fn rate<B>(port: &Port<B>, now: Time) -> Option<Rate> {
+    let Some(trace) = port.trace() else { return Some(port.wire().rate) };
+    let bits = 8.0 * trace.capacity(now, now + Lte::TTI);
+    Rate::new((bits / Lte::TTI.as_secs_f64()).round() as u64)
+}
+
 impl<B> Way<B> {
     /// Sends the blocks again that are due. Returns the number of resource blocks that are left.
     fn retransmit(
@@ -151,10 +160,9 @@ impl<B> Way<B> {
             let user = &mut self.users[(self.turn + step) % count];
             let port = &ports[user.port.index()];
             let fits = |block: &&mut Block<B>| block.due <= now && block.resource_blocks <= free;
-            if !port.is_up() {
-                continue;
-            }
-            if let Some(block) = user.window.iter_mut().find(fits) {
+            if user.rate.is_some()
+                && let Some(block) = user.window.iter_mut().find(fits)
+            {
                 free -= block.resource_blocks;
                 user.served = true;
                 block.judge(now, config, port, random);
@@ -199,7 +207,7 @@ impl<B> Way<B> {
             Scheduler::ProportionalFair => ready.reduce(|best, place| {
                 // The ratio of the rate to the mean, without divisions by zero.
                 let [one, other] = [best, place].map(|place| &self.users[place]);
-                let rate = |user: &User<B>| u64::from(ports[user.port.index()].wire().rate) as f64;
+                let rate = |user: &User<B>| user.rate.map_or(0, u64::from) as f64;
                 if rate(other) * one.average > rate(one) * other.average { place } else { best }
             }),
         }
@@ -236,6 +244,7 @@ impl<B> User<B> {
             segment: None,
             ready_at: Time::ZERO,
             reports,
+            rate: None,
             served: false,
             sent: Bytes::ZERO,
             average: 0.0,
@@ -245,12 +254,13 @@ impl<B> User<B> {
     /// Begins a TTI: grants begin, and a grant may be requested.
     fn begin(&mut self, now: Time, config: Lte, ports: &[Port<B>]) {
         let port = &ports[self.port.index()];
-        (self.served, self.sent) = (!port.is_up(), Bytes::ZERO);
+        self.rate = rate(port, now).filter(|_| port.is_up());
+        (self.served, self.sent) = (self.rate.is_none(), Bytes::ZERO);
         let Some(reports) = &mut self.reports else { return };
         reports.begin(now);
         let waits = port.has_backlog() && self.ready_at <= now && self.segment.is_none();
         let asks = !reports.has_grant() && reports.grant(now, config) == now;
-        if port.is_up() && waits && asks {
+        if self.rate.is_some() && waits && asks {
             reports.report(now, config, port.queue.backlog().packets);
         }
     }
@@ -296,6 +306,11 @@ impl<B> User<B> {
         if !port.is_up() {
             return Time::MAX;
         }
+        // A TTI is also one in whose middle an outage ends.
+        let tti = match port.trace() {
+            Some(trace) => tti.max(begun(trace.transmits_from(tti))),
+            None => tti,
+        };
         let due = self.window.iter().map(|block| block.due.max(tti)).fold(Time::MAX, Time::min);
         if self.window.len() >= Lte::WINDOW {
             return due;
@@ -323,7 +338,7 @@ impl<B> User<B> {
         port: &mut Port<B>,
         load: &mut impl FnMut(&mut Port<B>, PortId) -> Loaded<B>,
     ) -> Option<Block<B>> {
-        let rate = port.wire().rate;
+        let rate = self.rate?;
         let capacity = config.bytes(rate, free);
         let (mut room, mut packets) = (capacity, Vec::new());
         while room > Bytes::ZERO {

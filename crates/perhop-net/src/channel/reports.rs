@@ -84,3 +84,9 @@ pub(super) fn aligned(at: Time) -> Time {
     let tti = Lte::TTI.as_picos();
     at.as_picos().div_ceil(tti).checked_mul(tti).map_or(Time::MAX, Time::from_picos)
 }
+
+/// Returns the begin of the TTI at an instant.
+pub(super) fn begun(at: Time) -> Time {
+    let tti = Lte::TTI.as_picos();
+    Time::from_picos(at.as_picos() / tti * tti)
+}

@@ -1,7 +1,7 @@
 //! Cells with a base station that schedules, against formulas.
 
 use perhop_core::{Duration, NodeId, Stream, Time};
-use perhop_net::{Access, Loss, Lte, Network, PortId, Scheduler};
+use perhop_net::{Access, Loss, Lte, Network, PortId, Scheduler, Trace, TraceStep};
 use proptest::prelude::*;
 
 use crate::lab::*;
@@ -141,6 +141,48 @@ fn proportional_fairness_gives_equal_times_at_unequal_rates() {
         let share = *got as f64 * 8_000.0 / (rate * 1000) as f64 / 16.0 * transmissions(LTE);
         assert!((share - 0.25).abs() < 0.01, "{each:?}: {share}");
     }
+}
+
+/// Returns a rate that alternates between these rates in kb/s, every 20 ms.
+fn alternating(rates: [u64; 2]) -> Trace {
+    let step = |(number, rate)| TraceStep {
+        at: Duration::from_millis(20 * number),
+        rate: rate * 1000,
+        medium: None,
+    };
+    Trace::new((0_u64..).zip(rates).map(step).collect(), Some(Duration::from_millis(40))).unwrap()
+}
+
+#[test]
+fn a_tti_carries_what_a_trace_offers() {
+    let mut network = cell(&[8_000], CLEAN);
+    network.set_trace(forth(0), alternating([8_000, 0]));
+    assert_eq!(arrived(network, &[(0, 1)], (6_000, 100), 1_000), [5_000]);
+    // An opportunity of mahimahi every 5 ms, for 1500 bytes.
+    let mut network = cell(&[8_000], CLEAN);
+    network.set_trace(forth(0), Trace::opportunities(&[5]).unwrap());
+    assert_eq!(arrived(network, &[(0, 1)], (6_000, 100), 1_000), [3_000]);
+    // A packet waits for the end of an outage.
+    let mut network = cell(&[8_000], CLEAN);
+    network.set_trace(forth(0), alternating([8_000, 0]));
+    let late = delays(network, vec![Send { at: 25 * MILLISECOND, from: 0, to: 1, size: 100 }]);
+    assert_eq!(late, [16.0]);
+}
+
+#[test]
+fn proportional_fairness_sends_to_users_at_their_best() {
+    let ways = [(0, 1), (0, 2)];
+    let mut each = [Scheduler::RoundRobin, Scheduler::ProportionalFair].map(|scheduler| {
+        let mut network = cell(&[8_000; 2], Lte { scheduler, ..CLEAN });
+        network.set_trace(forth(0), alternating([16_000, 4_000]));
+        network.set_trace(forth(1), alternating([4_000, 16_000]));
+        arrived(network, &ways, (20_000, 250), 4_000)
+    });
+    // In turn, half of the mean of 10 Mb/s; at their best, half of 16 Mb/s.
+    each.iter_mut().flatten().for_each(|packets| *packets = *packets * 2 / 4);
+    let [turns, fair] = each;
+    assert!(turns.iter().all(|&rate| rate.abs_diff(5_000) < 50), "{turns:?}");
+    assert!(fair.iter().all(|&rate| rate.abs_diff(8_000) < 300), "{fair:?}");
 }
 
 #[test]

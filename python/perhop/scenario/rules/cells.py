@@ -36,6 +36,7 @@ def cells(scenario: ResolvedScenario) -> Iterator[Finding]:
                 "is not an end of this link; expected a link of the base station",
             )
         yield from _values(lte, link, ("links", index))
+        yield from _traces(lte, link, ("links", index))
     directions = scenario.directions
     for index, change in enumerate(scenario.changes):
         if change.on in directions:
@@ -61,3 +62,22 @@ def _values(lte: Lte, of: Link | Change, loc: Loc) -> Iterator[Finding]:
             (*loc, "loss"),
             "a transport block is not lost in bursts; expected a share such as `10%`",
         )
+
+
+def _traces(lte: Lte, link: Link, loc: Loc) -> Iterator[Finding]:
+    """Find traces of more than rates, and rates of less than a byte in a resource block."""
+    for end, trace in link.trace.items():
+        if any(trace.sets(key) for key in ("delay", "jitter", "loss")):
+            yield Finding(
+                (*loc, "trace", end),
+                "a cell decides when packets arrive; expected a trace of rates alone",
+            )
+        steps = trace.effective_steps if trace.steps is not None else ()
+        rates = [step.rate for step in steps if step.rate]
+        if rates and min(rates) < lte.least_rate:
+            yield Finding(
+                (*loc, "trace", end),
+                f"{format_rate(min(rates))} is less than {format_rate(lte.least_rate)}, a byte in "
+                f"each of the {lte.resource_blocks} resource blocks of a millisecond; expected 0 "
+                "or at least that",
+            )

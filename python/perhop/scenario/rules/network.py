@@ -104,16 +104,17 @@ def channels(scenario: ResolvedScenario) -> Iterator[Finding]:
         if link.channel is None:
             continue
         yield from known(link.channel, scenario.channels, "channel", ("links", index, "channel"))
+        channel = scenario.channels.get(link.channel)
+        scheduled = channel is not None and channel.lte is not None
         for key in _NOT_SHARED:
-            if getattr(link, key):
+            if getattr(link, key) and not (scheduled and key == "trace"):
                 yield Finding(
                     ("links", index, key),
                     "a link on a channel cannot have this: the channel decides when packets arrive",
                 )
         common = shared.setdefault(link.channel, set(link.ends))
         common &= set(link.ends)
-        channel = scenario.channels.get(link.channel)
-        if not common and channel is not None and channel.wifi is not None:
+        if not common and channel is not None and not scheduled:
             yield Finding(
                 ("links", index, "channel"),
                 f"no node is an end of all links on {quote(link.channel)}; expected one, the "
