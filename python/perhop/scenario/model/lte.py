@@ -33,7 +33,7 @@ RESOURCE_BLOCKS: Final[dict[Bandwidth, int]] = {
     "15 MHz": 75,
     "20 MHz": 100,
 }
-"""Resource blocks by bandwidth (3GPP TS 36.101, table 5.6-1)."""
+"""Resource blocks by bandwidth (3GPP TS 36.104, table 5.6-1)."""
 
 BYTE_PER_TTI: Final = 8000
 """The rate in bit/s of one byte in each transmission time interval of 1 ms."""
