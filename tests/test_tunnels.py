@@ -326,8 +326,12 @@ def test_what_is_written_reads_back() -> None:
 
 def test_engines_and_targets_without_tunnels_refuse_them() -> None:
     scenario = parse(text("type: gre"), "x")
-    reason = r"tunnels\.vpn: perhop sets up no tunnels of Linux; the engines `sim` and `emu` carry"
+    reason = (
+        r"tunnels\.vpn: of tunnels, perhop sets up only `vxlan` in Linux; the engines `sim` and"
+    )
+
     with pytest.raises(UnsupportedError, match=reason):
         perhop.run(scenario, engine="kernel")
-    _, gaps = write(scenario, "junos")
-    assert [gap.path for gap in gaps] == ["tunnels.vpn"]
+    for family in ("junos", "tc"):
+        _, gaps = write(scenario, family)
+        assert [gap.path for gap in gaps] == ["tunnels.vpn"]

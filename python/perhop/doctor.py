@@ -121,6 +121,12 @@ def _kernel() -> Iterator[Check]:
         yield Check("kernel", "rules", "ok", "every expression of nftables that perhop uses")
     means = "tc's action police" if probe.polices() == "tc" else "limits of nftables"
     yield Check("kernel", "policers", "ok", means)
+    lacking = [kind for kind in probe.DEVICES if not kernel.has_tunnel(kind)]
+    if lacking:
+        found = f"this kernel has no {', '.join(lacking)}: scenarios with these are refused"
+        yield Check("kernel", "tunnels", "limited", found, _MODULES)
+    else:
+        yield Check("kernel", "tunnels", "ok", ", ".join(probe.DEVICES))
     yield _trial("kernel", "veth devices and sockets", delay="0 s")
     yield _trial("kernel", "TUN devices", delay="1 ms")
     yield _real_time("kernel")

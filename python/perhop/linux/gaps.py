@@ -42,8 +42,8 @@ def link_class_gaps(scenario: Scenario) -> list[Gap]:
 
 
 def tunnel_gaps(scenario: Scenario) -> list[Gap]:
-    """Return the tunnels of a scenario, which only perhop's own network carries."""
-    reason = "perhop sets up no tunnels of Linux; the engines `sim` and `emu` carry them"
+    """Return the tunnels of a scenario, for targets where perhop sets up none."""
+    reason = "perhop sets up no tunnels there; the engines `sim` and `emu` carry them"
     return [Gap(f"tunnels.{name}", reason) for name in scenario.tunnels]
 
 

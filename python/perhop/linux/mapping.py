@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.linux import nft, policers, rules, tree
-from perhop.linux.gaps import Gap, link_class_gaps, tunnel_gaps
+from perhop.linux import tunnels as tunnel_devices
+from perhop.linux.gaps import Gap, link_class_gaps
 from perhop.linux.routes import Routes, per_packet_groups
 from perhop.scenario.resolve import NetworkState, NextHops, next_hops
 from perhop.units import format_rate
@@ -84,16 +85,18 @@ class Mapping:
     Attributes:
         interfaces: Interfaces at every end of a link, by direction.
         nft: For every node a file for ``nft -f``; "" where there is nothing to say.
-        ip: For every node its routes and rules: commands of ip.
+        ip: For every node its routes and rules: commands of ip, …
+        tunnels: … and then its ends of tunnels, with the routes into them.
         sysctls: For every node the settings of its network namespace.
         steps: Changes, in order of time.
-        gaps: Features that Linux lacks.
+        gaps: Features that Linux lacks, apart from those of tunnels (see `tunnels.gaps`).
         next_hops: The paths that its routes follow.
     """
 
     interfaces: dict[str, Interface]
     nft: dict[str, str]
     ip: dict[str, tuple[str, ...]]
+    tunnels: dict[str, list[str]]
     sysctls: dict[str, dict[str, str]]
     steps: tuple[Step, ...]
     gaps: tuple[Gap, ...]
@@ -171,7 +174,7 @@ def mapping(
         gaps += more
     changed, more = _steps(scenario, interfaces, routes, headers, numbers)
     gaps += more
-    gaps += [*link_class_gaps(scenario), *tunnel_gaps(scenario)]
+    gaps += link_class_gaps(scenario)
     gaps += [
         Gap(f"links.{number}.channel", "its queues share no radio channel")
         for number, link in enumerate(scenario.links)
@@ -186,6 +189,7 @@ def mapping(
         interfaces=interfaces,
         nft={name: nft.text(each) if each else "" for name, each in chains.items()},
         ip={name: tuple(routes.lines(name, there)) for name in scenario.nodes},
+        tunnels={name: tunnel_devices.lines(scenario, name, there) for name in scenario.nodes},
         sysctls={name: routes.sysctls(name, there) for name in scenario.nodes},
         steps=tuple(changed),
         gaps=tuple(dict.fromkeys(gaps)),

@@ -16,6 +16,7 @@ from perhop.linux import nft
 from perhop.linux.buckets import PoliceAction
 from perhop.linux.commands import CommandError, InNamespace
 from perhop.linux.gaps import Gap
+from perhop.linux.tunnels import DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from perhop.linux.mapping import Mapping
     from perhop.linux.policers import Means
 
-__all__ = ["QUEUES", "RULES", "Probes", "missing", "polices", "this_kernel", "tools"]
+__all__ = ["DEVICES", "QUEUES", "RULES", "Probes", "missing", "polices", "this_kernel", "tools"]
 
 _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 
@@ -68,6 +69,7 @@ actions change action {_BUCKET}
 _UNDO: Final = {
     "tc": ("tc", "qdisc", "del", "dev", "lo", "root"),
     "nft": ("nft", "flush", "ruleset"),
+    "ip": ("ip", "link", "del", "probe"),
 }
 
 
@@ -95,6 +97,11 @@ class Probes:
     def has_police(self) -> bool:
         """Return whether tc polices by an action that filters of HTB and changes find."""
         return self._takes("tc", "-batch", _POLICE)
+
+    def has_tunnel(self, kind: str) -> bool:
+        """Return whether there are tunnel devices of a type."""
+        add = f"link add probe type {kind} id 1 local 127.0.0.1 remote 127.0.0.2 dstport 4789\n"
+        return self._takes("ip", "-batch", add)
 
     def _takes(self, tool: str, option: str, text: str) -> bool:
         if (tool, text) not in self._known:
@@ -168,6 +175,10 @@ def missing(found: Mapping) -> Iterator[Gap]:
         for kind in dict.fromkeys(kinds):
             if not kernel.has_qdisc(kind):
                 yield Gap(each.direction, f"this kernel has no {kind} (see `tc qdisc`)")
+    for node, lines in found.tunnels.items():
+        for kind in DEVICES:
+            if any(f" type {kind} " in line for line in lines) and not kernel.has_tunnel(kind):
+                yield Gap(f"nodes.{node}", f"this kernel has no tunnels of type {kind}")
     for node, text in found.nft.items():
         for word, rule in RULES.items():
             if word in text and not kernel.has_rule(rule):

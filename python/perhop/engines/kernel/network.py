@@ -21,6 +21,7 @@ from perhop.linux.commands import CommandError, InNamespace
 from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import device_names, mapping
 from perhop.linux.routes import IPV6, routed_versions
+from perhop.linux.tunnels import gaps as tunnel_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,10 +92,8 @@ class Network:
             for number, link in enumerate(scenario.links)
             if link.trace
         ]
-        refuse(
-            [*traced, *self.mapping.gaps, *probe.missing(self.mapping)],
-            scenario.name,
-        )
+        given = [*traced, *tunnel_gaps(scenario), *self.mapping.gaps]
+        refuse([*given, *probe.missing(self.mapping)], scenario.name)
         self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
         try:
             self.namespaces = Namespaces(len(scenario.nodes))
@@ -153,7 +152,8 @@ class Network:
             if 6 in versions:
                 needed["net.ipv6.conf.all.disable_ipv6"] = "traffic of IPv6"
             self._write(host, {**_SYSCTLS, **_SYSCTLS_V6[6 in versions], **balance}, needed)
-            self._ip(node, [*lines[node], *self.mapping.ip[node]])
+            own_lines = [*lines[node], *self.mapping.ip[node], *self.mapping.tunnels[node]]
+            self._ip(node, own_lines)
             forward = str(int(scenario.nodes[node].kind == "router"))
             self._write(host, {"net.ipv4.ip_forward": forward})
             if 6 in versions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop import linux
+from perhop.linux.gaps import tunnel_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -32,7 +33,8 @@ def write(
     """
     narrow = _narrow(scenario, links) if links else scenario
     mapped = linux.mapping(narrow, devices=devices, police=police)
-    return linux.script(narrow, mapped, links=links), mapped.gaps
+    gaps = (*mapped.gaps, *tunnel_gaps(scenario))
+    return linux.script(narrow, mapped, links=links), gaps
 
 
 def _narrow(scenario: Scenario, links: Collection[str]) -> Scenario:

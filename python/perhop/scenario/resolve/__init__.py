@@ -45,7 +45,7 @@ from perhop.scenario.resolve.sizes import (
     tcp_headers,
 )
 from perhop.scenario.resolve.steps import NetworkState, Step, sending_rate, states, steps
-from perhop.scenario.resolve.tunnels import tunnel_mtu
+from perhop.scenario.resolve.tunnels import entered, tunnel_mtu
 
 __all__ = [
     "IP_HEADER",
@@ -62,6 +62,7 @@ __all__ = [
     "background_path",
     "datagram_headers",
     "empty_path",
+    "entered",
     "host_mtu",
     "iperf3_servers",
     "linear",
