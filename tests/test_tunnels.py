@@ -329,7 +329,6 @@ def test_engines_and_targets_without_tunnels_refuse_them() -> None:
     reason = (
         r"tunnels\.vpn: of tunnels, perhop sets up only `vxlan` in Linux; the engines `sim` and"
     )
-
     with pytest.raises(UnsupportedError, match=reason):
         perhop.run(scenario, engine="kernel")
     for family in ("junos", "tc"):
