@@ -279,8 +279,11 @@ def test_no_flow_is_sent_from_a_port_at_which_another_one_arrives() -> None:
 def test_what_fits_depends_on_the_link() -> None:
     flow = {"from": "here", "to": "there", "stop": "1 s", "tcp": {"mss": "8960 B"}}
     assert [gap.path for gap in gaps(scenario(flows={"x": flow}))] == ["flows.x.tcp.mss"]
-    jumbo = [{**LAB["links"][0], "mtu": "9000 B"}, LAB["links"][1]]
-    assert gaps(scenario(flows={"x": flow}, links=jumbo)) == []
+    near, far = ({**link, "mtu": "9000 B"} for link in LAB["links"])
+    # Both ends agree on the size of segments.
+    one = scenario(flows={"x": flow}, links=[near, LAB["links"][1]])
+    assert [gap.path for gap in gaps(one)] == ["flows.x.tcp.mss"]
+    assert gaps(scenario(flows={"x": flow}, links=[near, far])) == []
 
 
 def test_flows_of_a_host_that_contradict_each_other() -> None:
