@@ -23,6 +23,7 @@ NAMES = [
     "rfc4594",
     "rpm",
     "rrul",
+    "tcp-nup",
     "wifi",
 ]
 
