@@ -36,6 +36,10 @@ REAL_HOSTS: Final = pytest.mark.real_hosts
 """For tests that need real hosts and measure nothing. They run beside others, and are tried again,
 because a busy machine can exceed their deadlines."""
 
+DEADLINES: Final = pytest.mark.deadlines
+"""For tests of threads, processes and services that are to do something in time, without real
+hosts. They are tried again for the same reason."""
+
 SLOW: Final = pytest.mark.slow
 """For tests of more than half a second, which `make test-fast` leaves out."""
 
@@ -112,7 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     items.sort(key=lambda item: (order.get(item.path.stem, len(order)), item.path not in long))
     for item in items if "PERHOP_ONCE" not in os.environ else ():
-        if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS)):
+        if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS, DEADLINES)):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

@@ -4,8 +4,8 @@ What measures real hosts waits for most of its time, but must have a processor a
 one. It runs one test after the other, while everything else runs on all processors at the lowest
 priority: tests in Rust, and those in Python, of which the longest begin first.
 
-Tests with real hosts or sockets have deadlines, which this load can exceed. Those that fail run
-again at the end, alone.
+Tests with real hosts, sockets or services have deadlines, which this load can exceed. Those that
+fail run again at the end, alone.
 """
 
 import json
@@ -118,14 +118,15 @@ def keeping(command: list[str], cache: Path) -> list[str]:
 
 
 def python_again(code: int, cache: Path, environment: dict[str, str]) -> int:
-    """Run tests in Python that failed and have real hosts again, alone; return the exit code."""
+    """Run tests in Python that failed and have deadlines again, alone; return the exit code."""
     failed = cache / "v" / "cache" / "lastfailed"
     if code != pytest.ExitCode.TESTS_FAILED or not failed.exists():
         return code
     print("\nFailed under load, run again alone:", flush=True)
-    real = ["-m", "measures or real_hosts", "--last-failed", "--last-failed-no-failures", "none"]
-    subprocess.run(keeping([*PYTEST, *real], cache), env=environment)
-    # Tests without real hosts were not run again, and are still among those that failed.
+    chosen = ["-m", "measures or real_hosts or deadlines"]
+    again = [*PYTEST, *chosen, "--last-failed", "--last-failed-no-failures", "none"]
+    subprocess.run(keeping(again, cache), env=environment)
+    # Tests without deadlines were not run again, and are still among those that failed.
     return int(bool(json.loads(failed.read_text("utf-8"))))
 
 

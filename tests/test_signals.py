@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PERHOP, SLOW
+from conftest import DEADLINES, PERHOP, SLOW
 from perhop import interruption
 from perhop.dataset import Dataset
 from perhop.engines import run
@@ -23,7 +23,7 @@ from perhop.errors import OutputError
 from perhop.scenario import load
 from tools import unable
 
-pytestmark = SLOW
+pytestmark = [DEADLINES, SLOW]
 
 ROUNDS = int(os.environ.get("PERHOP_SIGNALS", "2"))
 

@@ -13,14 +13,14 @@ import pytest
 import vl_convert
 
 import perhop
-from conftest import SLOW, Start
+from conftest import DEADLINES, SLOW, Start
 from perhop.analysis import throughput
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, ScenarioError, UsageError
 from perhop.report.sweeps import chosen, sweep_chart, sweep_table
 from perhop.sweep import MOST_POINTS, Sweep, parse_vary
 
-pytestmark = SLOW
+pytestmark = [DEADLINES, SLOW]
 
 SCENARIO = """
 perhop: 1

@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from conftest import SLOW
+from conftest import DEADLINES, SLOW
 from perhop_services.common.errors import ServiceError, UnavailableError
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
@@ -32,7 +32,7 @@ from postgres import server as postgresql
 from reserving import MBPS, NETWORK, PASSWORD, network
 from reserving_http import ask
 
-pytestmark = SLOW
+pytestmark = [DEADLINES, SLOW]
 
 ROUNDS = int(os.environ.get("PERHOP_CRASHES", "2"))
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")

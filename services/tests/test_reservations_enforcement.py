@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import SLOW
+from conftest import DEADLINES, SLOW
 from perhop.errors import UsageError
 from perhop_services.common.errors import ConflictError, UnavailableError
 from perhop_services.common.users import User
@@ -32,7 +32,7 @@ from perhop_services.reservations.schema import open_database
 from perhop_services.reservations.service import ReservationService
 from reserving import MBPS, Clock, network, service, terms, user
 
-pytestmark = SLOW
+pytestmark = [DEADLINES, SLOW]
 
 TO_5011 = Selector("tcp", None, (5011, 5011))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from conftest import SLOW
+from conftest import DEADLINES, SLOW
 from perhop.errors import UsageError
 from perhop.linux.buckets import PoliceAction
 from perhop.linux.commands import Process
@@ -31,7 +31,7 @@ from perhop_services.reservations.model import Selector
 from reserving import MBPS
 from tools import need, unable
 
-pytestmark = SLOW
+pytestmark = [DEADLINES, SLOW]
 
 RULE = Rule(
     "perhop_9", "192.0.2.1", "192.0.2.9", Selector(None, (1, 9), (80, 80), 46), 10**7, 10**5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SLOW
+from conftest import DEADLINES, SLOW
 from perhop.errors import UsageError
 from perhop_services.reservations.drivers import (
     Driver,
@@ -27,7 +27,7 @@ from tools import need
 
 pytest.importorskip("ncclient")
 
-pytestmark = SLOW
+pytestmark = [DEADLINES, SLOW]
 
 TO_5011 = Selector("tcp", None, (5011, 5011))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conftest import SLOW
+from conftest import DEADLINES, SLOW
 from perhop.errors import OutputError, UsageError
 from perhop_services.common.errors import UnavailableError
 from perhop_services.common.http import health
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 
-pytestmark = [RESTARTS, SLOW]
+pytestmark = [DEADLINES, RESTARTS, SLOW]
 
 THREADS = ("perhop-writer", "perhop-enforcer", "perhop-webhooks", "perhop-*")
 POOLS = ("perhop-enforce", "perhop-enforce-*")

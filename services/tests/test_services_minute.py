@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from conftest import SLOW
+from conftest import DEADLINES, SLOW
 from perhop_services.common.errors import UnavailableError
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
@@ -17,7 +17,7 @@ from postgres import RESTARTS, restartable
 from reserving_http import ask, booking, client, served
 from test_reservations_enforcement import until
 
-pytestmark = [RESTARTS, SLOW]
+pytestmark = [DEADLINES, RESTARTS, SLOW]
 
 AWAY = 60.0
 
