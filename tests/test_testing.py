@@ -182,7 +182,7 @@ def test_seeds_without_effect_are_said_and_not_run(perhop: Perhop, small: Path) 
 def test_too_few_seeds_are_refused(perhop: Perhop, small: Path, seeds: int) -> None:
     code, out, err = perhop("test", small.name, "--seeds", str(seeds))
     assert (code, out) == (2, "")
-    assert f"{seeds} is not a number of runs for an interval; expected 1, or 6 to 1000" in err
+    assert f"`{seeds}` is not a number of runs for an interval; expected 1, or 6 to 1000" in err
 
 
 def test_what_cannot_run_leaves_the_others(perhop: Perhop, small: Path) -> None:

@@ -50,6 +50,10 @@ class Warned(_Record):
     path: str
     message: str
 
+    def __str__(self) -> str:
+        """Return the warning with its place."""
+        return f"{self.path}: {self.message}" if self.path else self.message
+
 
 class AgentRecord(_Record):
     """An agent of a live run.

@@ -88,6 +88,12 @@ class Source:
         """The places of values in the text; see `locate`."""
         return loader.locate(self.text, self.filename, paths, overrides=overrides)
 
+    def positions(
+        self, paths: Iterable[str], *, overrides: Overrides = ()
+    ) -> dict[str, tuple[str, int, int]]:
+        """The same places as file, line and column; line and column are 0 for a whole file."""
+        return loader.positions(loader.changed(self.text, self.filename, overrides), paths)
+
 
 def read(source: str | os.PathLike[str]) -> Source:
     """The text of a file, or of a scenario of the gallery.

@@ -9,10 +9,7 @@ from perhop.report import text
 
 def warning_lines(dataset: Dataset) -> list[str]:
     """Return the warnings about the results, one per line."""
-    return [
-        f"warning: {f'{warned.path}: ' if warned.path else ''}{warned.message}"
-        for warned in dataset.warnings
-    ]
+    return [f"warning: {warned}" for warned in dataset.warnings]
 
 
 def lead(dataset: Dataset) -> str:

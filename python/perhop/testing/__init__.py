@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from perhop import analysis, engines, rights, workers
 from perhop.errors import PerhopError, UsageError
 from perhop.scenario import Scenario, to_mapping
-from perhop.scenario.model.quantities import FEWEST_SEEDS, MOST_SEEDS
+from perhop.scenario.model.quantities import parse_seeds
 from perhop.scenario.rules.warnings import is_random, unused_seeds
 
 if TYPE_CHECKING:
@@ -96,29 +95,27 @@ def run(
     if seeds is not None:
         check_seeds(seeds)
     read = [_read(source, overrides) for source in sources]
-    runs = [
-        (index, (to_mapping(case), engine, seed))
-        for index, case in enumerate(read)
-        if isinstance(case, Scenario)
-        for seed in range(1, _runs(case, engine, seeds) + 1)
-    ]
+    runs: list[tuple[dict[str, Any], str, int]] = []
+    numbers = []  # those of each scenario's runs
+    for case in read:
+        before = len(runs)
+        if isinstance(case, Scenario):
+            mapping = to_mapping(case)
+            runs += ((mapping, engine, seed + 1) for seed in range(_runs(case, engine, seeds)))
+        numbers.append(range(before, len(runs)))
     if jobs is None:
         jobs = 1 if engine in rights.REAL_ENGINES else workers.cores()
     made: dict[int, _Run | PerhopError] = {}
-    with closing(_all([arguments for _, arguments in runs], min(jobs, len(runs)))) as finished:
+    with closing(_all(runs, min(jobs, len(runs)))) as finished:
         for done, (number, result) in enumerate(finished, 1):
             made[number] = result
             if watch is not None:
                 watch(done, len(runs))
-    by_case = {
-        case: [made[number] for number, _ in group]
-        for case, group in groupby(enumerate(runs), lambda run: run[1][0])
-    }
     return [
-        _judged(source, case, by_case[index], engine, seeds, overrides)
+        _judged(source, case, [made[number] for number in own], engine, seeds, overrides)
         if isinstance(case, Scenario)
         else Result(source.filename, error=case)
-        for index, (source, case) in enumerate(zip(sources, read, strict=True))
+        for source, case, own in zip(sources, read, numbers, strict=True)
     ]
 
 
@@ -128,11 +125,10 @@ def check_seeds(seeds: int) -> None:
     Raises:
         UsageError: It is neither 1 nor enough for an interval.
     """
-    if seeds != 1 and not FEWEST_SEEDS <= seeds <= MOST_SEEDS:
-        raise UsageError(
-            f"{seeds} is not a number of runs for an interval; expected 1, or {FEWEST_SEEDS} to "
-            f"{MOST_SEEDS}"
-        )
+    try:
+        parse_seeds(str(seeds))
+    except ValueError as error:
+        raise UsageError(f"seeds: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +152,7 @@ def _runs(scenario: Scenario, engine: str, seeds: int | None) -> int:
 
 
 def _all(
-    runs: list[tuple[Any, ...]], jobs: int
+    runs: Sequence[tuple[Any, ...]], jobs: int
 ) -> Generator[tuple[int, _Run | PerhopError], None, None]:
     """Yield the number and the result of each run, in any order."""
     if jobs > 1:
@@ -174,11 +170,7 @@ def _one(scenario: dict[str, Any], engine: str, seed: int) -> _Run | PerhopError
         return error
     if not dataset.manifest.complete:
         raise KeyboardInterrupt
-    warnings = tuple(
-        f"{warned.path}: {warned.message}" if warned.path else warned.message
-        for warned in dataset.warnings
-    )
-    return _Run(tuple(analysis.verdicts(dataset)), warnings)
+    return _Run(tuple(analysis.verdicts(dataset)), tuple(map(str, dataset.warnings)))
 
 
 def _judged(
@@ -195,20 +187,12 @@ def _judged(
             return Result(source.filename, error=each)
         runs.append(each)
     paths = [f"expect.{index}" for index in range(len(scenario.expect))]
-    found = source.locate(paths, overrides=overrides)
+    found = source.positions(paths, overrides=overrides)
     said = Counter(warning for run in runs for warning in run.warnings)
     return Result(
         source.filename,
         tuple(analysis.ensemble_verdicts(scenario.expect, [run.verdicts for run in runs])),
-        tuple(_place(found[path]) for path in paths),
+        tuple(Place(*found[path]) for path in paths),
         len(runs),
         (*unused_seeds(scenario, engine, range(seeds or scenario.seeds)), *said),
     )
-
-
-def _place(text: str) -> Place:
-    """Parse ``FILE:LINE:COLUMN`` or ``FILE``."""
-    file, *numbers = text.rsplit(":", 2)
-    if len(numbers) == 2 and all(number.isdigit() for number in numbers):
-        return Place(file, *map(int, numbers))
-    return Place(text)

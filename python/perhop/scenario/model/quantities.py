@@ -240,7 +240,8 @@ MOST_SEEDS: Final = 1000
 """The most runs of an ensemble."""
 
 
-def _parse_seeds(text: str) -> int:
+def parse_seeds(text: str) -> int:
+    """Return a number of runs; ValueError unless it is one, or enough for an interval."""
     if int(text) != 1 and not FEWEST_SEEDS <= int(text) <= MOST_SEEDS:
         raise ValueError(
             f"{quote(text)} is not a number of runs for an interval; expected 1, or "
@@ -252,7 +253,7 @@ def _parse_seeds(text: str) -> int:
 Seeds = Annotated[
     int,
     Text(
-        _parse_seeds,
+        parse_seeds,
         int,
         f"1, or a whole number from {FEWEST_SEEDS} to {MOST_SEEDS}",
         {

@@ -97,19 +97,31 @@ def locate(
             above it is.
         overrides: The changes with which the scenario was read; values that they set are there.
     """
+    return places(changed(text, filename, overrides), paths)
+
+
+def changed(text: str | bytes, filename: str, overrides: Overrides = ()) -> Document:
+    """Return the data of a scenario file after changes, with positions."""
     document = _document(text, filename)
     _change(document, overrides)
-    return places(document, paths)
+    return document
 
 
 def places(document: Document, paths: Iterable[str]) -> dict[str, str]:
     """Return the place of each value in a document, as `locate` does."""
-    found = {}
-    for path in paths:
-        loc = tuple(int(key) if key.isdigit() else key for key in path.split("."))
-        file, line, column = document.place(loc, at_key=True)
-        found[path] = f"{file}:{line}:{column}" if line else file
-    return found
+    found = positions(document, paths)
+    return {
+        path: f"{file}:{line}:{column}" if line else file
+        for path, (file, line, column) in found.items()
+    }
+
+
+def positions(document: Document, paths: Iterable[str]) -> dict[str, tuple[str, int, int]]:
+    """Return the file, the line and the column of each value; 0 and 0 for a whole file."""
+    locs = {
+        path: tuple(int(key) if key.isdigit() else key for key in path.split(".")) for path in paths
+    }
+    return {path: document.place(loc, at_key=True) for path, loc in locs.items()}
 
 
 def dump(scenario: Scenario) -> str:
