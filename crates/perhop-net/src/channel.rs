@@ -54,13 +54,9 @@ pub(crate) enum Outcome<B> {
     Lost(PortId, Packet<B>),
 }
 
-/// Result of taking a packet from a port's queue.
-pub(crate) enum Loaded<B> {
-    Packet(Packet<B>),
-    /// No packet leaves the queue before this instant.
-    NotBefore(Time),
-    Nothing,
-}
+/// Packet from a port's queue, or the instant before which no packet leaves the queue;
+/// [`Time::MAX`] if none waits.
+pub(crate) type Loaded<B> = Result<Packet<B>, Time>;
 
 /// A channel and the ports that share it.
 #[derive(Debug)]

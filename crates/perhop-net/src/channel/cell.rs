@@ -346,17 +346,13 @@ impl<B> User<B> {
                 Some(segment) => segment,
                 None if !self.may_take(now, port) => break,
                 None => match load(port, self.port) {
-                    Loaded::Packet(packet) => {
+                    Ok(packet) => {
                         self.reports.iter_mut().for_each(Reports::take);
                         let size = port.wire().overhead.on_wire(packet.size());
                         (packet, size)
                     }
-                    Loaded::NotBefore(at) => {
+                    Err(at) => {
                         self.ready_at = at;
-                        break;
-                    }
-                    Loaded::Nothing => {
-                        self.ready_at = Time::MAX;
                         break;
                     }
                 },

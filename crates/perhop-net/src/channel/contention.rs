@@ -266,28 +266,22 @@ impl<B> Contention<B> {
             if !fits(frames, length + config.frame(port.wire().overhead.on_wire(size))) {
                 break;
             }
-            match load(port, outlet.port) {
-                Loaded::Packet(packet) => {
-                    let size = port.wire().overhead.on_wire(packet.size());
-                    let own = config.frame(size);
-                    outlet.window.push_back(Frame {
-                        packet,
-                        length: own,
-                        failures: 0,
-                        arrived: false,
-                        in_air: true,
-                    });
-                    (frames, length) = (frames + 1, length + own);
-                }
-                Loaded::NotBefore(at) => {
+            let packet = match load(port, outlet.port) {
+                Ok(packet) => packet,
+                Err(at) => {
                     outlet.ready_at = at;
                     break;
                 }
-                Loaded::Nothing => {
-                    outlet.ready_at = Time::MAX;
-                    break;
-                }
-            }
+            };
+            let own = config.frame(port.wire().overhead.on_wire(packet.size()));
+            outlet.window.push_back(Frame {
+                packet,
+                length: own,
+                failures: 0,
+                arrived: false,
+                in_air: true,
+            });
+            (frames, length) = (frames + 1, length + own);
         }
         (frames, config.transmission(length, rate))
     }

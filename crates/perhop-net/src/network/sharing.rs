@@ -4,7 +4,7 @@ use perhop_core::{NodeId, Stream, Time};
 use perhop_queue::{Dequeue, Discipline};
 
 use super::{Aside, Network};
-use crate::channel::{Access, Channel, Loaded, Outcome, Place};
+use crate::channel::{Access, Channel, Outcome, Place};
 use crate::hosts::Loss;
 use crate::port::PortId;
 
@@ -89,8 +89,8 @@ impl<B: Clone> Network<B> {
             let drops = ledger.drops.drain(..);
             losses.extend(drops.map(|drop| (drop.packet, Loss::Queue(drop.cause), Some(id))));
             match next {
-                Dequeue::NotBefore(at) => Loaded::NotBefore(at),
-                Dequeue::Idle => Loaded::Nothing,
+                Dequeue::NotBefore(at) => Err(at),
+                Dequeue::Idle => Err(Time::MAX),
                 Dequeue::Packet(packet) => {
                     port.count_shared(packet.size());
                     if port.reports_departures() {
@@ -99,7 +99,7 @@ impl<B: Clone> Network<B> {
                     if port.watched_at_start {
                         watched.push(Aside::Sent(id, packet.clone()));
                     }
-                    Loaded::Packet(packet)
+                    Ok(packet)
                 }
             }
         });
