@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -93,8 +94,6 @@ def test(
     from perhop.cli.progress import counting
     from perhop.testing import formats
 
-    if seeds is not None:
-        testing.check_seeds(seeds)
     sources, tested = _read(scenarios)
     if sources:
         with counting("test") as watch:
@@ -177,7 +176,7 @@ def _show(tested: Sequence[Result]) -> None:
     from perhop.cli.render import print_table
     from perhop.report import ensemble_table
 
-    states: dict[str, int] = {}
+    states: Counter[str] = Counter()
     for each in tested:
         for warning in each.warnings:
             click.echo(f"perhop: warning: {each.file}: {warning}", err=True)
@@ -185,8 +184,7 @@ def _show(tested: Sequence[Result]) -> None:
             click.echo(f"ERROR {each.file}")
             click.echo(each.error, err=True)
             continue
-        for verdict in each.verdicts:
-            states[verdict.state] = states.get(verdict.state, 0) + 1
+        states.update(verdict.state for verdict in each.verdicts)
         held = sum(verdict.state == "holds" for verdict in each.verdicts)
         state = "FAIL " if each.exit_code else "ok   "
         click.echo(f"{state} {each.file}: {held} of {len(each.verdicts)} hold")

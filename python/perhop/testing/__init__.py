@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perhop.gallery import Source
     from perhop.scenario import Overrides
 
-__all__ = ["Place", "Result", "check_seeds", "run"]
+__all__ = ["Place", "Result", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def run(
         UsageError: Too few seeds for an interval.
     """
     if seeds is not None:
-        check_seeds(seeds)
+        _check_seeds(seeds)
     read = [_read(source, overrides) for source in sources]
     runs: list[tuple[dict[str, Any], str, int]] = []
     numbers = []  # those of each scenario's runs
@@ -119,7 +119,7 @@ def run(
     ]
 
 
-def check_seeds(seeds: int) -> None:
+def _check_seeds(seeds: int) -> None:
     """Refuse a number of seeds that has no interval.
 
     Raises:
