@@ -116,6 +116,13 @@ def test_a_wrong_point_is_told_before_anything_runs(source: str, tmp_path: Path)
     with pytest.raises(ScenarioError, match=r"links\.1\.rate"):
         sweep.run()
     assert not (tmp_path / "s").exists()
+    vary = {"links.1.loss": ["1%", "2%", "nothing"], "flows.tcp.streams": ["1", "0", "2", "3"]}
+    with pytest.raises(ScenarioError) as caught:
+        Sweep(source, vary, tmp_path / "s").run()
+    assert [str(problem).split("(with ")[1] for problem in caught.value.problems] == [
+        "links.1.loss=1%, flows.tcp.streams=0 and 2 more combinations)",
+        "links.1.loss=nothing, flows.tcp.streams=1 and 3 more combinations)",
+    ]
     many = [f"{n} Mbps" for n in range(1, MOST_POINTS + 2)]
     with pytest.raises(UsageError, match=r"100,001 points"):
         _ = Sweep(source, {"links.1.rate": many}, tmp_path / "s").points
@@ -171,8 +178,9 @@ def test_the_command_prints_writes_and_goes_on(
     assert code == 0, err
     assert "loss of udp" in out
     folder = place / "runs" / "dumbbell-sweep"
-    names = {"points", "sweep.json", "sweep.parquet", "sweep.png", "sweep.svg"}
+    names = {"points", "sweep.csv", "sweep.json", "sweep.parquet", "sweep.png", "sweep.svg"}
     assert {path.name for path in folder.iterdir()} == names
+    assert pl.read_csv(folder / "sweep.csv").height == pl.read_parquet(folder / "*.parquet").height
     assert perhop(*arguments)[1] == out
     code, _, err = perhop(*arguments[:-1], "loss=nobody")
     assert code == 2
@@ -205,6 +213,8 @@ def test_a_sweep_of_other_values_finds_a_folder(
     for rates, folder in (("10 Mbps", ""), ("20 Mbps", "-2"), ("10 Mbps", ""), ("20 Mbps", "-2")):
         code, out, err = perhop("sweep", source, "--vary", f"links.1.rate={rates}")
         assert code == 0, err
+        said = f"holds another sweep; this one is in runs/dumbbell-sweep{folder}"
+        assert (said in err) == bool(folder)
         assert f"results: runs/dumbbell-sweep{folder}\n" in out
     assert len(list((place / "runs").iterdir())) == 2
 
@@ -244,7 +254,8 @@ def test_ctrl_c_as_processes_start_prints_no_traceback(
     time.sleep(after_s)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to the workers, too
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
+    said = "perhop: finished runs are in s; the same command continues the sweep\n"
+    assert (process.returncode, err) == (130, said)
 
 
 def test_a_second_ctrl_c_ends_the_points_under_way(start: Start, place: Path) -> None:
@@ -261,7 +272,7 @@ def test_a_second_ctrl_c_ends_the_points_under_way(start: Start, place: Path) ->
         process.wait(timeout=1)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "")
+    assert (process.returncode, "the same command continues" in err) == (130, True)
     kept = Dataset.read(first.parent)
     assert not kept.manifest.complete
     assert kept.covered_s > 0

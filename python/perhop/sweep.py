@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
 from math import prod
@@ -20,7 +20,7 @@ import polars as pl
 from perhop import gallery
 from perhop.analysis import measure, summary
 from perhop.dataset import Dataset
-from perhop.errors import OutputError, UsageError
+from perhop.errors import OutputError, Problem, ScenarioError, UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario import METRICS, Flow, Scenario, to_mapping
 from perhop.scenario.rules.warnings import unused_seeds
@@ -131,21 +131,30 @@ class Sweep:
         """The points; the last path varies fastest, the seed faster still.
 
         Raises:
-            ScenarioError: The scenario is wrong at a point; the error is that of the first one.
+            ScenarioError: The scenario is wrong at a point: the problems of all combinations.
             UsageError: There are no points, or too many.
         """
         count = prod(map(len, self.vary.values())) * len(self.seeds)
         if not 1 <= count <= MOST_POINTS:
             raise UsageError(f"the sweep has {count:,} points; expected 1 to {MOST_POINTS:,}")
         points: list[Point] = []
+        wrong: dict[Problem, list[str]] = {}
+        source = gallery.read(self.source)
         for combination in product(*self.vary.values()):
             values = dict(zip(self.vary, combination, strict=True))
-            set_here = [*self.overrides, *(f"{path}={value}" for path, value in values.items())]
-            scenario = gallery.load(self.source, overrides=set_here)
+            settings = [f"{path}={value}" for path, value in values.items()]
+            try:
+                scenario = source.load(overrides=[*self.overrides, *settings])
+            except ScenarioError as error:
+                for problem in error.found:
+                    wrong.setdefault(problem, []).append(", ".join(settings))
+                continue
             points += [
                 Point(len(points) + index, values, seed, scenario)
                 for index, seed in enumerate(self.seeds)
             ]
+        if wrong:
+            raise ScenarioError(_with_combinations(wrong))
         return points
 
     def warnings(self) -> list[str]:
@@ -282,6 +291,14 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     if repeated:
         raise UsageError(f"--vary {text}: {min(repeated)} is given twice")
     return path.strip(), values
+
+
+def _with_combinations(wrong: Mapping[Problem, Sequence[str]]) -> Iterator[Problem]:
+    """Yield the problems of a sweep with the first combination of values that has each."""
+    for problem, combinations in wrong.items():
+        others = len(combinations) - 1
+        more = f" and {others} more combination{'s' * (others > 1)}" if others else ""
+        yield replace(problem, message=f"{problem.message} (with {combinations[0]}{more})")
 
 
 def _numbers(path: str, values: Sequence[str]) -> tuple[str, list[float] | None]:

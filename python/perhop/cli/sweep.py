@@ -81,9 +81,9 @@ def sweep(
 ) -> int:
     """Run SCENARIO with every combination of values, on all cores.
 
-    Writes sweep.parquet with a row per point, target and metric, a chart of the metric of --show as
-    PNG and SVG, and a folder per point, which `perhop report` accepts. If a sweep is interrupted,
-    the same command continues it.
+    All combinations are checked before the first run. Writes sweep.parquet and sweep.csv with a row
+    per point, target and metric, a chart of the metric of --show as PNG and SVG, and a folder per
+    point, which `perhop report` accepts. If a sweep is interrupted, the same command continues it.
     """
     from perhop import gallery
     from perhop.cli.progress import counting
@@ -98,7 +98,7 @@ def sweep(
     if not equals:
         raise UsageError(f"--show {show}: expected METRIC=TARGET such as `throughput=total`")
     name = gallery.load(scenario, overrides=overrides).name
-    folder = out or Path("runs", f"{name}-sweep")
+    first = folder = out or Path("runs", f"{name}-sweep")
     planned = Sweep(scenario, varied, folder, range(1, seeds + 1), overrides, engine)
     planned.check_metric(metric, target)
     for number in count(2) if out is None else ():
@@ -106,11 +106,18 @@ def sweep(
             break
         folder = Path("runs", f"{name}-sweep-{number}")
         planned = replace(planned, folder=folder)
+    if folder != first:
+        click.echo(f"perhop: {first} holds another sweep; this one is in {folder}", err=True)
     warnings = planned.warnings()
     for warning in warnings:
         click.echo(f"perhop: warning: {warning}", err=True)
     with counting(name) as watch:
-        table = planned.run(jobs=jobs, watch=watch)
+        try:
+            table = planned.run(jobs=jobs, watch=watch)
+        except KeyboardInterrupt:
+            kept = f"finished runs are in {folder}; the same command continues the sweep"
+            click.echo(f"perhop: {kept}", err=True)
+            raise
     shown = sweeps.sweep_table(table, metric, target)
     _save(table, metric, target, folder)
     if as_json:

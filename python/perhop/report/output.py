@@ -51,7 +51,7 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> list[Path]:
-    """Write a sweep's table as `sweep.parquet`, and the chart of one metric as PNG and SVG.
+    """Write a sweep's table as Parquet and CSV, and the chart of one metric as PNG and SVG.
 
     Raises:
         OutputError: If the folder cannot be written.
@@ -63,6 +63,7 @@ def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> l
         folder.resolve(),
         {
             "sweep.parquet": buffer.getvalue(),
+            "sweep.csv": table.write_csv().encode(),
             **pictures("sweep", chart),
         },
     )
