@@ -9,8 +9,9 @@ size      bytes                   B, kB, MB, GB, KiB, MiB, GiB
 share     parts per billion       %
 ========  ======================  =======================================
 
-A number without a unit is an error, as is one that its base unit cannot hold exactly. Parsing what
-a `format_` function wrote gives the same number back.
+In Python, ``Mbps(10)`` is the text ``10 Mbps``, and so on for the units above (``minutes`` and
+``percent`` have names in full). A number without a unit is an error, as is one that its base unit
+cannot hold exactly. Parsing what a `format_` function wrote gives the same number back.
 """
 
 from __future__ import annotations
@@ -194,6 +195,54 @@ SHARE = Quantity(
     limit="100%",
     largest=WHOLE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit for scenarios that are written in Python: ``Mbps(10)`` is the text ``10 Mbps``.
+
+    Attributes:
+        quantity: The kind of quantity.
+        name: The unit as people write it.
+    """
+
+    quantity: Quantity
+    name: str
+
+    def __call__(self, number: float) -> str:
+        """Return `number` of this unit as a scenario writes it.
+
+        Args:
+            number: A number of at least zero; a float counts as its shortest decimal form.
+
+        Raises:
+            ValueError: `number` is negative, not finite, too large, or too fine for the quantity.
+        """
+        from decimal import Decimal
+
+        decimal = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+        text = f"{decimal.normalize():f}{' ' if self.name.isalpha() else ''}{self.name}"
+        self.quantity.parse(text)
+        return text
+
+
+bps = Unit(RATE, "bps")
+kbps = Unit(RATE, "kbps")
+Mbps = Unit(RATE, "Mbps")
+Gbps = Unit(RATE, "Gbps")
+ns = Unit(DURATION, "ns")
+us = Unit(DURATION, "us")
+ms = Unit(DURATION, "ms")
+s = Unit(DURATION, "s")
+minutes = Unit(DURATION, "min")
+B = Unit(SIZE, "B")
+kB = Unit(SIZE, "kB")  # noqa: N816
+KiB = Unit(SIZE, "KiB")
+MB = Unit(SIZE, "MB")
+MiB = Unit(SIZE, "MiB")
+GB = Unit(SIZE, "GB")
+GiB = Unit(SIZE, "GiB")
+percent = Unit(SHARE, "%")
 
 
 def parse_rate(text: str) -> int:

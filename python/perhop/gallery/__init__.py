@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from perhop.errors import Problem, ScenarioError
 from perhop.hints import did_you_mean
@@ -38,16 +39,17 @@ def text(name: str) -> str:
 
 
 def load(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Mapping[str, Any],
     *,
     overrides: Overrides = (),
     agents: str | os.PathLike[str] | None = None,
 ) -> Scenario:
-    """The scenario in a file, or of the gallery.
+    """Return the scenario in a file, a text or a mapping, or of the gallery.
 
     Args:
         source: A path, or the name of a scenario of the gallery. A file whose name is that of one
-            is meant by a path such as ``./qbss-1-70``.
+            is meant by a path such as ``./qbss-1-70``. Text of several lines is the content of a
+            file; so is a mapping, with keys and values as in a file.
         overrides: Changes to make first, such as ``{"links.1.rate": "5 Mbps"}`` or
             ``["links.1.rate=5 Mbps"]``.
         agents: A file with the section `agents`, which replaces the scenario's.
@@ -55,6 +57,10 @@ def load(
     Raises:
         ScenarioError: There is no such file or name, or it is not a scenario as changed.
     """
+    if isinstance(source, Mapping):
+        return loader.build(source, overrides=overrides, agents=agents)
+    if isinstance(source, str) and "\n" in source:
+        return loader.parse(source, overrides=overrides, agents=agents)
     return read(source).load(overrides=overrides, agents=agents)
 
 

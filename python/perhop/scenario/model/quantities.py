@@ -370,7 +370,12 @@ Packets = Annotated[
 """A number of full-sized packets (segments)."""
 
 
-def _parse_window(text: str) -> tuple[int, int]:
+def parse_window(text: str) -> tuple[int, int]:
+    """Return the start and the end in picoseconds of `text`, such as ``62 s..90 s``.
+
+    Raises:
+        ValueError: `text` is no stretch of time; the message says why and what was expected.
+    """
     first, dots, last = text.partition("..")
     if not dots:
         raise ValueError(f"{quote(text)} is not a stretch of time such as `62 s..90 s`")
@@ -392,7 +397,7 @@ _INSTANT = DURATION.pattern.removeprefix("^").removesuffix("$")
 Window = Annotated[
     tuple[int, int],
     Text(
-        _parse_window,
+        parse_window,
         format_window,
         "a stretch of time such as `62 s..90 s`",
         {

@@ -12,11 +12,12 @@ from perhop.errors import Problem, ScenarioError
 from perhop.files import read_file, too_large
 from perhop.scenario.reading.configurations import expand
 from perhop.scenario.reading.document import Document, line_and_column, read_yaml
+from perhop.scenario.reading.mappings import document_of
 from perhop.scenario.reading.overrides import Overrides, override
 from perhop.scenario.rules.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 MAX_FILE = 2**20
 """The largest scenario file, in bytes."""
@@ -61,6 +62,26 @@ def parse(
         ScenarioError: If `text` is not a scenario after the changes.
     """
     return validated(_document(text, filename, agents), overrides)
+
+
+def build(
+    data: Mapping[str, Any],
+    *,
+    overrides: Overrides = (),
+    agents: str | os.PathLike[str] | None = None,
+) -> Scenario:
+    """Return the scenario in a mapping with the content of a file.
+
+    Args:
+        data: Keys and values as in a file; parts of scenarios, such as a `Flow`, are values too.
+            Files to which it refers are in the current folder.
+        overrides: Changes to make first, as for `load`.
+        agents: A file with the section `agents`, as for `load`.
+
+    Raises:
+        ScenarioError: If `data` is not a scenario after the changes. Its problems have paths.
+    """
+    return validated(_with_agents(document_of(data), agents), overrides)
 
 
 def validated(document: Document, overrides: Overrides = ()) -> Scenario:
@@ -151,7 +172,11 @@ def _document(
     text: str | bytes, filename: str, agents: str | os.PathLike[str] | None = None
 ) -> Document:
     """Return the data of a scenario file, with positions."""
-    document = read_yaml(_decode(text, filename), filename)
+    return _with_agents(read_yaml(_decode(text, filename), filename), agents)
+
+
+def _with_agents(document: Document, agents: str | os.PathLike[str] | None) -> Document:
+    """Return a document with the section `agents` of another file, if there is one."""
     if agents is not None and isinstance(document.data, dict):
         path = os.fspath(agents)
         document.include("agents", read_yaml(_decode(read(path), path), path))

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from perhop.displays import settings, show
 from perhop.errors import ScenarioError
 from perhop.hints import did_you_mean
 from perhop.scenario.resolve.background import expand
@@ -22,6 +23,7 @@ from perhop.scenario.rules.background import NEEDED, backgrounds, placed
 from perhop.scenario.rules.checks import check
 from perhop.scenario.rules.findings import Nowhere, problems
 from perhop.scenario.rules.wording import explain
+from perhop.units import SECOND
 
 if TYPE_CHECKING:
     from perhop.scenario.rules.findings import Finding, Source
@@ -38,6 +40,27 @@ class Scenario(ResolvedScenario):
     """
 
     model_config = ConfigDict(defer_build=False)
+
+    def __repr__(self) -> str:
+        """Return ``<Scenario qbss-1-70: 4 nodes, 3 links, 3 flows, 150 s>``."""
+        parts = {"node": self.nodes, "link": self.links, "flow": self.flows, "ping": self.pings}
+        counts = (
+            f"{len(each)} {kind}{'s' * (len(each) != 1)}" for kind, each in parts.items() if each
+        )
+        return f"<Scenario {self.name}: {', '.join(counts)}, {self.end_ps / SECOND:g} s>"
+
+    def __str__(self) -> str:
+        """Return the same as `repr`."""
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """Return its sections as notebooks show them, with values as a file writes them."""
+        written = self.model_dump(mode="json", exclude_defaults=True)
+        sections = [
+            ((kind.removesuffix("s"), "settings"), _rows(written.get(kind, ())))
+            for kind in ("nodes", "links", "policies", "flows", "pings", "changes", "expect")
+        ]
+        return show(self.title or self.name, *sections)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -65,6 +88,12 @@ class Scenario(ResolvedScenario):
         if findings:
             raise ScenarioError(problems(findings, source or Nowhere(), data))
         return valid
+
+
+def _rows(section: Any) -> list[tuple[object, str]]:
+    """Return the name, or the position, of each part of a section, and what is set there."""
+    parts = section.items() if isinstance(section, dict) else enumerate(section)
+    return [(name, settings(part)) for name, part in parts]
 
 
 def _expanded(judged: ResolvedScenario, sound: set[str]) -> list[Finding]:
