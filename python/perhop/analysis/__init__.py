@@ -10,14 +10,8 @@ from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.bottlenecks import bottlenecks
 from perhop.analysis.calls import Call, Quality, calls, mos_over_time, of_calls
 from perhop.analysis.codepoints import codepoints, dscp_kept, ecn_fields
-from perhop.analysis.comparison import (
-    ComparedPhase,
-    ComparedQuantity,
-    Difference,
-    RunComparison,
-    compare,
-    compared,
-)
+from perhop.analysis.compared import ComparedPhase, ComparedQuantity, Difference, RunComparison
+from perhop.analysis.comparison import compare, compared
 from perhop.analysis.completions import (
     SizeBin,
     VideoResult,
@@ -50,6 +44,7 @@ from perhop.analysis.judgement import (
     Comparison,
     Verdict,
     against_published,
+    evaluate,
     expected,
     measure,
     verdicts,
@@ -140,6 +135,7 @@ __all__ = [
     "dscp_kept",
     "ecn_fields",
     "ensemble_verdicts",
+    "evaluate",
     "exchanges",
     "expected",
     "fairness",

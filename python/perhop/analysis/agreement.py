@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from perhop.analysis.comparison import ComparedQuantity, RunComparison
+from perhop.analysis.compared import ComparedQuantity, RunComparison
 from perhop.analysis.throughput import TOTAL
 
 TOLERANCES: Final[Mapping[str, float]] = {

@@ -5,16 +5,16 @@ Values that only some runs have are None in the others.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
 from perhop.analysis.calls import quality
+from perhop.analysis.compared import ComparedPhase, ComparedQuantity, Difference, RunComparison
 from perhop.analysis.completions import completions, page_loads, video
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
 from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
-from perhop.analysis.windows import Window, clip, cut, seconds, weighed
+from perhop.analysis.windows import clip, cut, seconds, weighed
 from perhop.dataset import ROUTER, Dataset
 from perhop.errors import UsageError
 
@@ -26,72 +26,6 @@ _WORDS: Final[dict[str, Any]] = {
 
 _MOST_IN_A_NAME: Final = 2
 """Greatest number of settings in the name of a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedQuantity:
-    """One quantity in every run.
-
-    Attributes:
-        unit: "bps", "s", "share" (0 to 1) or "packets".
-        values: The value in each run; None if it is undefined or was not measured.
-    """
-
-    unit: str
-    values: tuple[float | None, ...]
-
-    @property
-    def ratios(self) -> tuple[float | None, ...]:
-        """Each value divided by the first; None if one of them is missing, or the first is zero."""
-        first = self.values[0]
-        return tuple(None if value is None or not first else value / first for value in self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A setting that differs between runs: its dotted path, and each run's value.
-
-    A value is None in a run that does not have it.
-    """
-
-    path: str
-    values: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedPhase:
-    """A phase in every run: by flow, and for "total", the goodput, and its share of the total."""
-
-    window: Window
-    throughput: dict[str, ComparedQuantity]
-    share: dict[str, ComparedQuantity]
-
-
-@dataclass(frozen=True, slots=True)
-class RunComparison:
-    """A comparison of runs, in the order in which they were given.
-
-    Attributes:
-        names: A short distinct name of each run.
-        differences: The differences between their scenarios, engines and seeds.
-        covered_s: The part of the scenario that all runs cover; nothing after it is compared.
-        phases: The phases of the first run.
-        flows: By flow and quantity: `throughput` while active, `loss`, `retransmits`, `rtt_median`,
-            `rtt_p99`, `srtt_median`, `srtt_p99`, `owd_median`, `owd_p99`, `completion`, `mos`,
-            `mouth_to_ear`, `completion_median`, `completion_p95`, `page_load_median`,
-            `page_load_p95`, `startup`, `bitrate`, `stall_time`.
-        pings: By ping and quantity: `loss`, `rtt_median`, `rtt_p95`, `rtt_p99`.
-        classes: By directed link and class, the `share` of the bytes that the link's end sent, and
-            the packets that it `dropped`. Links with a single class in one run are left out.
-    """
-
-    names: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    covered_s: float
-    phases: tuple[ComparedPhase, ...]
-    flows: dict[str, dict[str, ComparedQuantity]]
-    pings: dict[str, dict[str, ComparedQuantity]]
-    classes: dict[str, dict[str, dict[str, ComparedQuantity]]]
 
 
 def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> RunComparison:

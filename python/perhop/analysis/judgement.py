@@ -1,6 +1,6 @@
 """Expectations and published values, compared with measured ones."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -27,7 +27,7 @@ from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
-from perhop.scenario import Basis, Expectation, Measured
+from perhop.scenario import Basis, Expectation, Measured, Metric
 from perhop.scenario.model.metrics import CALLS, METRIC_NAMES, METRICS
 from perhop.units import quote
 
@@ -235,25 +235,74 @@ def _share(dataset: Dataset, link: str, class_: str | None, window: Window | Non
     return sent / total if total and sent is not None else None
 
 
-def _of_item(dataset: Dataset, item: Measured) -> float | None:
-    """Return an expected or published metric over a window that the run covers completely."""
-    window, metric = _window(dataset, item.during), item.measured_metric.name
+def evaluate(
+    dataset: Dataset,
+    metric: str,
+    targets: Sequence[str],
+    window: Window | None = None,
+    *,
+    of: str = "throughput",
+    class_: str | None = None,
+    cause: str | None = None,
+) -> float | None:
+    """Return the value of any metric, as expectations have it.
+
+    Args:
+        dataset: The run.
+        metric: A key of `perhop.scenario.METRICS`.
+        targets: The names of flows, pings or a directed link, or "total".
+        window: Seconds of the run, which it must cover; the whole scenario by default.
+        of: The metric of each target of `ratio`.
+        class_: The class of the directed link, as for `measure`.
+        cause: The cause of drops, as for `measure`.
+
+    Returns:
+        The value in the unit of verdicts; None if nothing was measured, or if the run ended before
+        the window's end.
+
+    Raises:
+        UsageError: Unknown metric, or a target or number of targets that it does not have.
+    """
+    if metric in METRICS:
+        _refuse_number(METRICS[metric], targets)
+    window = _window(dataset, None) if window is None else window
     if not _covers(dataset, window):
         return None
-    if item.metric.name == "fairness" and len(item.targets) > 1:
-        rates = [throughput(dataset, flow, window) for flow in item.targets]
+    if metric == "fairness" and len(targets) > 1:
+        rates = [throughput(dataset, flow, window) for flow in targets]
         return None if None in rates else fairness([rate for rate in rates if rate is not None])
-    if item.metric.name == "rpm":
-        answered = responsiveness(dataset, item.targets[0], item.targets[1:], window)
+    if metric == "rpm":
+        answered = responsiveness(dataset, targets[0], tuple(targets[1:]), window)
         return None if answered is None else answered.rpm
+    each = of if metric == "ratio" else metric
     values = [
-        measure(dataset, metric, target, window, class_=item.class_, cause=item.cause)
-        for target in item.targets
+        measure(dataset, each, target, window, class_=class_, cause=cause) for target in targets
     ]
-    if item.metric.name != "ratio":
+    if metric != "ratio":
         return values[0]
     first, second = values
     return first / second if first is not None and second else None
+
+
+def _refuse_number(metric: Metric, targets: Sequence[str]) -> None:
+    least, most = metric.several
+    if not least <= len(targets) <= most:
+        wanted = "one" if most == 1 else f"{least}" if least == most else f"at least {least}"
+        raise UsageError(f"`{metric.name}` has {len(targets)} targets; expected {wanted}")
+
+
+def _of_item(dataset: Dataset, item: Measured) -> float | None:
+    """Return an expected or published metric over a window that the run covers completely."""
+    window = _window(dataset, item.during)
+    return evaluate(
+        dataset,
+        item.metric.name,
+        item.targets,
+        window,
+        of=item.measured_metric.name,
+        class_=item.class_,
+        cause=item.cause,
+    )
 
 
 def expected(dataset: Dataset, metric: str) -> list[tuple[Measured, Window]]:
