@@ -23,6 +23,7 @@ from perhop.errors import (
 )
 
 if TYPE_CHECKING:
+    from perhop import analysis, charts, metrics, topologies, units
     from perhop.dataset import Dataset
     from perhop.engines import Progress, run
     from perhop.gallery import load
@@ -43,11 +44,16 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "__version__",
+    "analysis",
+    "charts",
     "dump",
     "json_schema",
     "load",
+    "metrics",
     "parse",
     "run",
+    "topologies",
+    "units",
 ]
 
 _HOMES = {
@@ -63,6 +69,9 @@ _HOMES = {
 }
 """Modules of the names that are imported on first use."""
 
+_MODULES = ("analysis", "charts", "metrics", "topologies", "units")
+"""Those that are public themselves."""
+
 
 def __getattr__(name: str) -> Any:
     """Import `name` from its module, or read the version of the installed package."""
@@ -72,6 +81,8 @@ def __getattr__(name: str) -> Any:
         value: Any = version("perhop")
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = import_module(f"perhop.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

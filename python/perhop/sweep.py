@@ -89,6 +89,13 @@ class Sweep:
     overrides: Sequence[str] = ()
     engine: str = "sim"
 
+    def __repr__(self) -> str:
+        """Return ``<Sweep of qbss-1-70 over links.1.rate: 3 points, in runs/sweep>``."""
+        count = prod(map(len, self.vary.values())) * len(self.seeds)
+        over = f" over {', '.join(self.vary)}" if self.vary else ""
+        points = f"{count:,} point{'s' * (count != 1)}"
+        return f"<Sweep of {self.source}{over}: {points}, in {self.folder}>"
+
     def check_metric(self, metric: str, target: str) -> None:
         """Check that the table will have a metric of a target.
 

@@ -17,6 +17,7 @@ import polars as pl
 from perhop.dataset.folder import explained, present, refuse_foreign, sibling, swap
 from perhop.dataset.manifest import MANIFEST, Manifest, Warned, read_stored
 from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, KINDS, NULLABLE, TABLES
+from perhop.displays import show
 from perhop.errors import OutputError, ScenarioError
 from perhop.interruption import uninterruptible
 from perhop.scenario import Scenario, to_mapping
@@ -124,6 +125,13 @@ class Dataset:
         end = f"{self.scenario.end_ps / 1e12:g} s"
         made = f"{manifest.engine}, seed {manifest.seed}"
         return f"<Dataset of {self.scenario.name}: {made}, {end}{cut}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the run, its warnings, and its tables with their rows."""
+        tables = ((name, f"{getattr(self, name).height:,}") for name in TABLES)
+        warnings = ((warned.path, warned.message) for warned in self.warnings)
+        title = f"{self.scenario.title or self.scenario.name} ({repr(self).strip('<>')})"
+        return show(title, (("place", "warning"), warnings), (("table", "rows"), tables))
 
     @property
     def warnings(self) -> tuple[Warned, ...]:

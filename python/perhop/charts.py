@@ -1,0 +1,147 @@
+"""Charts of results, for notebooks and files.
+
+>>> import perhop
+>>> run = perhop.run(perhop.load("qbss-1-70"))
+>>> chart = perhop.charts.throughput(run)
+>>> chart.svg().startswith("<svg")
+True
+
+A notebook draws a chart that is the value of a cell. The functions are those with which reports
+draw.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from perhop.errors import UsageError
+from perhop.report import calls, charts, output, sweeps
+from perhop.report import comparison as comparisons
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    import os
+
+    import polars as pl
+
+    from perhop.analysis import RunComparison
+    from perhop.dataset import Dataset
+    from perhop.report.charts import Spec
+
+__all__ = ["Chart", "comparison", "mos", "pings", "sweep", "throughput"]
+
+_NAME = "chart"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Chart:
+    """A chart.
+
+    Attributes:
+        spec: Its specification in Vega-Lite, with its data.
+    """
+
+    spec: Spec
+
+    def __repr__(self) -> str:
+        """Return ``<Chart: DESCRIPTION>``."""
+        return f"<Chart: {self.spec.get('description', 'without a description')}>"
+
+    def svg(self) -> str:
+        """Return the chart as SVG."""
+        return output.svg(self.spec)
+
+    def png(self) -> bytes:
+        """Return the chart as PNG, of twice its nominal size."""
+        return output.pictures(_NAME, self.spec)[f"{_NAME}.png"]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the chart to a file whose suffix is ``.svg``, ``.png`` or ``.json``.
+
+        Returns:
+            The path.
+
+        Raises:
+            UsageError: The path has another suffix.
+            OutputError: The file cannot be written.
+        """
+        target = Path(path)
+        if target.suffix == ".json":
+            content = json.dumps(self.spec, ensure_ascii=False, indent=1, allow_nan=False).encode()
+        elif target.suffix in (".svg", ".png"):
+            content = output.pictures(_NAME, self.spec)[_NAME + target.suffix]
+        else:
+            raise UsageError(f"{quote(target.name)} has no suffix of .svg, .png or .json")
+        output.write_all(target.parent, {target.name: content})
+        return target
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Return what notebooks show: a picture, and its description."""
+        del include, exclude
+        return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
+
+
+def throughput(
+    dataset: Dataset,
+    scale: Literal["linear", "log"] = "linear",
+    interval_s: float | None = None,
+    *,
+    capacity: bool = True,
+) -> Chart:
+    """Return the goodput of every flow and of all together over time.
+
+    Args:
+        dataset: The run.
+        scale: The scale of the rates.
+        interval_s: The length in seconds of each mean, a multiple of the report interval; by
+            default what keeps the chart small.
+        capacity: Whether the rate of the common bottleneck is a line.
+    """
+    return Chart(charts.throughput_chart(dataset, scale, interval_s, capacity=capacity))
+
+
+def pings(dataset: Dataset) -> Chart:
+    """Return the distribution function of the round-trip times of each ping.
+
+    Raises:
+        UsageError: The run has no answered ping.
+    """
+    return _drawn(charts.ping_chart(dataset), "the run has no answered ping")
+
+
+def mos(dataset: Dataset) -> Chart:
+    """Return the mean opinion score of the worst call of each flow over time.
+
+    Raises:
+        UsageError: The run has no calls with a score.
+    """
+    return _drawn(calls.mos_chart(dataset), "the run has no calls with a score")
+
+
+def comparison(compared: RunComparison) -> Chart:
+    """Return the throughput of each flow in each phase of several runs.
+
+    Raises:
+        UsageError: The runs have no flow in common.
+    """
+    return _drawn(comparisons.comparison_chart(compared), "the runs have no flow in common")
+
+
+def sweep(table: pl.DataFrame, metric: str, target: str) -> Chart:
+    """Return one metric of a sweep over the values that it varies.
+
+    Args:
+        table: The result of `perhop.Sweep.run`.
+        metric: A metric of the table.
+        target: A flow, a ping or "total".
+    """
+    return Chart(sweeps.sweep_chart(table, metric, target))
+
+
+def _drawn(spec: Spec | None, otherwise: str) -> Chart:
+    if spec is None:
+        raise UsageError(f"{otherwise}; there is nothing to draw")
+    return Chart(spec)
