@@ -17,7 +17,7 @@ from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.report.comparison import comparison_chart
 from perhop.report.document import comparison_page
-from perhop.report.output import svg
+from perhop.report.drawing import svg
 from perhop.scenario import parse
 
 HALVED = {phase: {flow: bps / 2 for flow, bps in rates.items()} for phase, rates in LEVELS.items()}

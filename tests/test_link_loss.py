@@ -5,7 +5,7 @@ import pytest
 
 import perhop as library
 from perhop.dataset import Dataset
-from perhop.report.tables import change_table
+from perhop.report import change_table
 from perhop.scenario import Link, dump, parse, to_mapping
 from perhop.scenario.model.loss import BurstLoss, mean_loss
 from perhop.units import WHOLE

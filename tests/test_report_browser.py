@@ -1,10 +1,12 @@
 """The page in a browser: drawn whole, silent, and without a request."""
 
+import re
 from collections.abc import Iterator
+from importlib.resources import files as resources
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from conftest import SLOW
 from datasets import scavenger
@@ -24,7 +26,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-DRAWN = "[...document.querySelectorAll('figure')].every((f) => f.dataset.drawn)"
+WAITING = "figure:not([data-drawn])"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def opened(browser: Browser, file: Path, width: int) -> Iterator[Page]:
     page.on("dialog", lambda dialog: said.append(dialog.message))
     page.on("request", lambda request: requested.append(request.url))
     page.goto(file.as_uri())
-    page.wait_for_function(DRAWN)
+    expect(page.locator(WAITING)).to_have_count(0)
     yield page
     page.close()
     assert said == []
@@ -69,7 +71,8 @@ def opened(browser: Browser, file: Path, width: int) -> Iterator[Page]:
 
 def test_every_chart_is_drawn(page: Page) -> None:
     assert page.locator("figure").count() == 3
-    for chart in page.locator("figure svg").all():
+    assert page.locator("figure .legend").count() == 3
+    for chart in page.locator("figure .drawing > svg").all():
         box = chart.bounding_box()
         assert box is not None
         assert box["width"] > 600
@@ -83,8 +86,10 @@ def test_every_flow_is_drawn_and_named(page: Page, chart: str) -> None:
     assert len(sizes) == 4
     assert all(size and size["width"] > 100 for size in sizes)
     names = page.locator(f"#{chart} svg text").all_text_contents()
+    legend = page.locator(f"#{chart} .legend button").all_text_contents()
+    assert legend == ["scavenger", "best_effort", "priority", "total"]
     for name in ("scavenger", "best_effort", "priority"):
-        assert names.count(name) >= 2, "in the legend and beside the line"
+        assert name in names, "beside the line"
         assert f"{name} starts" in names
         assert f"{name} stops" in names
     assert "throughput (Mb/s)" in names
@@ -121,6 +126,72 @@ def test_hostile_text_runs_nothing(browser: Browser, files: dict[str, Path]) -> 
     for page in opened(browser, files["hostile"], 1100):
         assert page.locator("img").count() == 0
         assert "<script>alert(1)" in page.locator("h1").inner_text()
+
+
+def test_the_pointer_shows_the_values_of_all_lines(page: Page) -> None:
+    chart = page.locator("#throughput-linear")
+    box = chart.locator(".face").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)  # at 75 of 150 s
+    shown = chart.locator(".tip div").all_text_contents()
+    assert re.fullmatch(r"time 7[45]\S* s", shown[0])
+    values = dict(row.replace("\N{NO-BREAK SPACE}Mb/s", "").split() for row in shown[1:])
+    assert float(values["priority"]) == pytest.approx(7.1, rel=0.05)
+    assert float(values["scavenger"]) == pytest.approx(0.11, rel=0.1)
+    assert page.locator("#throughput-log .cross").get_attribute("visibility") == "visible"
+
+
+def test_dragging_zooms_all_charts_over_time(page: Page) -> None:
+    page.locator("#throughput-linear").scroll_into_view_if_needed()
+    face = page.locator("#throughput-linear .face").bounding_box()
+    assert face is not None
+    y = face["y"] + 30
+    page.mouse.move(face["x"] + 0.4 * face["width"], y)
+    page.mouse.down()
+    page.mouse.move(face["x"] + 0.6 * face["width"], y, steps=3)
+    page.mouse.up()
+    for name in ("throughput-linear", "throughput-log"):
+        ticks = page.locator(f"#{name} [data-label^=X-axis] .role-axis-label text")
+        seen = [float(tick) for tick in ticks.all_text_contents()]
+        assert 60 <= min(seen) <= 65
+        assert 85 <= max(seen) <= 90
+    page.locator("#throughput-log button[aria-label='Show all']").press("Enter")
+    labels = page.locator("#throughput-linear [data-label^=X-axis] .role-axis-label text")
+    assert (labels.all_text_contents()[0], labels.all_text_contents()[-1]) == ("0", "140")
+
+
+def test_a_line_can_be_switched_off_by_the_keyboard(page: Page) -> None:
+    chart = page.locator("#throughput-linear")
+    line = chart.locator(".mark-line path[data-label$='flow: priority']")
+    button = chart.locator(".legend button", has_text="priority")
+    assert line.is_visible()
+    button.press("Space")
+    assert not line.is_visible()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert chart.locator(".mark-line path[data-label$='flow: scavenger']").is_visible()
+
+
+def test_axe_finds_no_violation(browser: Browser, files: dict[str, Path]) -> None:
+    page = browser.new_page(viewport={"width": 1100, "height": 900}, bypass_csp=True)
+    page.goto(files["plain"].as_uri())
+    expect(page.locator(WAITING)).to_have_count(0)
+    page.evaluate(resources("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
+    wide = page.evaluate("axe.run()")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 900})
+    narrow = page.evaluate("axe.run({runOnly: ['color-contrast', 'scrollable-region-focusable']})")
+    found = [*wide["violations"], *narrow["violations"]]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+    page.close()
+
+
+def test_without_a_script_charts_are_whole(browser: Browser, files: dict[str, Path]) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(files["plain"].as_uri())
+    assert page.locator("#throughput-linear .mark-line path").count() == 4
+    assert page.locator("#throughput-linear .role-legend text").count() == 4
+    context.close()
 
 
 def test_the_page_prints(page: Page) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from demo.session import RESERVED, Session, story
 from perhop.errors import PerhopError
-from perhop.report.output import svg, write_all
+from perhop.report.drawing import svg
+from perhop.report.output import write_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -54,8 +54,12 @@ def active(dataset: Dataset, flow: str) -> Window | None:
 
 
 @cached
-def phases(dataset: Dataset) -> pl.DataFrame:
+def phases(dataset: Dataset, stretches: tuple[Window, ...] | None = None) -> pl.DataFrame:
     """Return the throughput of every flow in each phase of the timeline.
+
+    Args:
+        dataset: The run.
+        stretches: Other windows in place of the phases, one after the other.
 
     Returns:
         Columns `start_s`, `end_s`, `flow` and `throughput_bps`, with a row per phase and flow, in
@@ -63,7 +67,8 @@ def phases(dataset: Dataset) -> pl.DataFrame:
         scenario's order; the flow "total" is the last of each phase. A phase that the run covers in
         part ends with the run. The throughput is null where the receiver did not report.
     """
-    parts = (clip(dataset, seconds(phase)) for phase in dataset.scenario.phases_ps)
+    timeline = tuple(map(seconds, dataset.scenario.phases_ps))
+    parts = (clip(dataset, each) for each in (timeline if stretches is None else stretches))
     windows = [part for part in parts if part is not None]
     rows = []
     for part, delivered in zip(windows, delivered_in(dataset, windows), strict=True):

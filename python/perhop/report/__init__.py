@@ -14,7 +14,6 @@ from perhop.report.sentences import lead, warning_lines
 from perhop.report.tables import (
     Column,
     Table,
-    change_table,
     class_tables,
     codepoint_table,
     delay_table,
@@ -23,9 +22,9 @@ from perhop.report.tables import (
     hop_tables,
     link_table,
     loss_table,
-    phase_table,
     ping_table,
 )
+from perhop.report.timeline import change_table, phase_table
 from perhop.report.verdicts import (
     ensemble_table,
     expectation_table,

@@ -9,7 +9,7 @@ import polars as pl
 from perhop import analysis
 from perhop.analysis import TOTAL
 from perhop.dataset import Dataset
-from perhop.report import labels, tables, text
+from perhop.report import labels, tables, text, timeline
 from perhop.report.style import (
     COLOURS,
     INK,
@@ -314,7 +314,7 @@ def _capacity(narrow: list[_Ceiling], x: Spec, y: Spec, factor: float) -> list[S
                 "encoding": {"x": {**x, "field": "end"}, "y": y},
             }
         )
-    return layers if narrow else []
+    return layers if 0 < len(narrow) <= timeline.MOST else []
 
 
 def _captions(dataset: Dataset, scale: str, step: float, gaps: bool) -> list[str]:
@@ -324,6 +324,9 @@ def _captions(dataset: Dataset, scale: str, step: float, gaps: bool) -> list[str
         captions.append(f"the {MOST_FLOWS} flows that delivered most; {hidden} more in the total")
     if gaps:
         captions.append("\N{BLACK DOWN-POINTING TRIANGLE}: nothing, or less than the axis shows")
+    network = sum(change.clear is None for change in dataset.scenario.changes)
+    if unmarked := network - len(timeline.marked(dataset.scenario)):
+        captions.append(f"{unmarked} changes of the network are not marked")
     if not dataset.manifest.complete:
         captions.append(f"the run was cut off at {text.clock(dataset.covered_s)} s")
     return captions
@@ -339,10 +342,9 @@ def _phases(
     """Return the timeline's phases, with the values of the named lines in each."""
     middle = (pl.col("start_s") + pl.col("end_s")) / 2
     steps = cells.select("flow", middle.alias("t"), pl.col("throughput_bps") / factor)
-    found = [
-        labels.TimelinePhase(*analysis.seconds(phase), {name: [] for name in names})
-        for phase in dataset.scenario.phases_ps
-    ]
+    scenario = dataset.scenario
+    windows = timeline.stretches(scenario) or map(analysis.seconds, scenario.phases_ps)
+    found = [labels.TimelinePhase(*each, {name: [] for name in names}) for each in windows]
     starts = [phase.start for phase in found]
     for flow, t, height in steps.iter_rows():
         number = bisect_right(starts, t) - 1

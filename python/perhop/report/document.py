@@ -2,22 +2,23 @@
 
 import base64
 import hashlib
+import json
 import shlex
 from importlib.resources import files
 from typing import Final
 
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
-from perhop.report import charts, tables, text, verdicts
+from perhop.report import charts, tables, text, timeline, verdicts
 from perhop.report.applications import application_tables
 from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
-from perhop.report.html import Html, code, data, element, join
+from perhop.report.drawing import inline_svg, scales
+from perhop.report.html import Html, code, element, join
 from perhop.report.responsiveness import responsiveness_tables
-from perhop.report.script import drawing_script
 from perhop.report.sentences import lead, warning_lines
-from perhop.report.tables import Table
+from perhop.report.tables import Column, Table
 from perhop.scenario import dump
 
 WHY: Final = "Where results differ"
@@ -37,12 +38,16 @@ def page(dataset: Dataset) -> str:
         element("p", lead(dataset), class_="lead"),
         *(element("p", line, class_="warning") for line in warning_lines(dataset)),
         *(element("p", paragraph) for paragraph in about),
-        figure("mos", scores) if scores else "",
+        figure("mos", scores, heading=False) if scores else "",
         grid(call_table(dataset)),
-        figure("throughput-linear", charts.throughput_chart(dataset, "linear")) if flows else "",
-        figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",
-        grid(tables.phase_table(dataset) if flows else None),
-        grid(tables.change_table(dataset)),
+        figure("throughput-linear", charts.throughput_chart(dataset, "linear"), heading=False)
+        if flows
+        else "",
+        figure("throughput-log", charts.throughput_chart(dataset, "log"), heading=False)
+        if flows
+        else "",
+        grid(timeline.phase_table(dataset) if flows else None),
+        grid(timeline.change_table(dataset)),
         grid(verdicts.published_table(dataset)),
         *(element("p", paragraph) for paragraph in why),
         grid(verdicts.expectation_table(dataset)),
@@ -54,7 +59,7 @@ def page(dataset: Dataset) -> str:
         grid(tables.delay_table(dataset)),
         grid(tables.link_table(dataset)),
         *_classes(dataset),
-        figure("pings", ping) if ping else "",
+        figure("pings", ping, heading=False) if ping else "",
         grid(tables.ping_table(dataset)),
         *map(grid, responsiveness_tables(dataset)),
         *(grid(table) for table in tables.hop_tables(dataset)),
@@ -80,14 +85,14 @@ def comparison_page(compared: RunComparison, title: str) -> str:
 
 
 def document(title: str, body: Html) -> str:
-    """A whole page of the given title and content; its figures are drawn when it is opened."""
-    script = drawing_script() if "<figure " in body else ""
+    """Return a whole page of a title and a content; a script lets its charts answer."""
+    script = _part("answers.js") if "<figure " in body else ""
     head = join(
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", f"{title} - perhop"),
-        element("style", Html(files("perhop.report").joinpath("document.css").read_text("utf-8"))),
+        element("style", Html(_part("document.css"))),
     )
     whole = element(
         "html",
@@ -98,11 +103,29 @@ def document(title: str, body: Html) -> str:
     return f"<!doctype html>\n{whole}\n"
 
 
-def figure(identifier: str, spec: Spec) -> Html:
-    """Return a chart, drawn when the page is opened; `identifier` is unique in the page."""
-    return join(
-        element("figure", element("div"), data_chart=f"{identifier}-spec", id=identifier),
-        data(f"{identifier}-spec", spec),
+def figure(identifier: str, spec: Spec, *, heading: bool = True) -> Html:
+    """Return a chart and its captions.
+
+    Args:
+        identifier: The element's, unique in the page.
+        spec: The chart.
+        heading: Whether the chart's title stands over it; its captions do in any case.
+    """
+    title = spec.get("title", "")
+    texts = {"text": title} if isinstance(title, str) else title
+    head, captions = (str(texts.get(key, "")) for key in ("text", "subtitle"))
+    said = join(
+        element("strong", head) if heading and head else "",
+        element("span", captions[:1].upper() + captions[1:]) if captions else "",
+    )
+    axes = scales(spec)
+    described = {"data_chart": json.dumps(axes, allow_nan=False)} if axes else {}
+    return element(
+        "figure",
+        element("figcaption", said) if said else "",
+        element("div", inline_svg(spec), class_="drawing", tabindex="0"),
+        id=identifier,
+        **described,
     )
 
 
@@ -114,10 +137,7 @@ def grid(table: Table | None) -> Html:
     rows = (
         element(
             "tr",
-            *(
-                element("td", cell, class_=column.align)
-                for column, cell in zip(table.columns, row, strict=True)
-            ),
+            *(_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)),
         )
         for row in table.rows
     )
@@ -125,9 +145,37 @@ def grid(table: Table | None) -> Html:
     return element(
         "section",
         element("h2", table.title) if table.title else "",
-        element("div", cells, class_="scroll"),
+        element("div", cells, class_="scroll", tabindex="0", role="group", aria_label=table.title),
         element("p", table.note, class_="note") if table.note else "",
     )
+
+
+_SIGNS: Final = {
+    "good": "\N{CHECK MARK}",
+    "bad": "\N{BALLOT X}",
+    "open": "?",
+}
+"""The sign beside a verdict, which is coloured, too."""
+
+_VERDICTS: Final = {
+    "holds": "good",
+    "agree": "good",
+    "within": "good",
+    "FAILS": "bad",
+    "DIFFER": "bad",
+    "NOT": "bad",
+    "UNDECIDED": "open",
+}
+"""What verdicts mean, by their first word."""
+
+
+def _cell(column: Column, shown: str) -> Html:
+    """Return a cell of a table; a verdict has a colour and a sign."""
+    meaning = _VERDICTS.get(shown.partition(" ")[0]) if column.name in ("", "verdict") else None
+    if meaning is None:
+        return element("td", shown, class_=column.align)
+    sign = element("span", _SIGNS[meaning], aria_hidden="true")
+    return element("td", sign, f" {shown}", class_=f"{column.align} {meaning}")
 
 
 def _classes(dataset: Dataset) -> list[Html]:
@@ -160,11 +208,15 @@ def _again(dataset: Dataset) -> Html:
         "section",
         element("h2", "Run it again"),
         element("p", f"Save the scenario below as {scenario.name}.yaml, then:"),
-        element("pre", element("code", f"{command} --seed {manifest.seed}")),
+        _code(f"{command} --seed {manifest.seed}"),
         element("p", "; ".join(facts) + ".", class_="note"),
         element("h2", "The scenario as run"),
-        element("pre", element("code", dump(scenario))),
+        _code(dump(scenario)),
     )
+
+
+def _code(shown: str) -> Html:
+    return element("pre", element("code", shown), tabindex="0")
 
 
 def paragraphs(description: str) -> list[str]:
@@ -178,13 +230,15 @@ def split_differences(description: str) -> tuple[list[str], list[str]]:
     return [p for p in every if not p.startswith(WHY)], [p for p in every if p.startswith(WHY)]
 
 
-def _policy(script: str) -> str:
-    """A content security policy: run this script and no other, and fetch nothing.
+def _part(name: str) -> str:
+    """Return a file of this package that pages contain."""
+    return files("perhop.report").joinpath(name).read_text("utf-8")
 
-    Vega compiles its expressions and styles its elements as it draws, hence the two `unsafe`.
-    """
+
+def _policy(script: str) -> str:
+    """Return a content security policy: run this script and no other, and fetch nothing."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src 'sha256-{digest}' 'unsafe-eval'; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; "
         "style-src 'unsafe-inline'; img-src data:"
     )

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from perhop.dataset import Dataset
 from perhop.report import text
+from perhop.report.timeline import marked
 
 WIDTH: Final = 880
 HEIGHT: Final = 340
@@ -128,7 +129,10 @@ def visible_instants(instants: list[float], end: float) -> list[float]:
 
 
 def changes(dataset: Dataset) -> list[Change]:
-    """Return the labels of starts, stops and changes, in rows that do not overlap."""
+    """Return the labels of starts, stops and changes, in rows that do not overlap.
+
+    Changes of the network are left out if they are many.
+    """
     happening: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     end = dataset.scenario.end_ps
     for name, flow in dataset.scenario.flows.items():
@@ -136,9 +140,8 @@ def changes(dataset: Dataset) -> list[Change]:
             happening[start]["starts"].append(name)
         if flow.stop is not None and flow.stop <= end:
             happening[flow.stop]["stops"].append(name)
-    for change in dataset.scenario.changes:
-        if change.clear is None:
-            happening[change.at].setdefault(text.change(change), [])
+    for change in marked(dataset.scenario):
+        happening[change.at].setdefault(text.change(change), [])
     free = [0.0] * _MOST_ROWS
     marks = []
     for instant in sorted(happening):

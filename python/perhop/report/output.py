@@ -16,8 +16,8 @@ from perhop.report.calls import mos_chart
 from perhop.report.charts import Spec, throughput_chart
 from perhop.report.comparison import comparison_chart
 from perhop.report.document import comparison_page, page
+from perhop.report.drawing import svg
 from perhop.report.replacing import replace
-from perhop.report.script import VEGA_LITE
 from perhop.report.sweeps import sweep_chart
 
 _PIXEL_RATIO: Final = 2
@@ -90,11 +90,6 @@ def pictures(name: str, spec: Spec) -> dict[str, bytes]:
     # Vega lays the chart out once for both.
     pixels = vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
     return {f"{name}.png": pixels, f"{name}.svg": drawn.encode()}
-
-
-def svg(spec: Spec) -> str:
-    """A chart as SVG."""
-    return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:

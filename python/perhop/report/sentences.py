@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.report import text
+from perhop.report.timeline import stretches
 
 
 def warning_lines(dataset: Dataset) -> list[str]:
@@ -15,7 +16,7 @@ def warning_lines(dataset: Dataset) -> list[str]:
 def lead(dataset: Dataset) -> str:
     """Describe the run in a sentence or two: which flows yielded, and whether expectations hold."""
     sentences = []
-    table = analysis.phases(dataset)
+    table = analysis.phases(dataset, stretches(dataset.scenario))
     groups = {
         span: dict(zip(rows["flow"], rows["throughput_bps"], strict=True))
         for span, rows in table.group_by("start_s", "end_s", maintain_order=True)
@@ -66,8 +67,8 @@ def _calls(dataset: Dataset) -> Iterator[str]:
 def _shared(dataset: Dataset, span: tuple[object, ...]) -> tuple[str | None, int | None]:
     """Return the common bottleneck of all flows of a phase, and its rate; None if there is none."""
     rows = analysis.bottlenecks(dataset).filter(flow=analysis.TOTAL, start_s=span[0])
-    link, rate = rows.select("link", "rate_bps").row(0)
-    return link, rate
+    rows = rows.filter(end_s=span[1])
+    return rows.select("link", "rate_bps").row(0) if len(rows) else (None, None)
 
 
 def _senders(

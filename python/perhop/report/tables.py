@@ -6,17 +6,13 @@ from typing import Any, Final, Literal
 import polars as pl
 
 from perhop import analysis
-from perhop.analysis import TOTAL, Distribution
+from perhop.analysis import Distribution
 from perhop.dataset import Dataset
 from perhop.report import text
 from perhop.scenario import format_dscp
 
 PLAIN: Final = "Plain queues without drops"
 """The title of the table that matters least."""
-
-
-MOST_COLUMNS: Final = 40
-"""Greatest number of flows in the table of phases: those that delivered most."""
 
 _SPREAD: Final = ("min", "median", "mean", "p95", "p99", "max", "IQR", "st. dev.")
 
@@ -39,41 +35,6 @@ class Table:
     note: str = ""
 
 
-def phase_table(dataset: Dataset) -> Table:
-    """Return the throughput of each flow in each phase, and its share of the flow's bottleneck."""
-    flows = largest_flows(dataset, MOST_COLUMNS)
-    shown = {*flows, TOTAL}
-    sending = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
-    narrow = {row[:3]: row[3:] for row in analysis.bottlenecks(dataset).iter_rows()}
-    named: dict[tuple[str, int], None] = {}  # in order of appearance
-
-    def cell(start: float, end: float, flow: str, bps: float | None) -> str:
-        window = sending.get(flow, (start, end))
-        if bps is None:
-            return text.ABSENT
-        if not bps and (window is None or window[1] <= start or end <= window[0]):
-            return text.ABSENT
-        link, rate = narrow[start, end, flow]
-        if link is None or not bps:
-            return text.rate(bps)
-        named[link, rate] = None
-        return f"{text.rate(bps)} ({text.share(bps / rate)})"
-
-    groups = analysis.phases(dataset).group_by("start_s", "end_s", maintain_order=True)
-    rows = [
-        (text.window(*span), *(cell(*row) for row in cells.iter_rows() if row[2] in shown))
-        for span, cells in groups
-    ]
-    columns = (Column("phase", "left"), *map(Column, [*flows, TOTAL]))
-    hidden = len(dataset.scenario.flows) - len(flows)
-    more = f"The {len(flows)} flows that delivered most; {hidden} more in the total."
-    notes = [more] * (hidden > 0) + [
-        _of_links(list(named)),
-        *map(text.background, dataset.scenario.backgrounds.items()),
-    ]
-    return Table("Throughput by phase", columns, tuple(rows), " ".join(filter(None, notes)))
-
-
 def largest_flows(dataset: Dataset, most: int) -> list[str]:
     """Return the flows that delivered most, at most `most` of them, in the scenario's order."""
     flows = list(dataset.scenario.flows)
@@ -83,25 +44,6 @@ def largest_flows(dataset: Dataset, most: int) -> list[str]:
         *sorted(flows, key=lambda flow: -(analysis.count(dataset, flow, "bytes") or 0.0))[:most]
     }
     return [flow for flow in flows if flow in largest]
-
-
-def _of_links(narrow: list[tuple[str, int]]) -> str:
-    """Return the links to which the shares in a table of phases refer."""
-    if not narrow:
-        return ""
-    if len(narrow) > 1:
-        return "A share is of the slowest link on the flow's own path in that phase."
-    ((link, rate),) = narrow
-    return f"Shares are of {link} ({text.stated(rate, 'bps')}), the slowest link on the path."
-
-
-def change_table(dataset: Dataset) -> Table | None:
-    """Return the changes of the network over time; None if there are none."""
-    changes = sorted(dataset.scenario.changes, key=lambda change: change.at)
-    if not changes:
-        return None
-    rows = tuple((f"{text.clock(change.at / 1e12)} s", text.change(change)) for change in changes)
-    return Table("Changes", (Column("at"), Column("change", "left")), rows)
 
 
 def flow_table(dataset: Dataset) -> Table:
