@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from perhop.errors import UsageError
-from perhop.report import calls, charts, output, sweeps
+from perhop.report import calls, charts, drawing, output, sweeps
 from perhop.report import comparison as comparisons
 from perhop.units import quote
 
@@ -52,7 +52,7 @@ class Chart:
 
     def svg(self) -> str:
         """Return the chart as SVG."""
-        return output.svg(self.spec)
+        return drawing.svg(self.spec)
 
     def png(self) -> bytes:
         """Return the chart as PNG, of twice its nominal size."""
