@@ -232,6 +232,8 @@ def test_quantities_have_a_column_of_numbers(source: str, tmp_path: Path) -> Non
     assert len(sweep_table(table, "throughput", "total").rows) == 2
     queues = Sweep(source, {"links.1.queue": ["{limit: 5 packets}"]}, tmp_path / "q").run(jobs=1)
     assert queues.columns[-1] == "value"
+    limits = Sweep(source, {"links.1.queue.limit": ["5 packets", "10 packets"]}, tmp_path / "l")
+    assert limits.run(jobs=1)["links.1.queue.limit packets"].unique().to_list() == [5, 10]
 
 
 def test_seeds_that_change_nothing_are_told() -> None:

@@ -23,6 +23,8 @@ from perhop.dataset import Dataset
 from perhop.errors import OutputError, Problem, ScenarioError, UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario import METRICS, Flow, Scenario, to_mapping
+from perhop.scenario.model.metrics import CALLS
+from perhop.scenario.model.quantities import ANY_PACKETS
 from perhop.scenario.rules.warnings import unused_seeds
 from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
 from perhop.workers import Task, cores, work
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["MOST_POINTS", "Point", "Sweep", "parse_vary"]
+__all__ = ["MOST_POINTS", "Point", "Sweep", "parse_vary", "with_combinations"]
 
 MOST_POINTS: Final = 100_000
 """The most points that a sweep may have."""
@@ -161,7 +163,7 @@ class Sweep:
                 for index, seed in enumerate(self.seeds)
             ]
         if wrong:
-            raise ScenarioError(_with_combinations(wrong))
+            raise ScenarioError(with_combinations(wrong))
         return points
 
     def warnings(self) -> list[str]:
@@ -300,8 +302,8 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     return path.strip(), values
 
 
-def _with_combinations(wrong: Mapping[Problem, Sequence[str]]) -> Iterator[Problem]:
-    """Yield the problems of a sweep with the first combination of values that has each."""
+def with_combinations(wrong: Mapping[Problem, Sequence[str]]) -> Iterator[Problem]:
+    """Yield problems, each with the first of the combinations of values that have it."""
     for problem, combinations in wrong.items():
         others = len(combinations) - 1
         more = f" and {others} more combination{'s' * (others > 1)}" if others else ""
@@ -310,16 +312,17 @@ def _with_combinations(wrong: Mapping[Problem, Sequence[str]]) -> Iterator[Probl
 
 def _numbers(path: str, values: Sequence[str]) -> tuple[str, list[float] | None]:
     """The values of a path as numbers of one unit, and the name of their column; None if not."""
-    for unit, quantity, scale in (
-        ("bps", RATE, 1),
-        ("s", DURATION, SECOND),
-        ("bytes", SIZE, 1),
-        ("share", SHARE, WHOLE),
-    ):
-        with suppress(ValueError):
-            return f"{path} {unit}", [quantity.parse(value) / scale for value in values]
     with suppress(ValueError):
         return f"{path} number", [float(value) for value in values]
+    for unit, parse, scale in (
+        ("bps", RATE.parse, 1),
+        ("s", DURATION.parse, SECOND),
+        ("bytes", SIZE.parse, 1),
+        ("share", SHARE.parse, WHOLE),
+        ("packets", ANY_PACKETS.parse, 1),
+    ):
+        with suppress(ValueError):
+            return f"{path} {unit}", [parse(value) / scale for value in values]
     return path, None
 
 
@@ -345,9 +348,10 @@ def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _of_application(flow: Flow) -> list[str]:
-    """Return the metrics of the application of a flow, if it has one."""
+    """Return the metrics of the application of a flow, or of its calls, if it has any."""
     of_flow = {*flow.applications}
-    return [metric.name for metric in METRICS.values() if of_flow & {*metric.applications}]
+    own = [metric.name for metric in METRICS.values() if of_flow & {*metric.applications}]
+    return own + (sorted(CALLS) if flow.voice is not None else [])
 
 
 def _spread(name: str, of: str, found: dict[str, Any] | None) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -76,7 +77,7 @@ def work(tasks: Sequence[Task], jobs: int) -> Generator[None, None, None]:
 
 
 def call(
-    function: Callable[..., _Result], arguments: Iterable[tuple[Any, ...]], jobs: int
+    function: Callable[..., _Result], arguments: Iterable[tuple[Any, ...] | None], jobs: int
 ) -> Generator[tuple[int, _Result], None, None]:
     """Call a function once with each of `arguments`, in `jobs` processes.
 
@@ -86,7 +87,8 @@ def call(
 
     Args:
         function: A function of a module; arguments and results are pickled.
-        arguments: The arguments of each call; taken as processes become free.
+        arguments: The arguments of each call, taken as processes become free. None means that there
+            are none until running calls are done.
         jobs: The number of processes; none without calls.
 
     Yields:
@@ -97,7 +99,8 @@ def call(
         return
     # A forked child of a process with threads, as polars has, may hang.
     context = multiprocessing.get_context("spawn")
-    waiting = enumerate(arguments)
+    waiting = iter(arguments)
+    numbers = count()
     others = set(multiprocessing.active_children())
     with uninterruptible() as signals:
         pool = ProcessPoolExecutor(jobs, context, _serve)
@@ -108,7 +111,7 @@ def call(
                 # little that has begun.
                 while len(running) < jobs + 2 and (each := next(waiting, None)) is not None:
                     with _signals_blocked():
-                        running[pool.submit(_call, function, each[1])] = each[0]
+                        running[pool.submit(_call, function, each)] = next(numbers)
                 if not running:
                     break
                 for future in wait(running, _OFTEN_S, FIRST_COMPLETED).done:

@@ -27,6 +27,7 @@ from perhop.cli.crosscheck import crosscheck
 from perhop.cli.diff import diff
 from perhop.cli.doctor import doctor
 from perhop.cli.export import export, tc
+from perhop.cli.find import find
 from perhop.cli.import_ import import_
 from perhop.cli.lab import lab
 from perhop.cli.lint import lint
@@ -79,6 +80,7 @@ for command in (
     crosscheck,
     reproduce,
     sweep,
+    find,
     advise,
     import_,
     diff,

@@ -20,6 +20,7 @@ __all__ = [
     "captures",
     "direction",
     "no_rate",
+    "overrides",
     "pairs",
     "rate",
     "rate_of",
@@ -64,6 +65,14 @@ agents = click.option(
     type=click.Path(),
     metavar="FILE",
     help="A file with the section `agents`, which replaces the scenario's; for the engine live.",
+)
+
+overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value first, such as flows.bulk.streams=10. Repeatable.",
 )
 
 captures = click.option(

@@ -30,13 +30,7 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
 )
 @options.seed
 @options.rate
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Change a value first, such as flows.bulk.streams=10. Repeatable.",
-)
+@options.overrides
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

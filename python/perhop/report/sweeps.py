@@ -8,18 +8,12 @@ from perhop.report import text
 from perhop.report.plots import heat_layers
 from perhop.report.style import SCHEMA, Spec
 from perhop.report.tables import Column, Table
+from perhop.scenario import METRICS
 
+_QUANTITIES: Final = {"rate": "bps", "duration": "s", "size": "B", "count": "packets"}
 _UNITS: Final = {
-    "throughput": "bps",
-    "loss": "share",
-    "bytes": "packets",
-    "retransmits": "packets",
-    "reordered": "packets",
-    "failed_expectations": "packets",
-    "bitrate": "bps",
-    "stalls": "packets",
-    "switches": "packets",
-    **{f"slowdown_{part}": "ratio" for part in ("min", "mean", "median", "p95", "p99", "max")},
+    **{each.name: _QUANTITIES.get(each.quantity, each.quantity) for each in METRICS.values()},
+    **dict.fromkeys(("bytes", "reordered", "failed_expectations"), "packets"),
 }
 """The unit of each metric, as `text.quantity` names it; round-trip times are in seconds."""
 

@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from perhop import analysis, engines, rights, workers
+from perhop import analysis, ensembles
 from perhop.errors import PerhopError, UsageError
-from perhop.scenario import Scenario, to_mapping
-from perhop.scenario.model.quantities import parse_seeds
-from perhop.scenario.rules.warnings import is_random, unused_seeds
+from perhop.scenario import Scenario
+from perhop.scenario.rules.warnings import unused_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from perhop.analysis import EnsembleVerdict, Verdict
+    from perhop.analysis import EnsembleVerdict
     from perhop.gallery import Source
     from perhop.scenario import Overrides
 
@@ -85,7 +84,7 @@ def run(
             by default that in the scenario. A scenario whose seeds change nothing runs once.
         engine: The engine.
         overrides: Changes to each scenario first, as for `perhop.load`.
-        jobs: The number of processes; by default one for each core, or one with real hosts, which
+        jobs: The number of processes; by default as many as help, or one with real hosts, which
             would disturb each other.
         watch: A function to call with the numbers of finished runs and of all runs.
 
@@ -93,20 +92,19 @@ def run(
         UsageError: Too few seeds for an interval.
     """
     if seeds is not None:
-        _check_seeds(seeds)
+        ensembles.check_seeds(seeds)
     read = [_read(source, overrides) for source in sources]
-    runs: list[tuple[dict[str, Any], str, int]] = []
+    runs: list[tuple[Scenario, int]] = []
     numbers = []  # those of each scenario's runs
     for case in read:
         before = len(runs)
         if isinstance(case, Scenario):
-            mapping = to_mapping(case)
-            runs += ((mapping, engine, seed + 1) for seed in range(_runs(case, engine, seeds)))
+            runs += ((case, seed) for seed in ensembles.seeds_of(case, engine, seeds))
         numbers.append(range(before, len(runs)))
-    if jobs is None:
-        jobs = 1 if engine in rights.REAL_ENGINES else workers.cores()
-    made: dict[int, _Run | PerhopError] = {}
-    with closing(_all(runs, min(jobs, len(runs)))) as finished:
+    made: dict[int, ensembles.Judged | PerhopError] = {}
+    with closing(
+        ensembles.make(runs, ensembles.judged, engine, expected=len(runs), jobs=jobs)
+    ) as finished:
         for done, (number, result) in enumerate(finished, 1):
             made[number] = result
             if watch is not None:
@@ -119,24 +117,6 @@ def run(
     ]
 
 
-def _check_seeds(seeds: int) -> None:
-    """Refuse a number of seeds that has no interval.
-
-    Raises:
-        UsageError: It is neither 1 nor enough for an interval.
-    """
-    try:
-        parse_seeds(str(seeds))
-    except ValueError as error:
-        raise UsageError(f"seeds: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    verdicts: tuple[Verdict, ...]
-    warnings: tuple[str, ...]
-
-
 def _read(source: Source, overrides: Overrides) -> Scenario | PerhopError:
     try:
         scenario = source.load(overrides=overrides)
@@ -147,36 +127,10 @@ def _read(source: Source, overrides: Overrides) -> Scenario | PerhopError:
     return scenario
 
 
-def _runs(scenario: Scenario, engine: str, seeds: int | None) -> int:
-    return (seeds or scenario.seeds) if engine != "sim" or is_random(scenario) else 1
-
-
-def _all(
-    runs: Sequence[tuple[Any, ...]], jobs: int
-) -> Generator[tuple[int, _Run | PerhopError], None, None]:
-    """Yield the number and the result of each run, in any order."""
-    if jobs > 1:
-        yield from workers.call(_one, runs, jobs)
-        return
-    for number, arguments in enumerate(runs):
-        yield number, _one(*arguments)
-
-
-def _one(scenario: dict[str, Any], engine: str, seed: int) -> _Run | PerhopError:
-    """Make one run; return its error instead of raising it."""
-    try:
-        dataset = engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed)
-    except PerhopError as error:
-        return error
-    if not dataset.manifest.complete:
-        raise KeyboardInterrupt
-    return _Run(tuple(analysis.verdicts(dataset)), tuple(map(str, dataset.warnings)))
-
-
 def _judged(
     source: Source,
     scenario: Scenario,
-    made: list[_Run | PerhopError],
+    made: list[ensembles.Judged | PerhopError],
     engine: str,
     seeds: int | None,
     overrides: Overrides,

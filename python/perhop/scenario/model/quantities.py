@@ -352,21 +352,21 @@ def format_packets(count: int) -> str:
     return f"{count} packet" if count == 1 else f"{count} packets"
 
 
-Packets = Annotated[
-    int,
-    Text(
-        _parse_packets,
-        format_packets,
-        "a number of packets such as `10 packets`",
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": 1000},
-                {"type": "string", "pattern": "^ *[0-9]+ *packets? *$"},
-            ]
-        },
-        accepts=(str, int),
-    ),
-]
+ANY_PACKETS = Text(
+    _parse_packets,
+    format_packets,
+    "a number of packets such as `10 packets`",
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": 1000},
+            {"type": "string", "pattern": "^ *[0-9]+ *packets? *$"},
+        ]
+    },
+    accepts=(str, int),
+)
+"""A number of packets, from one."""
+
+Packets = Annotated[int, ANY_PACKETS]
 """A number of full-sized packets (segments)."""
 
 
