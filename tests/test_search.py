@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import DEADLINES, SLOW, Outcome
-from perhop import ensembles, gallery
+from perhop import ensembles
 from perhop.errors import ScenarioError, UsageError
 from perhop.search import Trial, find, parse_condition, parse_values
 from perhop.search.thresholds import FIRST, _Question
@@ -102,7 +102,7 @@ def search(states: Callable[[int], bool | None], count: int) -> tuple[_Question,
     """Search among `count` values, of which the condition holds as `states` says."""
     plain = parse_values(f"1..{count}")
     condition = parse_condition("loss(data) > 1%")
-    asked = _Question(gallery.read("qbss-1-70"), "a", plain, condition, True, (), "sim", 1)
+    asked = _Question("qbss-1-70", "a", plain, condition, True, (), "sim", 1)
     trials: dict[int, Trial] = {}
     wanted = asked.spread
     while wanted:

@@ -148,12 +148,11 @@ class Sweep:
             raise UsageError(f"the sweep has {count:,} points; expected 1 to {MOST_POINTS:,}")
         points: list[Point] = []
         wrong: dict[Problem, list[str]] = {}
-        source = gallery.read(self.source)
         for combination in product(*self.vary.values()):
             values = dict(zip(self.vary, combination, strict=True))
             settings = [f"{path}={value}" for path, value in values.items()]
             try:
-                scenario = source.load(overrides=[*self.overrides, *settings])
+                scenario = gallery.load(self.source, overrides=[*self.overrides, *settings])
             except ScenarioError as error:
                 for problem in error.found:
                     wrong.setdefault(problem, []).append(", ".join(settings))

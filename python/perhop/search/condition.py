@@ -6,18 +6,18 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from perhop import gallery
 from perhop.errors import ScenarioError, UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario.model.metrics import METRIC_NAMES, METRICS
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perhop.analysis import EnsembleVerdict
-    from perhop.gallery import Source
     from perhop.scenario import Scenario
 
 __all__ = ["Condition", "parse_condition"]
@@ -49,7 +49,7 @@ class Condition:
     expectation: str
     same: bool
 
-    def load(self, source: Source, overrides: Sequence[str]) -> Scenario:
+    def load(self, source: str | Mapping[str, Any], overrides: Sequence[str]) -> Scenario:
         """Return a scenario that expects only this.
 
         Raises:
@@ -58,7 +58,7 @@ class Condition:
         """
         setting = f"expect={self.expectation}"
         try:
-            return source.load(overrides=[*overrides, setting])
+            return gallery.load(source, overrides=[*overrides, setting])
         except ScenarioError as error:
             own = [each for each in error.found if each.file.startswith("--set expect=")]
             if len(own) < len(error.found):

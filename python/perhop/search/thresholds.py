@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import ceil, log2
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from perhop import ensembles, gallery
+from perhop import ensembles
 from perhop.analysis import ensemble_verdicts
 from perhop.ensembles import Judged, seeds_of
 from perhop.errors import PerhopError, ScenarioError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perhop.analysis import EnsembleVerdict
-    from perhop.gallery import Source
     from perhop.scenario import Scenario
 
 __all__ = ["Search", "Trial", "find"]
@@ -95,7 +94,7 @@ class Search:
 
 
 def find(
-    source: str,
+    source: str | Mapping[str, Any],
     path: str,
     between: str,
     condition: str,
@@ -114,7 +113,7 @@ def find(
     before the first change and the first one after it.
 
     Args:
-        source: A file, or a name of the gallery.
+        source: A file, a name of the gallery, or a scenario as a mapping or text.
         path: The path of the key, as for `perhop.load`.
         between: The range of values, from that where the search begins: see `parse_values`.
         condition: The condition: see `parse_condition`.
@@ -136,7 +135,7 @@ def find(
     if seeds is not None:
         ensembles.check_seeds(seeds)
     asked = _Question(
-        gallery.read(source),
+        source,
         path,
         parse_values(between, step),
         parse_condition(condition),
@@ -197,7 +196,7 @@ def find(
 class _Question:
     """What a search is to find. Values are given by their indices."""
 
-    source: Source
+    source: str | Mapping[str, Any]
     path: str
     values: Values
     condition: Condition
