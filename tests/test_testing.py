@@ -166,7 +166,7 @@ def test_a_file_says_how_many_runs_it_needs(perhop: Perhop, small: Path) -> None
     assert "Of 20 runs." in out
     assert "95% interval" not in perhop("test", small.name, "--seeds", "1").out
     _, out, _ = perhop("run", small.name, "--no-save")
-    assert "Of one run; the scenario asks for 20: `perhop test` makes them." in out
+    assert "Of one run; the scenario asks for 20: `perhop run --seeds 20` makes them." in out
     small.write_text(f"{SMALL}seeds: 3\n")
     assert "13:8: seeds: `3` is not a number of runs for an" in perhop("check", small.name).err
 

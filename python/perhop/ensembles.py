@@ -1,25 +1,31 @@
-"""Runs of scenarios with several seeds, of which only what a function measures is kept."""
+"""Runs of scenarios with several seeds, of which only measured values are kept.
+
+>>> from perhop import ensembles, load
+>>> ensembles.run(load("qbss-1-70"), 20).metrics["priority", "throughput", "bit/s"].runs
+1
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from itertools import islice
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perhop import analysis, engines, rights, workers
+from perhop import analysis, engines, metrics, rights, workers
 from perhop.errors import PerhopError, UsageError
 from perhop.scenario import Scenario, to_mapping
 from perhop.scenario.model.quantities import parse_seeds
-from perhop.scenario.rules.warnings import is_random
+from perhop.scenario.rules.warnings import is_random, unused_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from perhop.analysis import Verdict
+    from perhop.analysis import EnsembleVerdict, Spread, Verdict
     from perhop.dataset import Dataset
 
-__all__ = ["Judged", "check_seeds", "judged", "make", "seeds_of"]
+__all__ = ["Ensemble", "Judged", "check_seeds", "judged", "make", "run", "seeds_of"]
 
 _Result = TypeVar("_Result")
 
@@ -39,6 +45,128 @@ class Judged:
 def judged(dataset: Dataset) -> Judged:
     """Return the verdicts on a run, for `make`."""
     return Judged(tuple(analysis.verdicts(dataset)), tuple(map(str, dataset.warnings)))
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """The results of a scenario over several seeds.
+
+    Attributes:
+        scenario: The scenario.
+        engine: The engine.
+        runs: The number of runs; one if seeds change nothing.
+        throughput: The throughput in bit/s of each flow and of "total" in each phase, by the start
+            and the end of the phase in seconds and the name.
+        metrics: Every metric of one target, by target, metric and unit as in
+            `perhop.metrics.table`.
+        verdicts: The results of the expectations.
+        warnings: Warnings about the results.
+    """
+
+    scenario: Scenario
+    engine: str
+    runs: int
+    throughput: Mapping[tuple[float, float, str], Spread]
+    metrics: Mapping[tuple[str, str, str], Spread]
+    verdicts: tuple[EnsembleVerdict, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every expectation holds, 1 otherwise."""
+        return int(any(verdict.state != "holds" for verdict in self.verdicts))
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the results as an object of JSON types, in the units of the attributes."""
+        phases: dict[tuple[float, float], dict[str, Any]] = {}
+        for (start, end, flow), spread in self.throughput.items():
+            phases.setdefault((start, end), {})[flow] = asdict(spread)
+        found: dict[str, dict[str, Any]] = {}
+        for (target, metric, unit), spread in self.metrics.items():
+            found.setdefault(target, {})[metric] = {"unit": unit, **asdict(spread)}
+        return {
+            "scenario": self.scenario.name,
+            "engine": self.engine,
+            "runs": self.runs,
+            "phases": [
+                {"start_s": start, "end_s": end, "throughput_bps": flows}
+                for (start, end), flows in phases.items()
+            ],
+            "metrics": found,
+            "expect": [asdict(verdict) for verdict in self.verdicts],
+            "warnings": list(self.warnings),
+        }
+
+
+def run(
+    scenario: Scenario,
+    seeds: int,
+    *,
+    engine: str = "sim",
+    jobs: int | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> Ensemble:
+    """Run a scenario with several seeds.
+
+    Args:
+        scenario: The scenario.
+        seeds: The number of runs, with the seeds from 1 on: 1, or enough for an interval. A
+            scenario whose seeds change nothing runs once.
+        engine: The engine.
+        jobs: The number of processes, as for `make`.
+        watch: A function to call with the numbers of finished runs and of all runs.
+
+    Raises:
+        UsageError: Too few seeds for an interval.
+        PerhopError: A run is not possible.
+    """
+    check_seeds(seeds)
+    runs = [(scenario, seed) for seed in seeds_of(scenario, engine, seeds)]
+    made: dict[int, _Measured] = {}
+    with closing(make(runs, _measured, engine, expected=len(runs), jobs=jobs)) as results:
+        for number, result in results:
+            if isinstance(result, PerhopError):
+                raise result
+            made[number] = result
+            if watch is not None:
+                watch(len(made), len(runs))
+    found = [made[number] for number in range(len(runs))]
+    said = chain.from_iterable(each.judged.warnings for each in found)
+    return Ensemble(
+        scenario,
+        engine,
+        len(runs),
+        _spreads([each.throughput for each in found]),
+        _spreads([each.metrics for each in found]),
+        tuple(analysis.ensemble_verdicts(scenario.expect, [e.judged.verdicts for e in found])),
+        (*unused_seeds(scenario, engine, range(seeds)), *dict.fromkeys(said)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    judged: Judged
+    throughput: dict[tuple[float, float, str], float | None]
+    metrics: dict[tuple[str, str, str], float | None]
+
+
+def _measured(dataset: Dataset) -> _Measured:
+    phases = analysis.phases(dataset).select("start_s", "end_s", "flow", "throughput_bps")
+    table = metrics.table(dataset).select("target", "metric", "unit", "value")
+    return _Measured(
+        judged(dataset),
+        {(start, end, flow): bps for start, end, flow, bps in phases.iter_rows()},
+        {(target, metric, unit): value for target, metric, unit, value in table.iter_rows()},
+    )
+
+
+_Key = TypeVar("_Key")
+
+
+def _spreads(runs: Sequence[Mapping[_Key, float | None]]) -> dict[_Key, Spread]:
+    """Return the spread of each value; a run that lacks it measured nothing."""
+    keys = dict.fromkeys(chain.from_iterable(runs))
+    return {key: analysis.spread([run.get(key) for run in runs]) for key in keys}
 
 
 def check_seeds(seeds: int) -> None:

@@ -38,7 +38,7 @@ from perhop.analysis.distributions import (
     sack_share,
     sent,
 )
-from perhop.analysis.ensembles import EnsembleVerdict, ensemble_verdicts
+from perhop.analysis.ensembles import EnsembleVerdict, Spread, ensemble_verdicts, spread
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import (
     Comparison,
@@ -109,6 +109,7 @@ __all__ = [
     "Responsiveness",
     "RunComparison",
     "SizeBin",
+    "Spread",
     "Verdict",
     "VideoResult",
     "Window",
@@ -170,6 +171,7 @@ __all__ = [
     "settling",
     "size_bins",
     "slowdowns",
+    "spread",
     "stream_rates",
     "summary",
     "throughput",

@@ -48,6 +48,52 @@ class EnsembleVerdict:
     unit: str
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The values of a metric over several runs, with the interval of `EnsembleVerdict`.
+
+    Attributes:
+        median: The median of the values; None if there is none.
+        low: The lower end of the interval; None with fewer than two runs, or if too many runs
+            measured nothing.
+        high: Its upper end; likewise.
+        runs: The number of runs.
+        missing: The number of runs that measured nothing.
+    """
+
+    median: float | None
+    low: float | None
+    high: float | None
+    runs: int
+    missing: int
+
+
+def spread(values: Sequence[float | None]) -> Spread:
+    """Return the median of the values of one run, or of at least `FEWEST_SEEDS`, and its interval.
+
+    Args:
+        values: The value of each run; None if it measured nothing.
+    """
+    known = [value for value in values if value is not None]
+    low = high = None
+    if len(values) > 1 and known:
+        low, high = _bounds(values)
+    return Spread(
+        median(known) if known else None,
+        None if low == -inf else low,
+        None if high == inf else high,
+        len(values),
+        len(values) - len(known),
+    )
+
+
+def _bounds(values: Sequence[float | None]) -> tuple[float, float]:
+    """Return the ends of the interval, whatever runs would have measured that measured nothing."""
+    low, _ = median_interval([-inf if value is None else value for value in values])
+    _, high = median_interval([inf if value is None else value for value in values])
+    return low, high
+
+
 def ensemble_verdicts(
     expectations: Sequence[Expectation], runs: Sequence[Sequence[Verdict]]
 ) -> list[EnsembleVerdict]:
@@ -84,35 +130,28 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def _judge(expectation: Expectation, verdicts: tuple[Verdict, ...]) -> EnsembleVerdict:
     measured = [verdict.measured for verdict in verdicts]
-    known = [value for value in measured if value is not None]
-    low = high = None
-    if len(measured) > 1 and known:
-        # Whatever a run would have measured that measured nothing.
-        low, _ = median_interval([-inf if value is None else value for value in measured])
-        _, high = median_interval([inf if value is None else value for value in measured])
+    found = spread(measured)
+    several = found.runs > 1 and found.missing < found.runs
     return EnsembleVerdict(
-        text=expectation.text,
-        state=_state(expectation, verdicts, low, high),
-        median=median(known) if known else None,
-        low=None if low == -inf else low,
-        high=None if high == inf else high,
-        runs=len(measured),
-        missing=len(measured) - len(known),
-        unit=verdicts[0].unit,
+        expectation.text,
+        _state(expectation, verdicts, _bounds(measured) if several else None),
+        found.median,
+        found.low,
+        found.high,
+        found.runs,
+        found.missing,
+        verdicts[0].unit,
     )
 
 
 def _state(
-    expectation: Expectation,
-    verdicts: tuple[Verdict, ...],
-    low: float | None,
-    high: float | None,
+    expectation: Expectation, verdicts: tuple[Verdict, ...], ends: tuple[float, float] | None
 ) -> State:
     if any(verdict.ok is None for verdict in verdicts):
         return "not reached"
-    if low is None or high is None:
+    if ends is None:
         return "holds" if verdicts[0].ok else "fails"
-    sides = {side(expectation, low), side(expectation, high)}
+    sides = {side(expectation, end) for end in ends}
     if len(sides) > 1:
         return "undecided"
     return "holds" if sides == {0} else "fails"

@@ -29,6 +29,11 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
     "--engine", default="sim", show_default=True, help="The engine: sim, emu, kernel or live."
 )
 @options.seed
+@click.option(
+    "--seeds",
+    type=int,
+    help="Run with seeds 1 to N, 1 or 6 to 1000, and show medians with intervals. Saves nothing.",
+)
 @options.rate
 @options.overrides
 @click.option(
@@ -54,6 +59,7 @@ def run(
     scenario: str,
     engine: str,
     seed: int,
+    seeds: int | None,
     rate: str | None,
     overrides: tuple[str, ...],
     out: Path | None,
@@ -70,6 +76,9 @@ def run(
 
     Prints the throughput of each flow in each phase, published figures beside the measured ones,
     and the result of every expectation.
+
+    With --seeds N, the tables have the median of N runs and its 95% confidence interval. An
+    expectation holds or fails if it does in the whole interval, and is undecided otherwise.
     """
     from perhop import rights
 
@@ -81,13 +90,41 @@ def run(
     if no_save and out is not None:
         raise click.UsageError("--no-save: with --out, results are saved; give one of them")
     files, speed = captured(captures), options.rate_of(rate)
+    if seeds is not None and (seed != 1 or captures or out is not None):
+        raise click.UsageError("--seeds: has no effect with --seed, --pcap or --out; remove one")
     loaded = load(scenario, overrides=overrides, agents=agents, rate=speed)
+    if seeds is not None:
+        return _ensemble(loaded, engine, seeds, as_json)
     dataset, folder = execute(loaded, engine, seed, out, files, snaplen, save=not no_save)
     if as_json:
         click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
     else:
         print_tables(dataset, folder)
     return exit_code(dataset)
+
+
+def _ensemble(loaded: Scenario, engine: str, seeds: int, as_json: bool) -> int:
+    """Run a scenario with several seeds, print the results and return the exit code."""
+    from perhop import ensembles, report
+    from perhop.cli.progress import counting
+
+    with counting(loaded.name) as watch:
+        found = ensembles.run(loaded, seeds, engine=engine, watch=watch)
+    if as_json:
+        click.echo(json.dumps(found.as_object(), indent=2, allow_nan=False))
+        return found.exit_code
+    from perhop.cli.render import print_table
+
+    click.echo(loaded.title or loaded.name)
+    tables = [*report.spread_tables(found.throughput, found.metrics)]
+    if found.verdicts:
+        tables.append(report.ensemble_table(found.verdicts))
+    for table in tables:
+        click.echo()
+        print_table(table)
+    for warning in found.warnings:
+        click.echo(f"perhop: warning: {warning}", err=True)
+    return found.exit_code
 
 
 def execute(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perhop.report.applications import application_tables
 from perhop.report.calls import call_table
 from perhop.report.comparison import agreement_table, comparison_tables
+from perhop.report.ensembles import spread_tables
 from perhop.report.responsiveness import responsiveness_tables
 from perhop.report.sentences import lead, warning_lines
 from perhop.report.tables import (
@@ -61,6 +62,7 @@ __all__ = [
     "published_table",
     "responsiveness_tables",
     "save_comparison",
+    "spread_tables",
     "value_table",
     "warning_lines",
     "write",

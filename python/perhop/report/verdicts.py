@@ -49,7 +49,7 @@ def expectation_table(dataset: Dataset) -> Table | None:
     asked = dataset.scenario.seeds
     if asked == 1:
         return table
-    note = f"Of one run; the scenario asks for {asked}: `perhop test` makes them."
+    note = f"Of one run; the scenario asks for {asked}: `perhop run --seeds {asked}` makes them."
     return replace(table, note=note)
 
 

@@ -1,0 +1,87 @@
+"""`perhop run --seeds`: medians and intervals of single runs, and the verdicts of `perhop test`."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import perhop as library
+from conftest import Outcome
+from perhop import ensembles, gallery, metrics, testing
+from perhop.errors import UsageError
+
+Perhop = Callable[..., Outcome]
+
+SMALL = """\
+perhop: 1
+name: small
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 10 Mbps}
+  - {ends: [r, b], rate: 10 Mbps, loss: 20%}
+flows:
+  data: {from: a, to: b, udp: {rate: 1 Mbps}, stop: 500 ms}
+  late: {from: a, to: b, udp: {rate: 1 Mbps}, start: 250 ms, stop: 500 ms}
+expect:
+  - {loss: data, about: 20%, within: 90%}
+  - {loss: data, at_most: 20%}
+  - {throughput: data, at_least: 1.5 Mbps}
+"""
+
+
+@pytest.fixture
+def small(place: Path) -> str:
+    path = place / "small.yaml"
+    path.write_text(SMALL)
+    return str(path)
+
+
+def test_medians_and_intervals_are_those_of_single_runs(small: str) -> None:
+    scenario = library.load(small)
+    found = ensembles.run(scenario, 6, jobs=1)
+    runs = [library.run(scenario, seed=seed) for seed in range(1, 7)]
+    for name in ("data", "late"):
+        losses = [metrics.loss(run, name) for run in runs]
+        spread = found.metrics[name, "loss", "share"]
+        # Of six values, the interval goes from the least to the greatest.
+        assert (spread.low, spread.high) == (min(losses), max(losses))
+        assert (spread.median, spread.runs, spread.missing) == (median(losses), 6, 0)
+    rates = [metrics.throughput(run, "late", during="250 ms..500 ms") for run in runs]
+    assert found.throughput[0.25, 0.5, "late"].median == median(rates)
+    assert found.throughput[0.0, 0.25, "late"].high == 0
+    assert len({*losses}) > 1
+
+
+def test_the_verdicts_are_those_of_perhop_test(perhop: Perhop, small: str, place: Path) -> None:
+    code, out, err = perhop("run", small, "--seeds", "8", "--json")
+    assert (code, err) == (1, "")
+    said = json.loads(out)
+    [tested] = testing.run([gallery.read(small)], seeds=8, jobs=1)
+    assert said["expect"] == [asdict(verdict) for verdict in tested.verdicts]
+    assert [each["state"] for each in said["expect"]] == ["holds", "undecided", "fails"]
+    assert (said["runs"], said["warnings"]) == (8, [])
+    assert said["metrics"]["data"]["loss"]["unit"] == "share"
+    assert [phase["end_s"] for phase in said["phases"]] == [0.25, 0.5]
+    assert [path.name for path in place.iterdir()] == ["small.yaml"]
+
+
+def test_tables_have_medians_and_intervals(perhop: Perhop, small: str) -> None:
+    code, out, err = perhop("run", small, "--seeds", "6")
+    assert (code, err) == (1, "")
+    for words in ("95% interval", "Medians of 6 runs", "UNDECIDED", "Throughput by phase"):
+        assert words in out
+    code, out, err = perhop("run", small, "--seeds", "20", "--set", "links.1.loss=0%")
+    assert "all 20 seeds give the same results" in err
+    assert "measured" in out
+    assert "95% interval" not in out
+
+
+def test_options_that_need_one_run_are_refused(perhop: Perhop, small: str) -> None:
+    for more in (("--seed", "2"), ("--out", "x"), ("--pcap", "a>r=x.pcapng")):
+        code, _, err = perhop("run", small, "--seeds", "6", *more)
+        assert (code, "--seeds: has no effect with" in err) == (2, True)
+    with pytest.raises(UsageError, match="not a number of runs for an interval"):
+        ensembles.run(library.load(small), 3)
