@@ -198,7 +198,12 @@ def lines(spec: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def words(spec: dict[str, Any]) -> list[str]:
-    return [layer["mark"]["text"] for layer in spec["layer"] if layer["mark"]["type"] == "text"]
+    texts = [layer for layer in spec["layer"] if layer["mark"]["type"] == "text"]
+    return [
+        layer["mark"].get("text") or value["text"]
+        for layer in texts
+        for value in layer["data"]["values"]
+    ]
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])

@@ -70,8 +70,8 @@ def opened(browser: Browser, file: Path, width: int) -> Iterator[Page]:
 
 
 def test_every_chart_is_drawn(page: Page) -> None:
-    assert page.locator("figure").count() == 3
-    assert page.locator("figure .legend").count() == 3
+    assert page.locator("figure").count() == 4
+    assert page.locator("figure .legend").count() == 4
     for chart in page.locator("figure .drawing > svg").all():
         box = chart.bounding_box()
         assert box is not None

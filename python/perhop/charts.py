@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from perhop.errors import UsageError
-from perhop.report import calls, charts, drawing, output, sweeps
+from perhop.report import calls, charts, delays, drawing, output, sweeps
 from perhop.report import comparison as comparisons
 from perhop.units import quote
 
@@ -31,7 +31,19 @@ if TYPE_CHECKING:
     from perhop.dataset import Dataset
     from perhop.report.charts import Spec
 
-__all__ = ["Chart", "comparison", "mos", "pings", "sweep", "throughput"]
+__all__ = [
+    "Chart",
+    "backlog",
+    "comparison",
+    "delay",
+    "drops",
+    "mos",
+    "pings",
+    "queueing",
+    "rtt",
+    "sweep",
+    "throughput",
+]
 
 _NAME = "chart"
 
@@ -119,6 +131,51 @@ def mos(dataset: Dataset) -> Chart:
         UsageError: The run has no calls with a score.
     """
     return _drawn(calls.mos_chart(dataset), "the run has no calls with a score")
+
+
+def rtt(dataset: Dataset) -> Chart:
+    """Return the mean round-trip times of flows and pings over time.
+
+    Raises:
+        UsageError: The run has no round-trip times.
+    """
+    return _drawn(delays.rtt_chart(dataset), "the run has no round-trip times")
+
+
+def queueing(dataset: Dataset) -> Chart:
+    """Return the mean queueing delay of each flow over time.
+
+    Raises:
+        UsageError: The run has no one-way delays.
+    """
+    return _drawn(delays.queueing_chart(dataset), "the run has no one-way delays")
+
+
+def backlog(dataset: Dataset) -> Chart:
+    """Return the backlog of each class over time.
+
+    Raises:
+        UsageError: No packet waited when queues were read.
+    """
+    return _drawn(delays.backlog_chart(dataset), "no packet waited when queues were read")
+
+
+def drops(dataset: Dataset) -> Chart:
+    """Return the packets that were lost over time by cause.
+
+    Raises:
+        UsageError: The run lost no packets.
+    """
+    return _drawn(delays.drops_chart(dataset), "the run lost no packets")
+
+
+def delay(dataset: Dataset) -> Chart:
+    """Return the distribution function of the one-way delays of each flow.
+
+    Raises:
+        UsageError: The run has no one-way delays.
+    """
+    return _drawn(delays.delay_chart(dataset), "the run has no one-way delays")
 
 
 def comparison(compared: RunComparison) -> Chart:

@@ -30,6 +30,7 @@ from perhop.analysis.distributions import (
     distribution,
     flow_rtt,
     flow_srtt,
+    histogram,
     loss,
     owd,
     owd_bound,
@@ -85,6 +86,7 @@ from perhop.analysis.throughput import (
     settling,
     throughput,
 )
+from perhop.analysis.timelines import backlogs, drops, queueing_delays, round_trips
 from perhop.analysis.windows import Window, seconds
 from perhop.scenario import Basis
 
@@ -116,6 +118,7 @@ __all__ = [
     "active",
     "against_published",
     "agreement",
+    "backlogs",
     "bottlenecks",
     "bufferbloat",
     "calls",
@@ -133,6 +136,7 @@ __all__ = [
     "counter_readings",
     "distribution",
     "distribution_table",
+    "drops",
     "dscp_kept",
     "ecn_fields",
     "ensemble_verdicts",
@@ -143,6 +147,7 @@ __all__ = [
     "flow_rtt",
     "flow_srtt",
     "flow_summaries",
+    "histogram",
     "hops",
     "jitter",
     "link_loads",
@@ -158,11 +163,13 @@ __all__ = [
     "page_loads",
     "phases",
     "queueing",
+    "queueing_delays",
     "rate_spread",
     "rates",
     "rates_and_rtts",
     "reorder_density",
     "responsiveness",
+    "round_trips",
     "rtt",
     "sack_share",
     "seconds",

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from perhop.report.named import Format
+
 __all__ = ["report"]
 
+_EXAMPLES = """\b
+Examples:
+  perhop report runs/qbss-1-70
+  perhop report runs/qbss-1-70 --list-charts
+  perhop report runs/qbss-1-70 --chart rtt --chart backlog --format csv
+"""
 
-@click.command()
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--out",
@@ -17,15 +28,53 @@ __all__ = ["report"]
     metavar="DIR",
     help="The folder for the files; by default the folder of the run.",
 )
-def report(run: Path, out: Path | None) -> int:
+@click.option(
+    "--chart",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Write only this chart, in place of the page. Repeatable; `all` is every chart.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["png", "svg", "csv", "json"]),
+    help="The format of --chart: a picture, its data, or its specification in Vega-Lite; by "
+    "default svg.",
+)
+@click.option("--list-charts", "listing", is_flag=True, help="List the charts of the run.")
+def report(
+    run: Path, out: Path | None, names: tuple[str, ...], kind: Format | None, listing: bool
+) -> int:
     """Write a page and pictures of a run.
 
     RUN is the folder of a run. The page, report.html, is self-contained and needs no network. The
-    throughput chart is also written as PNG and SVG.
+    throughput chart is also written as PNG and SVG; --chart writes any chart by its name.
     """
     from perhop.dataset import Dataset
+    from perhop.errors import UsageError
     from perhop.report import write
 
-    for path in write(Dataset.read(run), out or run):
+    if kind is not None and not names:
+        raise UsageError("--format: needs --chart NAME; --list-charts lists the names")
+    dataset = Dataset.read(run)
+    folder = out or run
+    if not names and not listing:
+        for path in write(dataset, folder):
+            click.echo(path)
+        return 0
+    from perhop.report.named import CHARTS, chart_file, charts_of
+    from perhop.report.output import write_all
+
+    there = charts_of(dataset) if listing or "all" in names else {}
+    if listing:
+        width = max(map(len, there), default=0)
+        for name in there:
+            click.echo(f"{name:{width}}  {CHARTS[name][0]}")
+        return 0
+    chosen = dict.fromkeys(each for name in names for each in (there if name == "all" else [name]))
+    form = kind or "svg"
+    files = {f"{name}.{form}": chart_file(dataset, name, form) for name in chosen}
+    for path in write_all(folder.resolve(), files):
         click.echo(path)
     return 0

@@ -1,6 +1,8 @@
 """Charts of one run, as specifications of Vega-Lite."""
 
 from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -109,22 +111,7 @@ def throughput_chart(
                 "encoding": {"x": x, "y": y, "color": styles(names)["color"]},
             }
         )
-    layers += [
-        {
-            "data": {"values": [{"t": label.t, "y": label.y, "text": label.text}]},
-            "mark": {
-                "type": "text",
-                "text": label.text,
-                "dy": label.dy,
-                "color": colours.get(label.text, "#555555"),
-                "fontSize": labels.FONT,
-                "fontWeight": "bold",
-                "stroke": None,
-            },
-            "encoding": {"x": x, "y": y},
-        }
-        for label in placed
-    ]
+    layers += _labels(placed, colours, x, y)
     return chart(
         layers,
         f"Throughput of {text.listed(names)} over time on a {scale} scale",
@@ -251,23 +238,58 @@ def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
             "encoding": {"x": x},
         }
     ]
+    rows: dict[tuple[int, str], list[Spec]] = defaultdict(list)
+    for mark in marks:
+        if mark.text and mark.t <= end:
+            rows[mark.row, mark.align].append({"t": mark.t, "text": mark.text})
     layers += [
         {
-            "data": {"values": [{"t": mark.t}]},
+            "data": {"values": words},
             "mark": {
                 "type": "text",
-                "text": mark.text,
-                "align": mark.align,
-                "y": -8 - 15 * mark.row,
+                "align": align,
+                "y": -8 - 15 * row,
                 "color": INK,
                 "fontSize": labels.FONT,
             },
-            "encoding": {"x": x},
+            "encoding": {"x": x, "text": {"field": "text"}},
         }
-        for mark in marks
-        if mark.text and mark.t <= end
+        for (row, align), words in rows.items()
     ]
     return layers
+
+
+def _labels(
+    placed: list[labels.Label], colours: dict[str, str], x: Spec, y: Spec
+) -> Iterator[Spec]:
+    """Return the names beside the lines, in their colours: a layer for those on either side."""
+    for side in sorted({label.dy for label in placed}):
+        words = [
+            {
+                "t": label.t,
+                "y": label.y,
+                "text": label.text,
+                "colour": colours.get(label.text, "#555555"),
+            }
+            for label in placed
+            if label.dy == side
+        ]
+        yield {
+            "data": {"values": words},
+            "mark": {
+                "type": "text",
+                "dy": side,
+                "fontSize": labels.FONT,
+                "fontWeight": "bold",
+                "stroke": None,
+            },
+            "encoding": {
+                "x": x,
+                "y": y,
+                "text": {"field": "text"},
+                "color": {"field": "colour", "type": "nominal", "scale": None},
+            },
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
-from perhop.report import charts, tables, text, timeline, verdicts
+from perhop.report import charts, delays, tables, text, timeline, verdicts
 from perhop.report.applications import application_tables
 from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
@@ -29,8 +29,10 @@ def page(dataset: Dataset) -> str:
     """Return the report of a run as one HTML document without external references."""
     scenario = dataset.scenario
     about, why = split_differences(scenario.description)
-    ping = charts.ping_chart(dataset)
-    scores = mos_chart(dataset)
+
+    def drawn(identifier: str, spec: Spec | None) -> Html:
+        return figure(identifier, spec, heading=False) if spec else Html()
+
     flows = dataset.scenario.flows
     body = join(
         element("h1", scenario.title or scenario.name),
@@ -38,14 +40,10 @@ def page(dataset: Dataset) -> str:
         element("p", lead(dataset), class_="lead"),
         *(element("p", line, class_="warning") for line in warning_lines(dataset)),
         *(element("p", paragraph) for paragraph in about),
-        figure("mos", scores, heading=False) if scores else "",
+        drawn("mos", mos_chart(dataset)),
         grid(call_table(dataset)),
-        figure("throughput-linear", charts.throughput_chart(dataset, "linear"), heading=False)
-        if flows
-        else "",
-        figure("throughput-log", charts.throughput_chart(dataset, "log"), heading=False)
-        if flows
-        else "",
+        drawn("throughput-linear", charts.throughput_chart(dataset) if flows else None),
+        drawn("throughput-log", charts.throughput_chart(dataset, "log") if flows else None),
         grid(timeline.phase_table(dataset) if flows else None),
         grid(timeline.change_table(dataset)),
         grid(verdicts.published_table(dataset)),
@@ -55,11 +53,16 @@ def page(dataset: Dataset) -> str:
         *map(grid, application_tables(dataset)),
         grid(tables.codepoint_table(dataset)),
         grid(tables.ecn_table(dataset)),
+        drawn("drops", delays.drops_chart(dataset)),
         grid(tables.loss_table(dataset)),
+        drawn("rtt", delays.rtt_chart(dataset)),
+        drawn("queueing", delays.queueing_chart(dataset)),
+        drawn("delay", delays.delay_chart(dataset)),
         grid(tables.delay_table(dataset)),
+        drawn("backlog", delays.backlog_chart(dataset)),
         grid(tables.link_table(dataset)),
         *_classes(dataset),
-        figure("pings", ping, heading=False) if ping else "",
+        drawn("pings", charts.ping_chart(dataset)),
         grid(tables.ping_table(dataset)),
         *map(grid, responsiveness_tables(dataset)),
         *(grid(table) for table in tables.hop_tables(dataset)),

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import polars as pl
 import vl_convert
@@ -90,6 +90,12 @@ def pictures(name: str, spec: Spec) -> dict[str, bytes]:
     # Vega lays the chart out once for both.
     pixels = vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
     return {f"{name}.png": pixels, f"{name}.svg": drawn.encode()}
+
+
+def picture(spec: Spec, kind: Literal["png", "svg"]) -> bytes:
+    """Return a chart as PNG, of twice its nominal size, or as SVG."""
+    drawn = svg(spec)
+    return drawn.encode() if kind == "svg" else vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:

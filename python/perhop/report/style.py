@@ -38,7 +38,7 @@ CONFIG: Final[Spec] = {
     "view": {"stroke": None},
     "axis": {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"},
     "axisX": {"grid": False, "labelFlush": False},
-    "axisY": {"gridColor": "#E8E8E8", "domain": False},
+    "axisY": {"gridColor": "#E8E8E8", "domain": False, "titlePadding": 8},
     "legend": {"labelFontSize": 13, "labelLimit": 400},
 }
 

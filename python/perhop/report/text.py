@@ -114,6 +114,11 @@ def time_unit(seconds: float) -> tuple[float, str]:
     return _unit(seconds, _TIMES)
 
 
+def size_unit(octets: float) -> tuple[float, str]:
+    """The unit for an axis up to `octets`: how many bytes it is, and its name."""
+    return _unit(octets, _SIZES)
+
+
 def _unit(value: float, units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
     # 999.6 rounds to 1000, and belongs to the next unit.
     return next((unit for unit in units if value >= 0.9995 * unit[0]), units[-1])
