@@ -7,6 +7,7 @@ from jsonschema import Draft202012Validator
 
 import perhop
 from conftest import MEASURES
+from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.linux import mapping
 from perhop.scenario import Scenario, dump, json_schema, parse
@@ -136,5 +137,6 @@ def test_a_trace_is_the_rate_of_a_user() -> None:
 def test_real_hosts_share_a_cell_as_modelled_ones_do() -> None:
     text = CELL.replace("LTE", "enodeb").replace("duration: 4 s", "duration: 3500 ms")
     scenario = parse(text)
-    modelled, real = (throughputs(perhop.run(scenario, engine=engine)) for engine in ("sim", "emu"))
-    assert real == pytest.approx(modelled, rel=0.1)
+    model, real = (perhop.run(scenario, engine=engine) for engine in ("sim", "emu"))
+    assert throughputs(real) == pytest.approx(throughputs(model), rel=0.1)
+    assert analysis.channel_utilisation(real, "cell", (2, 3.5)) == pytest.approx(1, rel=0.02)

@@ -10,6 +10,7 @@ from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.scenario import METRICS, Metric, parse
+from perhop.scenario.model.metrics import RADIO
 
 SCENARIO = """
 perhop: 1
@@ -59,8 +60,9 @@ TARGETS = {"flow": "site", "ping": "echo", "link": "r1>r2", "total": "total"}
 OF_ONE = [
     metric
     for metric in METRICS.values()
-    # The ping of `bufferbloat` begins before all flows: `test_responsiveness.py`.
-    if metric.several[0] == 1 and metric.name != "bufferbloat"
+    # The ping of `bufferbloat` begins before all flows: `test_responsiveness.py`. Links on radio
+    # channels are in `test_stations.py`.
+    if metric.several[0] == 1 and metric.name not in ("bufferbloat", *RADIO)
 ]
 
 

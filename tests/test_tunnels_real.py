@@ -144,6 +144,13 @@ def test_linux_sends_through_every_tunnel(attempt: int, tmp_path: Path) -> None:
         )["packets"].sum()
         assert marked - 2 <= max(found, received(dataset, "marks-tcp", "marked")) <= marked
         assert marked > 3
+        for row in analysis.tunnel_counters(dataset).iter_rows(named=True):
+            headers = scenario.tunnels[row["tunnel"]].headers
+            if headers.multiple == 1:
+                added = row["outer_bytes"] - row["encapsulated_bytes"]
+                assert added == headers.overhead * row["encapsulated_packets"], row
+        there = analysis.tunnel_counters(dataset).filter(tunnel="gre", entry="e")
+        assert there["encapsulated_packets"][0] > 1000
     assert real.manifest.counters["overflow"] == real.manifest.counters["malformed"] == 0
     end = scenario.addresses["wireguard-h"].packed
     found, expected = (outer_headers(file, end) for file in files)

@@ -36,6 +36,8 @@ def check(dataset: Dataset) -> None:
     _rows(dataset)
     _classes(dataset)
     _links(dataset)
+    _stations(dataset)
+    _tunnels(dataset)
     _routers(dataset)
     _goodput(dataset)
     _delays(dataset)
@@ -122,6 +124,45 @@ def _links(dataset: Dataset) -> None:
             longest += 8 * 256 * (longest_packet(scenario) + _overhead(medium))
         assert not least or row["utilisation"] <= 1 + longest / least / length + 1e-9, row
         assert 8 * row["sent_bytes"] <= rate * length * (1 + 1e-9) + longest, row
+
+
+def _stations(dataset: Dataset) -> None:
+    """Each frame that failed was sent again, given up or waits; no time is used twice."""
+    stations, channels = dataset.stations, dataset.scenario.channels
+    on_air = [name for name, (link, _) in dataset.scenario.directions.items() if link.channel]
+    assert set(stations["link"]) <= {*on_air}
+    for row in _sums(stations):
+        link, _ = dataset.scenario.directions[row["link"]]
+        wifi = channels[link.channel].wifi if link.channel else None
+        waiting = row["failed_frames"] - row["retransmissions"]
+        waiting -= row["abandoned_frames"] if wifi else 0
+        assert 0 <= waiting <= ((wifi.frames or wifi.timing.frames) if wifi else 512), row
+        assert row["transmissions"] <= row["frames"], row
+        assert row["failed_frames"] <= row["frames"], row
+    for name, channel in channels.items():
+        ends = {each: dataset.scenario.directions[each] for each in on_air}
+        for way in (True, False) if channel.lte else (None,):
+            own = [
+                each
+                for each, (link, node) in ends.items()
+                if link.channel == name
+                and (channel.lte is None or (node == channel.lte.base_station) == way)
+            ]
+            used = stations.filter(pl.col("link").is_in(own)).group_by("start_s")
+            assert (used.agg(pl.sum("utilisation"))["utilisation"] <= 1 + 1e-9).all(), name
+
+
+def _tunnels(dataset: Dataset) -> None:
+    """A tunnel adds its headers to each packet, and nothing leaves that did not enter."""
+    copies = dataset.links["duplicated_packets"].sum()
+    for row in analysis.tunnel_counters(dataset).iter_rows(named=True):
+        headers = dataset.scenario.tunnels[row["tunnel"]].headers
+        added = row["outer_bytes"] - row["encapsulated_bytes"]
+        least = headers.overhead * row["encapsulated_packets"]
+        padding = (headers.trailer + headers.multiple - 1) * row["encapsulated_packets"]
+        assert least <= added <= least + padding, row
+        out = row["decapsulated_packets"] + row["dropped_ecn"]
+        assert out <= row["encapsulated_packets"] or copies, row
 
 
 def _calls(dataset: Dataset) -> None:

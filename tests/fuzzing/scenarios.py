@@ -45,7 +45,7 @@ from perhop.scenario.model.game import Game
 from perhop.scenario.model.hfsc import CURVES, Curve
 from perhop.scenario.model.lte import REQUEST_PERIODS, Lte
 from perhop.scenario.model.matching import Match
-from perhop.scenario.model.metrics import CAUSE, CLASS, DATAGRAMS, KINDS, SCORES, Metric
+from perhop.scenario.model.metrics import CAUSE, CLASS, DATAGRAMS, KINDS, RADIO, SCORES, Metric
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.quic import Quic
 from perhop.scenario.model.replay import Replay
@@ -592,6 +592,7 @@ class Author(Writer):
             "flow": list(scenario.flows),
             "ping": list(scenario.pings),
             "link": list(scenario.directions),
+            "channel": list(scenario.channels),
             "total": ["total"],
         }
         targets = {
@@ -600,6 +601,7 @@ class Author(Writer):
                 for kind in metric.targets
                 for each in candidates[kind]
                 if kind != "flow" or _has(scenario.flows[each], metric)
+                if metric.name not in RADIO or scenario.directions[each][0].channel is not None
             ]
             for name, metric in METRICS.items()
             if CLASS not in metric.needs and (metric.name != "ratio" or scenario.flows)

@@ -286,6 +286,8 @@ impl Emulation {
         let labels = Labels {
             nodes: Arc::clone(names.nodes()),
             links: Arc::clone(names.links()),
+            channels: Arc::clone(names.channels()),
+            tunnels: Arc::clone(names.tunnels()),
             flows: plan.flows.iter().map(|flow| flow.name.clone()).collect(),
             ..Labels::default()
         };
@@ -448,12 +450,12 @@ impl Emulation {
         });
     }
 
-    /// Returns the tables, by name: `queues`, `links` and `losses`.
-    pub fn tables(&mut self) -> [(&'static str, Table); 3] {
+    /// Returns the tables, by name: `queues`, `links`, `stations`, `tunnels` and `losses`.
+    pub fn tables(&mut self) -> [(&'static str, Table); 5] {
         let labels = self.labels.clone();
         self.ask(move |running| {
-            let [queues, links] = running.meter.tables(&labels);
-            [queues, links, running.hosts.losses.table(&labels)]
+            let [queues, links, stations, tunnels] = running.meter.tables(&labels);
+            [queues, links, stations, tunnels, running.hosts.losses.table(&labels)]
         })
     }
 

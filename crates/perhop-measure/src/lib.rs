@@ -39,5 +39,5 @@ pub use reading::{SRTT_EVERY, Samples, StreamCounters, StreamReading};
 pub use stalls::Stalls;
 pub use tables::{
     Calls, Codepoints, Column, Completions, Displacements, FlowHistograms, Intervals, Known,
-    Labels, Links, Losses, Pings, Queues, Stretch, Table,
+    Labels, Links, Losses, Pings, Queues, Stations, Stretch, Table, Tunnels,
 };

@@ -1,10 +1,10 @@
-//! Counters of a network's queues and links, read at marks.
+//! Counters of a network's queues, links, channels and tunnels, read at marks.
 
 use perhop_core::Time;
-use perhop_net::{LinkCounters, Network, PortId};
+use perhop_net::{LinkCounters, Network, PortId, StationCounters, TunnelCounters};
 use perhop_queue::ClassCounters;
 
-use crate::tables::{Labels, Links, Queues, Stretch, Table};
+use crate::tables::{Labels, Links, Queues, Stations, Stretch, Table, Tunnels};
 
 /// Reads a network's counters, for any body of packets.
 ///
@@ -17,6 +17,11 @@ pub struct NetworkMeter {
     classes: Vec<String>,
     queues: Queues,
     links: Links,
+    /// Ports on channels, and their counters at the last reading.
+    last_stations: Vec<(PortId, StationCounters)>,
+    stations: Stations,
+    last_tunnels: Vec<TunnelCounters>,
+    tunnels: Tunnels,
 }
 
 /// Classes before a port's transmitter, depth first.
@@ -36,7 +41,13 @@ impl NetworkMeter {
             classes: Vec::new(),
             queues: Queues::default(),
             links: Links::default(),
+            last_stations: Vec::new(),
+            stations: Stations::default(),
+            last_tunnels: network.tunnels().map(|(_, counters)| counters).collect(),
+            tunnels: Tunnels::default(),
         };
+        let station = |port| network.station(port).map(|(_, counters)| (port, counters));
+        meter.last_stations.extend(network.ports().filter_map(station));
         for port in network.ports() {
             let queues = meter.number_classes(network, port);
             meter.last_queues.push(queues);
@@ -84,14 +95,27 @@ impl NetworkMeter {
                 *last = *counters;
             });
         }
+        for (port, last) in &mut self.last_stations {
+            if let Some((channel, counters)) = network.station(*port) {
+                self.stations.push((channel, port.0 as usize), stretch, last, &counters);
+                *last = counters;
+            }
+        }
+        for (way, (entry, counters)) in network.tunnels().enumerate() {
+            // Each tunnel has two directions.
+            let last = std::mem::replace(&mut self.last_tunnels[way], counters);
+            self.tunnels.push((way / 2, entry), stretch, &last, &counters);
+        }
     }
 
-    /// Returns the tables, by name: `queues`, `links`.
-    pub fn tables(&self, labels: &Labels) -> [(&'static str, Table); 2] {
+    /// Returns the tables, by name: `queues`, `links`, `stations`, `tunnels`.
+    pub fn tables(&self, labels: &Labels) -> [(&'static str, Table); 4] {
         let labels = Labels { classes: self.classes.clone().into(), ..labels.clone() };
         [
             ("queues", self.queues.clone().into_table(&labels)),
             ("links", self.links.clone().into_table(&labels)),
+            ("stations", self.stations.clone().into_table(&labels)),
+            ("tunnels", self.tunnels.clone().into_table(&labels)),
         ]
     }
 }

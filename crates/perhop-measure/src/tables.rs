@@ -36,6 +36,10 @@ pub struct Labels {
     pub nodes: Arc<[String]>,
     /// Directed links, by port.
     pub links: Arc<[String]>,
+    /// Radio channels.
+    pub channels: Arc<[String]>,
+    /// Tunnels.
+    pub tunnels: Arc<[String]>,
     /// Classes, by their numbers in a [`NetworkMeter`](crate::NetworkMeter).
     pub classes: Arc<[String]>,
     /// Flows.
@@ -101,7 +105,17 @@ macro_rules! table {
     (@column Node $labels:ident $values:expr) => {
         Column::Names(Arc::clone(&$labels.nodes), $values)
     };
+    (@column Channel $labels:ident $values:expr) => {
+        Column::Names(Arc::clone(&$labels.channels), $values)
+    };
+    (@column Tunnel $labels:ident $values:expr) => {
+        Column::Names(Arc::clone(&$labels.tunnels), $values)
+    };
 }
+
+mod sharing;
+
+pub use sharing::{Stations, Tunnels};
 
 table! {
     /// One row per stream and interval between two marks.

@@ -3,6 +3,7 @@
 
 mod cell;
 mod contention;
+mod counters;
 mod lte;
 mod reports;
 mod wifi;
@@ -11,6 +12,7 @@ use perhop_core::{NodeId, Packet, Stream, Time};
 
 use cell::Cell;
 use contention::Contention;
+pub use counters::{LteUsage, StationCounters, Usage, WifiUsage};
 pub use lte::{Lte, Scheduler};
 pub use wifi::Wifi;
 
@@ -80,6 +82,15 @@ impl<B> Channel<B> {
         match self {
             Self::Wifi(contention) => contention.owner(),
             Self::Lte(cell) => cell.owner(),
+        }
+    }
+
+    /// Returns the counters of a port up to now.
+    pub fn counters(&self, now: Time, place: Place) -> StationCounters {
+        let (sender, outlet) = (usize::from(place.sender), usize::from(place.outlet));
+        match self {
+            Self::Wifi(contention) => contention.counters(now, sender, outlet),
+            Self::Lte(cell) => cell.counters(now, sender, outlet),
         }
     }
 

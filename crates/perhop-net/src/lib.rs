@@ -25,7 +25,7 @@ mod under_way;
 mod wire;
 
 pub use balance::Balance;
-pub use channel::{Access, Lte, Scheduler, Wifi};
+pub use channel::{Access, Lte, LteUsage, Scheduler, StationCounters, Usage, Wifi, WifiUsage};
 pub use gilbert::Gilbert;
 pub use hosts::{Departures, Hosts, Loss, Passage, Sent, TimerId, Waits};
 pub use icmp::{IcmpError, IcmpErrors};
@@ -35,5 +35,5 @@ pub use port::PortId;
 pub use routes::RouteError;
 pub use topology::Topology;
 pub use trace::{Trace, TraceError, TraceMedium, TraceStep};
-pub use tunnel::{Carrier, TunnelOverhead, TunnelSpec};
+pub use tunnel::{Carrier, TunnelCounters, TunnelOverhead, TunnelSpec};
 pub use wire::{Impairments, LinkCounters, Reorder, Wire};

@@ -79,6 +79,28 @@ pub struct TunnelSpec {
 /// Time for which a path MTU is known (RFC 1191, section 6.3).
 const KNOWN: Duration = Duration::from_secs(600);
 
+/// Counters of one direction of a tunnel. Bytes are those of inner packets, unless they are outer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TunnelCounters {
+    /// Packets that the entry has put into outer ones; each fragment is one.
+    pub encapsulated_packets: u64,
+    /// Their bytes.
+    pub encapsulated_bytes: u64,
+    /// Bytes of the outer packets.
+    pub outer_bytes: u64,
+    /// Packets that were too long to enter, and could not be divided.
+    pub dropped_too_long: u64,
+    /// Packets whose outer packets would have no route.
+    pub dropped_no_route: u64,
+    /// Packets that the exit has taken out of outer ones.
+    pub decapsulated_packets: u64,
+    /// Their bytes.
+    pub decapsulated_bytes: u64,
+    /// Packets that the exit has dropped for a mark that their transport does not understand (RFC
+    /// 6040, section 4.2).
+    pub dropped_ecn: u64,
+}
+
 /// One direction of a tunnel.
 #[derive(Clone, Debug)]
 pub(crate) struct Tunnel {
@@ -88,6 +110,7 @@ pub(crate) struct Tunnel {
     /// Longest inner packet by an ICMP error about an outer one, and until when that is known: the
     /// soft state of RFC 2003, section 5.1.
     learned: Option<(u32, Time)>,
+    pub counters: TunnelCounters,
 }
 
 impl Tunnel {
@@ -99,6 +122,7 @@ impl Tunnel {
             exit,
             spec: spec.clone(),
             learned: None,
+            counters: TunnelCounters::default(),
         })
     }
 

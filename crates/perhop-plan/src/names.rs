@@ -9,11 +9,13 @@ use perhop_net::PortId;
 use crate::build::BuildError;
 use crate::network::NetworkPlan;
 
-/// Names of the nodes and directed links of a network.
+/// Names of the nodes, directed links, radio channels and tunnels of a network.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     nodes: Arc<[String]>,
     links: Arc<[String]>,
+    channels: Arc<[String]>,
+    tunnels: Arc<[String]>,
     ids: BTreeMap<String, NodeId>,
     ports: BTreeMap<String, PortId>,
 }
@@ -44,10 +46,20 @@ impl Names {
     pub fn links(&self) -> &Arc<[String]> {
         &self.links
     }
+
+    /// Returns the names of radio channels, by number.
+    pub fn channels(&self) -> &Arc<[String]> {
+        &self.channels
+    }
+
+    /// Returns the names of tunnels, by number.
+    pub fn tunnels(&self) -> &Arc<[String]> {
+        &self.tunnels
+    }
 }
 
 impl NetworkPlan {
-    /// Returns the names of nodes and directed links.
+    /// Returns the names of nodes, directed links, radio channels and tunnels.
     ///
     /// # Errors
     /// [`BuildError::Twice`] if two nodes or two directed links have the same name,
@@ -61,7 +73,9 @@ impl NetworkPlan {
         let links: Arc<[String]> = ends.map(|end| end.name.clone()).collect();
         let ids = numbered(&nodes, |number| NodeId(number as u16))?;
         let ports = numbered(&links, |number| PortId(number as u32))?;
-        Ok(Names { nodes, links, ids, ports })
+        let channels = self.channels.iter().map(|channel| channel.name.clone()).collect();
+        let tunnels = self.tunnels.iter().map(|tunnel| tunnel.name.clone()).collect();
+        Ok(Names { nodes, links, channels, tunnels, ids, ports })
     }
 }
 

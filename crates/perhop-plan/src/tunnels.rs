@@ -12,6 +12,8 @@ use crate::names::Names;
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunnelPlan {
+    /// Name, for tables.
+    pub name: String,
     /// Ends.
     pub ends: [String; 2],
     /// Bytes that it adds to a packet.

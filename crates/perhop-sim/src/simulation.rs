@@ -135,6 +135,8 @@ impl Simulation {
             labels: Labels {
                 nodes: Arc::clone(names.nodes()),
                 links: Arc::clone(names.links()),
+                channels: Arc::clone(names.channels()),
+                tunnels: Arc::clone(names.tunnels()),
                 flows: plan.flows.iter().map(|flow| flow.name.clone()).collect(),
                 pings: plan.pings.iter().map(|ping| ping.name.clone()).collect(),
                 ..Labels::default()
@@ -250,8 +252,8 @@ impl Simulation {
         }
     }
 
-    /// Returns the tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`,
-    /// `codepoints`, `rtts`, `srtts`, `delays`, `displacements`, `calls`, `completions`.
+    /// Returns the tables, by name: `intervals`, `pings`, `queues`, `links`, `stations`, `tunnels`,
+    /// `losses`, `codepoints`, `rtts`, `srtts`, `delays`, `displacements`, `calls`, `completions`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let labels = &self.labels;
         let mut pings = Pings::default();
@@ -269,12 +271,14 @@ impl Simulation {
             }
         }
         let [rtts, srtts, delays] = histograms.map(|table| table.into_table(labels));
-        let [queues, links] = self.meter.tables(labels);
+        let [queues, links, stations, tunnels] = self.meter.tables(labels);
         vec![
             ("intervals", self.intervals.clone().into_table(labels)),
             ("pings", pings.into_table(labels)),
             queues,
             links,
+            stations,
+            tunnels,
             self.hosts.losses.table(labels),
             ("codepoints", self.codepoints.clone().into_table(labels)),
             ("rtts", rtts),

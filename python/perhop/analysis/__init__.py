@@ -9,6 +9,14 @@ from perhop.analysis.agreement import TOLERANCES, Deviation, agreement
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.bottlenecks import bottlenecks
 from perhop.analysis.calls import Call, Quality, calls, mos_over_time, of_calls
+from perhop.analysis.channels import (
+    airtime,
+    channel_directions,
+    channel_utilisation,
+    retries,
+    station_loads,
+    tunnel_counters,
+)
 from perhop.analysis.codepoints import codepoints, dscp_kept, ecn_fields
 from perhop.analysis.compared import ComparedPhase, ComparedQuantity, Difference, RunComparison
 from perhop.analysis.comparison import compare, compared
@@ -118,11 +126,14 @@ __all__ = [
     "active",
     "against_published",
     "agreement",
+    "airtime",
     "backlogs",
     "bottlenecks",
     "bufferbloat",
     "calls",
     "capacities",
+    "channel_directions",
+    "channel_utilisation",
     "class_counters",
     "class_counts",
     "class_losses",
@@ -169,6 +180,7 @@ __all__ = [
     "rates_and_rtts",
     "reorder_density",
     "responsiveness",
+    "retries",
     "round_trips",
     "rtt",
     "sack_share",
@@ -179,9 +191,11 @@ __all__ = [
     "size_bins",
     "slowdowns",
     "spread",
+    "station_loads",
     "stream_rates",
     "summary",
     "throughput",
+    "tunnel_counters",
     "unfinished",
     "utilisation",
     "verdicts",

@@ -7,6 +7,7 @@ from typing import Final
 
 from perhop.analysis.arrivals import jitter, order
 from perhop.analysis.calls import quality
+from perhop.analysis.channels import airtime, channel_utilisation, retries
 from perhop.analysis.codepoints import dscp_kept
 from perhop.analysis.completions import completions, page_loads, slowdowns, video
 from perhop.analysis.distributions import (
@@ -127,7 +128,7 @@ def measure(
     Args:
         dataset: The run.
         metric: A key of `perhop.scenario.METRICS` of one target; not `ratio` or `rpm`.
-        target: The name of the flow, ping or directed link, or "total".
+        target: The name of the flow, ping, directed link or radio channel, or "total".
         window: Seconds of the run; the whole scenario by default.
         class_: The class of the directed link; all classes by default.
         cause: The cause of drops, as in `perhop.dataset.CAUSES`; all causes by default.
@@ -171,6 +172,12 @@ def measure(
             return None if bloat is None else bloat.increase
         case "fairness":
             return fairness(stream_rates(dataset, target, window))
+        case "airtime":
+            return airtime(dataset, target, window)
+        case "retries":
+            return retries(dataset, target, window)
+        case "utilisation" if target in dataset.scenario.channels:
+            return channel_utilisation(dataset, target, window)
         case "utilisation":
             return utilisation(dataset, target, window)
         case "sent_rate":

@@ -140,7 +140,7 @@ def class_counts(
     Raises:
         UsageError: Unknown link or class.
     """
-    rows = _of_link(dataset, link)
+    rows = of_direction(dataset, link)
     # Packets of a class inside a class count in both.
     chosen = (
         pl.col("class") == class_ if class_ else ~pl.col("class").str.contains("/", literal=True)
@@ -168,12 +168,12 @@ def utilisation(dataset: Dataset, link: str, window: Window | None = None) -> fl
     Raises:
         UsageError: Unknown link.
     """
-    _of_link(dataset, link)
+    of_direction(dataset, link)
     loads = link_loads(dataset, window).filter(pl.col("link") == link)
     return None if loads.is_empty() else float(loads["utilisation"][0])
 
 
-def _of_link(dataset: Dataset, link: str) -> pl.DataFrame:
+def of_direction(dataset: Dataset, link: str) -> pl.DataFrame:
     """Return the rows of `queues` for a directed link."""
     if link not in dataset.scenario.directions:
         _unknown("directed link", link, "of this run", dataset.scenario.directions)

@@ -7,6 +7,7 @@ from typing import Any
 from perhop.analysis.arrivals import jitter, order, reorder_density
 from perhop.analysis.cache import cached
 from perhop.analysis.calls import calls, of_calls
+from perhop.analysis.channels import channel_directions, station_loads, tunnel_counters
 from perhop.analysis.codepoints import codepoints, ecn_fields
 from perhop.analysis.completions import (
     completions,
@@ -58,6 +59,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "flows": flow_summaries(dataset),
         "phases": _phases(dataset),
         "links": _links(dataset),
+        **_shared(dataset),
         "pings": {ping: _ping(dataset, ping) for ping in dataset.scenario.pings},
         **_responsiveness(dataset),
         "expect": [asdict(verdict) for verdict in verdicts(dataset)],
@@ -200,6 +202,21 @@ def _links(dataset: Dataset) -> dict[str, Any]:
         classes = links.setdefault(row.pop("link"), {"classes": {}})["classes"]
         classes[row.pop("class")] = row
     return links
+
+
+def _shared(dataset: Dataset) -> dict[str, Any]:
+    """Return the use of radio channels and the counters of tunnels, of those that there are."""
+    channels: dict[str, Any] = {
+        name: {"utilisation": channel_directions(dataset, name), "links": {}}
+        for name in dataset.scenario.channels
+    }
+    for row in station_loads(dataset).iter_rows(named=True):
+        channels[row.pop("channel")]["links"][row.pop("link")] = row
+    tunnels: dict[str, Any] = {name: {} for name in dataset.scenario.tunnels}
+    for row in tunnel_counters(dataset).iter_rows(named=True):
+        tunnels[row.pop("tunnel")][row.pop("entry")] = row
+    found = {"channels": channels, "tunnels": tunnels}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def _ping(dataset: Dataset, ping: str) -> dict[str, Any]:

@@ -242,6 +242,7 @@ def print_tables(dataset: Dataset, folder: Path | None) -> None:
         *report.application_tables(dataset),
         report.loss_table(dataset),
         report.delay_table(dataset) if dataset.scenario.flows else None,
+        *report.sharing_tables(dataset),
         report.ping_table(dataset),
         *report.responsiveness_tables(dataset),
         *report.hop_tables(dataset),

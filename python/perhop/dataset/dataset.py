@@ -63,6 +63,16 @@ class Dataset:
         links: A row per directed link and stretch: what left it, layer-2 overhead included, what
             random loss took, of how many a copy came as well, how many took longer and were
             overtaken, and the share of the time that it was busy.
+        stations: A row per directed link on a radio channel and stretch: `transmissions`, `frames`
+            in them (of LTE, transport blocks, one each), of these `retransmissions`, frames that
+            failed, and those that were given up (of LTE by HARQ; RLC sends them again); their
+            bytes, retransmissions included; of Wi-Fi, `collisions` and `airtime_s` with
+            acknowledgements; of LTE, `resource_blocks`; and `utilisation`, the share of the
+            channel's time, or of its direction's resource blocks, that it used. Time in a collision
+            counts once in `utilisation`, so that the sum of all links is that of the channel.
+        tunnels: A row per tunnel, `entry` and stretch: packets and bytes that the entry put into
+            outer packets, the bytes of those, packets that it did not, by cause, packets and bytes
+            that the exit took out, and those that it dropped for their ECN field (RFC 6040).
         losses: A row per flow, directed link before which or on which packets of it were lost (null
             where no link was to take them), `cause` (see `CAUSES`), and stretch in which some
             were. Empty where the engine cannot tell flows apart, as in the kernel's queues; in
@@ -94,6 +104,8 @@ class Dataset:
     pings: pl.DataFrame
     queues: pl.DataFrame
     links: pl.DataFrame
+    stations: pl.DataFrame
+    tunnels: pl.DataFrame
     losses: pl.DataFrame
     codepoints: pl.DataFrame
     rtts: pl.DataFrame
@@ -110,7 +122,10 @@ class Dataset:
             "flow": self.scenario.flows,
             "ping": self.scenario.pings,
             "link": self.scenario.directions,
+            "channel": self.scenario.channels,
+            "tunnel": self.scenario.tunnels,
             "node": self.scenario.nodes,
+            "entry": self.scenario.nodes,
             "answer": ANSWERS,
             "cause": CAUSES,
             "kind": KINDS,

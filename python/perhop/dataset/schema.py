@@ -123,6 +123,40 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "utilisation": pl.Float64,
         }
     ),
+    "stations": pl.Schema(
+        {
+            "channel": pl.String,
+            "link": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "transmissions": pl.Int64,
+            "frames": pl.Int64,
+            "retransmissions": pl.Int64,
+            "failed_frames": pl.Int64,
+            "abandoned_frames": pl.Int64,
+            "sent_bytes": pl.Int64,
+            "collisions": pl.Int64,
+            "airtime_s": pl.Float64,
+            "resource_blocks": pl.Int64,
+            "utilisation": pl.Float64,
+        }
+    ),
+    "tunnels": pl.Schema(
+        {
+            "tunnel": pl.String,
+            "entry": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "encapsulated_packets": pl.Int64,
+            "encapsulated_bytes": pl.Int64,
+            "outer_bytes": pl.Int64,
+            "dropped_too_long": pl.Int64,
+            "dropped_no_route": pl.Int64,
+            "decapsulated_packets": pl.Int64,
+            "decapsulated_bytes": pl.Int64,
+            "dropped_ecn": pl.Int64,
+        }
+    ),
     "losses": pl.Schema(
         {
             "flow": pl.String,
@@ -211,6 +245,7 @@ NULLABLE: Final = {
         "completion_s",
         "sacks",
     },
+    "stations": {"collisions", "airtime_s", "resource_blocks"},
     "losses": {"link"},
     "completions": {"first_byte_s", "end_s", "bitrate_bps", "buffer_s"},
     "pings": {

@@ -170,7 +170,10 @@ class LiveRun:
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Return the dataset's tables as far as the agents have sent their readings."""
-        own = {name: pl.DataFrame(schema=TABLES[name]) for name in ("queues", "links", "losses")}
+        own = {
+            name: pl.DataFrame(schema=TABLES[name])
+            for name in ("queues", "links", "stations", "tunnels", "losses")
+        }
         return {**own, **tables(self._core.tables())}
 
     def stop(self) -> None:

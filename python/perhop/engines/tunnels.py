@@ -22,13 +22,15 @@ def tunnel_plans(scenario: Scenario) -> list[plans.TunnelPlan]:
     ends = {end for tunnel in scenario.tunnels.values() for end in tunnel.ends}
     found = next_hops(scenario, destinations=sorted(ends))
     return [
-        _plan(tunnel, tunnel_mtu(scenario, tunnel, found)) for tunnel in scenario.tunnels.values()
+        _plan(name, tunnel, tunnel_mtu(scenario, tunnel, found))
+        for name, tunnel in scenario.tunnels.items()
     ]
 
 
-def _plan(tunnel: Tunnel, mtu: int) -> plans.TunnelPlan:
+def _plan(name: str, tunnel: Tunnel, mtu: int) -> plans.TunnelPlan:
     adds = tunnel.headers
     return {
+        "name": name,
         "ends": tunnel.ends,
         "overhead": {
             "headers": adds.overhead,

@@ -12,6 +12,7 @@ from perhop.report.comparison import agreement_table, comparison_tables
 from perhop.report.ensembles import spread_tables
 from perhop.report.responsiveness import responsiveness_tables
 from perhop.report.sentences import lead, warning_lines
+from perhop.report.sharing import sharing_tables
 from perhop.report.tables import (
     Column,
     Table,
@@ -62,6 +63,7 @@ __all__ = [
     "published_table",
     "responsiveness_tables",
     "save_comparison",
+    "sharing_tables",
     "spread_tables",
     "value_table",
     "warning_lines",

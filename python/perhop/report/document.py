@@ -18,6 +18,7 @@ from perhop.report.drawing import inline_svg, scales
 from perhop.report.html import Html, code, element, join
 from perhop.report.responsiveness import responsiveness_tables
 from perhop.report.sentences import lead, warning_lines
+from perhop.report.sharing import sharing_tables
 from perhop.report.tables import Column, Table
 from perhop.scenario import dump
 
@@ -61,6 +62,7 @@ def page(dataset: Dataset) -> str:
         grid(tables.delay_table(dataset)),
         drawn("backlog", delays.backlog_chart(dataset)),
         grid(tables.link_table(dataset)),
+        *map(grid, sharing_tables(dataset)),
         *_classes(dataset),
         drawn("pings", charts.ping_chart(dataset)),
         grid(tables.ping_table(dataset)),

@@ -12,7 +12,7 @@ use perhop_core::{Bytes, Packet, Rate, Stream, Time};
 use perhop_queue::Discipline;
 
 use super::reports::{Reports, aligned, begun};
-use super::{Loaded, Lte, Outcome, Place, Scheduler};
+use super::{Loaded, Lte, LteUsage, Outcome, Place, Scheduler, StationCounters, Usage};
 use crate::port::{Port, PortId};
 
 /// A transport block that was sent, and whose packets were not released.
@@ -21,6 +21,8 @@ struct Block<B> {
     /// Packets whose last byte is in it.
     packets: Vec<Packet<B>>,
     resource_blocks: u32,
+    /// Length of the data in it.
+    bytes: Bytes,
     /// Begin of its first transmission, or of the first one after that was given up.
     first: Time,
     /// Transmissions that failed since then.
@@ -48,6 +50,11 @@ struct User<B> {
     sent: Bytes,
     /// Mean of these.
     average: f64,
+    counters: StationCounters,
+    /// Resource blocks that it has used.
+    used: u64,
+    /// Both before the last TTI that was run.
+    settled: (StationCounters, u64),
 }
 
 /// One direction.
@@ -92,6 +99,16 @@ impl<B> Cell<B> {
     /// Returns the port whose events are those of the cell.
     pub fn owner(&self) -> PortId {
         self.ways[0].users[0].port
+    }
+
+    /// Returns the counters of a user up to now. A TTI counts when it has begun before.
+    pub fn counters(&self, now: Time, way: usize, user: usize) -> StationCounters {
+        let user = &self.ways[way].users[user];
+        let begins = self.after == now + Lte::TTI;
+        let (counters, used) = if begins { user.settled } else { (user.counters, user.used) };
+        let ttis = aligned(now).as_picos() / Lte::TTI.as_picos();
+        let offered = ttis * u64::from(self.config.resource_blocks);
+        StationCounters { usage: Usage::Lte(LteUsage { used, offered }), ..counters }
     }
 
     /// Notes that a port has a packet that may be sent now. Returns `true` if the next event is not
@@ -165,7 +182,9 @@ impl<B> Way<B> {
             {
                 free -= block.resource_blocks;
                 user.served = true;
-                block.judge(now, config, port, random);
+                user.counters.retransmissions += 1;
+                user.used += u64::from(block.resource_blocks);
+                block.judge(now, config, port, random, &mut user.counters);
             }
         }
         free
@@ -189,7 +208,8 @@ impl<B> Way<B> {
             user.served = true;
             if let Some(mut block) = user.load(now, config, free, port, load) {
                 free -= block.resource_blocks;
-                block.judge(now, config, port, random);
+                user.used += u64::from(block.resource_blocks);
+                block.judge(now, config, port, random, &mut user.counters);
                 user.window.push_back(block);
                 user.report(now, config, port);
                 self.turn = (chosen + 1) % self.users.len();
@@ -216,7 +236,17 @@ impl<B> Way<B> {
 
 impl<B> Block<B> {
     /// Decides whether the block arrives that is sent now, or else when it is sent again.
-    fn judge(&mut self, now: Time, config: Lte, port: &Port<B>, random: &mut Stream) {
+    fn judge(
+        &mut self,
+        now: Time,
+        config: Lte,
+        port: &Port<B>,
+        random: &mut Stream,
+        counters: &mut StationCounters,
+    ) {
+        counters.transmissions += 1;
+        counters.frames += 1;
+        counters.bytes += self.bytes;
         let first = match port.wire().loss {
             0 => config.bler,
             loss => loss,
@@ -225,9 +255,11 @@ impl<B> Block<B> {
             self.due = Time::MAX;
             return;
         }
+        counters.failed += 1;
         self.failures += 1;
         self.due = now + Lte::ROUND_TRIP;
         if self.failures > config.retries {
+            counters.abandoned += 1;
             let reported = (self.first + config.reordering).max(now + Lte::TTI);
             self.due = aligned(reported + Lte::ROUND_TRIP);
             self.first = self.due;
@@ -248,6 +280,9 @@ impl<B> User<B> {
             served: false,
             sent: Bytes::ZERO,
             average: 0.0,
+            counters: StationCounters::default(),
+            used: 0,
+            settled: Default::default(),
         }
     }
 
@@ -256,6 +291,7 @@ impl<B> User<B> {
         let port = &ports[self.port.index()];
         self.rate = rate(port, now).filter(|_| port.is_up());
         (self.served, self.sent) = (self.rate.is_none(), Bytes::ZERO);
+        self.settled = (self.counters, self.used);
         let Some(reports) = &mut self.reports else { return };
         reports.begin(now);
         let waits = port.has_backlog() && self.ready_at <= now && self.segment.is_none();
@@ -368,6 +404,8 @@ impl<B> User<B> {
         self.sent = capacity - room;
         let resource_blocks = config.blocks(rate, self.sent, free);
         let empty = self.sent == Bytes::ZERO && packets.is_empty();
-        (!empty).then_some(Block { packets, resource_blocks, first: now, failures: 0, due: now })
+        let bytes = self.sent;
+        let block = Block { packets, resource_blocks, bytes, first: now, failures: 0, due: now };
+        (!empty).then_some(block)
     }
 }

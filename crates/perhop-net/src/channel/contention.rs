@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, Packet, Stream, Time};
 
+use super::counters::{Airtime, StationCounters};
 use super::{Loaded, Outcome, Place, Wifi};
 use crate::port::{Port, PortId};
 
@@ -34,6 +35,8 @@ struct Outlet<B> {
     ready_at: Time,
     /// Time on the channel that it may use before others, in picoseconds.
     credit: i64,
+    counters: StationCounters,
+    time: Airtime,
 }
 
 /// A node that sends on the channel.
@@ -68,8 +71,14 @@ const QUANTUM: i64 = 256_000_000;
 impl<B> Contention<B> {
     /// Creates a channel of senders with these ports each.
     pub fn new(config: Wifi, random: Stream, senders: &[Vec<PortId>]) -> Self {
-        let outlet =
-            |port| Outlet { port, window: VecDeque::new(), ready_at: Time::ZERO, credit: 0 };
+        let outlet = |port| Outlet {
+            port,
+            window: VecDeque::new(),
+            ready_at: Time::ZERO,
+            credit: 0,
+            counters: StationCounters::default(),
+            time: Airtime::default(),
+        };
         let sender = |ports: &Vec<PortId>| Sender {
             outlets: ports.iter().copied().map(outlet).collect(),
             turn: 0,
@@ -84,6 +93,12 @@ impl<B> Contention<B> {
     /// Returns the port whose events are those of the channel.
     pub fn owner(&self) -> PortId {
         self.senders[0].outlets[0].port
+    }
+
+    /// Returns the counters of a receiver of a sender up to now.
+    pub fn counters(&self, now: Time, sender: usize, outlet: usize) -> StationCounters {
+        let outlet = &self.senders[sender].outlets[outlet];
+        StationCounters { usage: outlet.time.usage(now), ..outlet.counters }
     }
 
     /// Notes that a port has a packet that may be sent now. Returns `true` if its sender did not
@@ -161,10 +176,15 @@ impl<B> Contention<B> {
         let mut end = now;
         for (number, chosen, frames, duration) in sent {
             let used = duration + self.config.acknowledgement(frames);
-            end = end.max(now + used);
+            let others = end;
+            end = others.max(now + used);
             self.charge(number, chosen, used, now, ports);
             let sender = &mut self.senders[number];
             let outlet = &mut sender.outlets[chosen];
+            outlet.time.add(now, used, others);
+            outlet.time.collisions += u64::from(collided);
+            outlet.counters.transmissions += 1;
+            outlet.counters.frames += frames as u64;
             let port = &mut ports[outlet.port.index()];
             let arrived = outlet.judge(port, collided, self.config.retries, now + duration);
             sender.failures = match arrived.0 {
@@ -257,6 +277,8 @@ impl<B> Contention<B> {
                 return (frames, config.transmission(length, rate));
             }
             frame.in_air = true;
+            outlet.counters.retransmissions += 1;
+            outlet.counters.bytes += frame.length;
             (frames, length) = (frames + 1, length + frame.length);
         }
         // A receiver keeps as many frames in order as an aggregate has.
@@ -281,6 +303,7 @@ impl<B> Contention<B> {
                 arrived: false,
                 in_air: true,
             });
+            outlet.counters.bytes += own;
             (frames, length) = (frames + 1, length + own);
         }
         (frames, config.transmission(length, rate))
@@ -323,6 +346,7 @@ impl<B> Outlet<B> {
             frame.in_air = false;
             frame.arrived = !collided && !port.loses();
             frame.failures += u32::from(!frame.arrived);
+            self.counters.failed += u64::from(!frame.arrived);
             any |= frame.arrived;
         }
         let mut outcomes = Vec::new();
@@ -330,6 +354,7 @@ impl<B> Outlet<B> {
         while self.window.front().is_some_and(done)
             && let Some(frame) = self.window.pop_front()
         {
+            self.counters.abandoned += u64::from(!frame.arrived);
             outcomes.push(match frame.arrived {
                 true => Outcome::Arrived(self.port, end, frame.packet),
                 false => Outcome::Lost(self.port, frame.packet),

@@ -4,7 +4,7 @@ use perhop_core::{NodeId, Stream, Time};
 use perhop_queue::{Dequeue, Discipline};
 
 use super::{Aside, Network};
-use crate::channel::{Access, Channel, Outcome, Place};
+use crate::channel::{Access, Channel, Outcome, Place, StationCounters};
 use crate::hosts::Loss;
 use crate::port::PortId;
 
@@ -40,6 +40,14 @@ impl<B: Clone> Network<B> {
             }
         }
         self.channels.push(Channel::new(access, random, &senders));
+    }
+
+    /// Returns the number of a port's channel, and its counters there up to now; `None` without a
+    /// channel.
+    pub fn station(&self, id: PortId) -> Option<(u16, StationCounters)> {
+        let place = self.ports[id.index()].place?;
+        let channel = &self.channels[usize::from(place.channel)];
+        Some((place.channel, channel.counters(self.now, place)))
     }
 
     /// Has a port contend for its channel, after a packet was enqueued. Without a channel, its link

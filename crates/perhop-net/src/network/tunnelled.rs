@@ -6,7 +6,7 @@ use super::{Aside, Network};
 use crate::hosts::{Hosts, Loss};
 use crate::icmp::IcmpError;
 use crate::routes::{Detour, Fault};
-use crate::tunnel::{Tunnel, TunnelSpec};
+use crate::tunnel::{Tunnel, TunnelCounters, TunnelSpec};
 
 impl<B: Clone> Network<B> {
     /// Sets the tunnels, before the first packet is sent. Packets enter one at an end if a shortest
@@ -36,6 +36,12 @@ impl<B: Clone> Network<B> {
         found
     }
 
+    /// Returns the entry and the counters of each direction of the tunnels: from the first end of
+    /// each, and back.
+    pub fn tunnels(&self) -> impl Iterator<Item = (NodeId, TunnelCounters)> {
+        self.tunnels.iter().map(|tunnel| (tunnel.entry, tunnel.counters))
+    }
+
     /// Returns `true` if a tunnel begins at a node.
     pub fn is_end_of_tunnel(&self, node: NodeId) -> bool {
         self.tunnels.iter().any(|tunnel| tunnel.entry == node)
@@ -55,6 +61,7 @@ impl<B: Clone> Network<B> {
             Ok(port) => self.ports[port.index()].mtu,
             Err(detour) if detour.tunnel().is_some() => u32::MAX,
             Err(_) => {
+                self.tunnels[number as usize].counters.dropped_no_route += 1;
                 let fault = Fault::Error(IcmpError::NetUnreachable, Loss::NoRoute);
                 return self.discard(node, packet, fault, None, hosts);
             }
@@ -66,6 +73,7 @@ impl<B: Clone> Network<B> {
         let mut pieces = Vec::new();
         hosts.divide(&packet, mtu, &mut pieces);
         if pieces.is_empty() {
+            self.tunnels[number as usize].counters.dropped_too_long += 1;
             let fault = Fault::Error(IcmpError::TooBig { mtu }, Loss::TooBig);
             return self.discard(node, packet, fault, way.ok(), hosts);
         }
@@ -83,8 +91,11 @@ impl<B: Clone> Network<B> {
         packet: Packet<B>,
         hosts: &mut impl Hosts<B>,
     ) {
-        let tunnel = &self.tunnels[number as usize];
+        let tunnel = &mut self.tunnels[number as usize];
         let (header, carrier) = (tunnel.outer(&packet.header, mtu), tunnel.spec.carrier);
+        tunnel.counters.encapsulated_packets += 1;
+        tunnel.counters.encapsulated_bytes += u64::from(packet.header.size);
+        tunnel.counters.outer_bytes += u64::from(header.size);
         let outer = Packet { header, body: hosts.enclose(packet, carrier) };
         match way {
             Ok(port) => self.offer(port, outer),
@@ -98,15 +109,20 @@ impl<B: Clone> Network<B> {
     /// Takes a packet that has arrived at its destination `node`: it emerges from a tunnel, or the
     /// node receives it.
     pub(super) fn emerge(&mut self, node: NodeId, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
-        let tunnel = self.tunnels.iter().find(|tunnel| tunnel.carries(&packet.header));
+        let tunnel = self.tunnels.iter_mut().find(|tunnel| tunnel.carries(&packet.header));
         let Some(tunnel) = tunnel.filter(|_| hosts.is_outer(&packet.body)) else {
             return hosts.receive(self, node, packet);
         };
         let Some(mut inner) = hosts.disclose(packet.body) else { return };
         match tunnel.emerging(inner.header.traffic_class, packet.header.traffic_class) {
             Some(class) => inner.header.traffic_class = class,
-            None => return self.lose(inner, Loss::Link, None),
+            None => {
+                tunnel.counters.dropped_ecn += 1;
+                return self.lose(inner, Loss::Link, None);
+            }
         }
+        tunnel.counters.decapsulated_packets += 1;
+        tunnel.counters.decapsulated_bytes += u64::from(inner.header.size);
         // The frame that has arrived was that of the outer packet.
         inner.header.set_link_class(packet.header.link_class());
         if inner.header.destination == node {

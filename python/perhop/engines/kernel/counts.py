@@ -82,9 +82,12 @@ class Recorder:
         self._before.pop(direction, None)
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Return `queues` and `links` up to the last reading; `losses` is empty."""
-        rows = {"queues": self._queues, "links": self._links, "losses": []}
-        return {name: pl.DataFrame(rows[name], schema=TABLES[name], orient="row") for name in rows}
+        """Return `queues` and `links` up to the last reading; the others are empty."""
+        rows: dict[str, list[dict[str, Any]]] = {"queues": self._queues, "links": self._links}
+        return {
+            name: pl.DataFrame(rows.get(name, []), schema=TABLES[name], orient="row")
+            for name in ("queues", "links", "stations", "tunnels", "losses")
+        }
 
     def _link(
         self,

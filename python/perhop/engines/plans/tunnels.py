@@ -28,6 +28,7 @@ Carrier = _Ip | _Udp | _Hashed
 
 
 class TunnelPlan(TypedDict):
+    name: str
     ends: tuple[str, str]
     overhead: TunnelOverhead
     carrier: Carrier

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.text import Text
 
 Quantity = Literal["rate", "duration", "share", "size", "count", "ratio"]
-TargetKind = Literal["flow", "ping", "link", "total"]
+TargetKind = Literal["flow", "ping", "link", "channel", "total"]
 FlowKind = Literal["tcp", "udp", "quic", "voice", "game"]
 
 KINDS: tuple[FlowKind, ...] = ("tcp", "udp", "quic", "voice", "game")
@@ -366,8 +366,25 @@ METRICS: dict[str, Metric] = {
             "utilisation",
             "utilisation",
             "share",
+            ("link", "channel"),
+            "The share of the time that this directed link, or radio channel, is busy; of a cell, "
+            "the share of the resource blocks in its busier direction.",
+        ),
+        Metric(
+            "airtime",
+            "share of the channel",
+            "share",
             ("link",),
-            "The share of the time that this directed link is busy.",
+            "The share of the time of its radio channel, or of the resource blocks of its "
+            "direction in a cell, that this directed link uses.",
+        ),
+        Metric(
+            "retries",
+            "share of retransmitted frames",
+            "share",
+            ("link",),
+            "The share of retransmissions in the frames, or transport blocks in a cell, that this "
+            "directed link sends on its radio channel.",
         ),
         Metric(
             "sent_rate",
@@ -441,6 +458,9 @@ METRIC_NAMES = ", ".join(
 
 CALLS = frozenset(metric.name for metric in METRICS.values() if metric.kinds == ("voice",))
 """Metrics of flows with calls."""
+
+RADIO = frozenset({"airtime", "retries"})
+"""Metrics of directed links on radio channels."""
 
 SCORES = frozenset(name for name in CALLS if name.startswith(("mos", "r_factor")))
 """Those of them that need impairment factors of the codec."""

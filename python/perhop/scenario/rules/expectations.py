@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean, listed
-from perhop.scenario.model.metrics import CAUSE, CLASS, LINK, METRIC_NAMES, METRICS, SCORES
+from perhop.scenario.model.metrics import CAUSE, CLASS, LINK, METRIC_NAMES, METRICS, RADIO, SCORES
 from perhop.scenario.resolve.elements import measured
 from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.shares import walk
@@ -65,10 +65,16 @@ def links(scenario: ResolvedScenario) -> Iterator[Finding]:
         if len(item.named) != 1 or LINK not in item.metric.targets or len(item.targets) != 1:
             continue
         [link] = item.targets
+        if "channel" in item.metric.targets and link in scenario.channels:
+            continue
         if link not in scenario.directions:
             yield from _target(scenario, (*loc, item.metric.name), item.metric, link)
         elif item.class_ is not None and not has_cycles(scenario):
             yield from _class(scenario, (*loc, "class"), link, item.class_)
+        elif item.metric.name in RADIO and scenario.directions[link][0].channel is None:
+            known = [name for name, (own, _) in scenario.directions.items() if own.channel]
+            message = f"{quote(link)} is on no radio channel; expected one that is{listed(known)}"
+            yield Finding((*loc, item.metric.name), message, did_you_mean(link, known))
 
 
 def _keys(loc: Loc, item: Measured) -> Iterator[Finding]:
@@ -94,11 +100,12 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
         "flow": scenario.flows,
         "ping": scenario.pings,
         LINK: scenario.directions if LINK in metric.targets else [],
+        "channel": scenario.channels,
         "total": ["total"],
     }
     candidates = [name for kind in metric.targets for name in kinds[kind]]
     if target not in candidates:
-        words = {"total": "`total`", LINK: "a directed link"}
+        words = {"total": "`total`", LINK: "a directed link", "channel": "a radio channel"}
         known = " or ".join(words.get(kind, f"a {kind}") for kind in metric.targets)
         actual = next((k for k, names in kinds.items() if target in names), None)
         what = "is unknown" if actual in (None, "total") else f"is a {actual}"

@@ -1,0 +1,117 @@
+"""Use of radio channels by the stations on them, and counters of tunnels."""
+
+from typing import Final
+
+import polars as pl
+
+from perhop.analysis.links import of_direction
+from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.dataset import TABLES, Dataset
+
+_STATIONS: Final = ("channel", "link")
+_TUNNELS: Final = ("tunnel", "entry")
+
+
+def station_loads(dataset: Dataset, window: Window | None = None) -> pl.DataFrame:
+    """Return what each directed link on a radio channel sent there in a window.
+
+    Returns:
+        Columns `channel`, `link` and those of `stations` summed over time: `transmissions` to
+        `resource_blocks`, null if the kind of channel has none; and the mean `utilisation`.
+    """
+    used = (pl.col("utilisation") * _length()).sum() / _length().sum()
+    return _summed(dataset, "stations", _STATIONS, window, used.alias("utilisation"))
+
+
+def tunnel_counters(dataset: Dataset, window: Window | None = None) -> pl.DataFrame:
+    """Return the counters of each direction of each tunnel in a window.
+
+    Returns:
+        Columns `tunnel`, `entry` and the counters of `tunnels` summed over time.
+    """
+    return _summed(dataset, "tunnels", _TUNNELS, window)
+
+
+def _length() -> pl.Expr:
+    return (pl.col("end_s") - pl.col("start_s")) * pl.col("weight")
+
+
+def _summed(
+    dataset: Dataset, name: str, keys: tuple[str, str], window: Window | None, *more: pl.Expr
+) -> pl.DataFrame:
+    """Return the sums of the counters of a table in a window, by its keys, and more columns."""
+    stretch = ("start_s", "end_s", "utilisation")
+    counters = [column for column in TABLES[name] if column not in (*keys, *stretch)]
+    rows = cut(getattr(dataset, name), clip(dataset, window) or (0.0, 0.0))
+    sums = (_sum(column, TABLES[name][column]).alias(column) for column in counters)
+    return rows.group_by(*keys, maintain_order=True).agg(*sums, *more)
+
+
+def _sum(column: str, dtype: pl.DataType) -> pl.Expr:
+    found = weighed(column)
+    return found.round().cast(pl.Int64) if dtype == pl.Int64 else found
+
+
+def channel_utilisation(
+    dataset: Dataset, channel: str, window: Window | None = None
+) -> float | None:
+    """Return the share of a window, 0 to 1, in which a radio channel is busy.
+
+    It is the share of time with a transmission or its acknowledgement on Wi-Fi, and the share of
+    the resource blocks in the busier direction in a cell.
+
+    Raises:
+        KeyError: Unknown channel.
+    """
+    found = channel_directions(dataset, channel, window)
+    return max(found.values(), default=None)
+
+
+def channel_directions(
+    dataset: Dataset, channel: str, window: Window | None = None
+) -> dict[str, float]:
+    """Return the utilisation of a radio channel: ``all``, or ``downlink`` and ``uplink`` of a cell.
+
+    It is empty if nothing was counted in the window.
+
+    Raises:
+        KeyError: Unknown channel.
+    """
+    scenario = dataset.scenario
+    cell = scenario.channels[channel].lte
+    loads = station_loads(dataset, window).filter(channel=channel)
+    found: dict[str, float] = {}
+    for link, used in loads.select("link", "utilisation").iter_rows():
+        down = cell is not None and scenario.directions[link][1] == cell.base_station
+        part = "all" if cell is None else "downlink" if down else "uplink"
+        found[part] = found.get(part, 0.0) + used
+    return found
+
+
+def airtime(dataset: Dataset, link: str, window: Window | None = None) -> float | None:
+    """Return the share of its radio channel, 0 to 1, that a directed link uses in a window.
+
+    It is a share of time on Wi-Fi, and of the resource blocks of its direction in a cell. None if
+    the link is on no channel.
+
+    Raises:
+        UsageError: Unknown link.
+    """
+    return _of(dataset, link, window, pl.col("utilisation"))
+
+
+def retries(dataset: Dataset, link: str, window: Window | None = None) -> float | None:
+    """Return the share of retransmissions in the frames that a directed link sends in a window.
+
+    Frames are transport blocks in a cell. None if the link is on no channel, or sent nothing.
+
+    Raises:
+        UsageError: Unknown link.
+    """
+    return _of(dataset, link, window, pl.col("retransmissions") / pl.col("frames"))
+
+
+def _of(dataset: Dataset, link: str, window: Window | None, value: pl.Expr) -> float | None:
+    of_direction(dataset, link)
+    rows = station_loads(dataset, window).filter(link=link).select(value.fill_nan(None))
+    return None if rows.is_empty() else rows.item()
