@@ -21,6 +21,7 @@ from perhop.analysis import Window, evaluate, seconds
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario import METRICS, Metric
+from perhop.scenario.model.metrics import RADIO
 from perhop.scenario.model.quantities import parse_window
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ def table(dataset: Dataset, during: str | Window | None = None) -> pl.DataFrame:
         during: The window, as text such as ``10 s..30 s`` or in seconds; the whole run by default.
 
     Returns:
-        A row per target and metric: `target` (a flow, a ping, a directed link or "total"),
-        `metric`, `value` and `unit`. Metrics that need a class or several targets are left out.
+        A row per target and metric: `target` (a flow, a ping, a directed link, a radio channel or
+        "total"), `metric`, `value` and `unit`. Metrics that need a class or several targets are
+        left out.
 
     Raises:
         UsageError: `during` is no window.
@@ -92,7 +94,12 @@ def _targets(dataset: Dataset, metric: Metric) -> list[str]:
             and (not metric.applications or {*metric.applications} & {*flow.applications})
         ],
         "ping": list(scenario.pings),
-        "link": list(scenario.directions),
+        "link": [
+            name
+            for name, (link, _) in scenario.directions.items()
+            if metric.name not in RADIO or link.channel is not None
+        ],
+        "channel": list(scenario.channels),
         "total": ["total"] if scenario.flows else [],
     }
     return [name for kind in metric.targets for name in found[kind]]
@@ -159,6 +166,7 @@ _ARGUMENTS: Final = {
 def _documentation(metric: Metric) -> str:
     """Return the docstring of a metric's function."""
     kinds = {"total": '"total"', "flow": "a flow", "ping": "a ping", "link": "a directed link"}
+    kinds["channel"] = "a radio channel"
     of = " or ".join(kinds[kind] for kind in metric.targets)
     one = metric.several == (1, 1)
     first, *rest = metric.description.removesuffix(".").split(". ")

@@ -4,6 +4,7 @@ from typing import Final
 
 import polars as pl
 
+from perhop.analysis.cache import cached
 from perhop.analysis.links import of_direction
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import TABLES, Dataset
@@ -12,6 +13,7 @@ _STATIONS: Final = ("channel", "link")
 _TUNNELS: Final = ("tunnel", "entry")
 
 
+@cached
 def station_loads(dataset: Dataset, window: Window | None = None) -> pl.DataFrame:
     """Return what each directed link on a radio channel sent there in a window.
 
@@ -23,6 +25,7 @@ def station_loads(dataset: Dataset, window: Window | None = None) -> pl.DataFram
     return _summed(dataset, "stations", _STATIONS, window, used.alias("utilisation"))
 
 
+@cached
 def tunnel_counters(dataset: Dataset, window: Window | None = None) -> pl.DataFrame:
     """Return the counters of each direction of each tunnel in a window.
 
