@@ -27,6 +27,7 @@ LAYERS = [
     "ranges",
     "hints",
     "files",
+    "loopback",
     "rights",
     "interruption",
     "scenario",
