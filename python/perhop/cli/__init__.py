@@ -38,6 +38,7 @@ from perhop.cli.report import report
 from perhop.cli.reproduce import reproduce
 from perhop.cli.run import run
 from perhop.cli.schema import schema
+from perhop.cli.studio import studio
 from perhop.cli.sweep import sweep
 from perhop.cli.test import check, test
 from perhop.errors import PerhopError, ScenarioError
@@ -75,6 +76,7 @@ for command in (
     test,
     check,
     new,
+    studio,
     report,
     compare,
     crosscheck,

@@ -25,6 +25,7 @@ __all__ = [
     "rate",
     "rate_of",
     "scenario",
+    "scenario_or_none",
     "scenarios",
     "seed",
 ]
@@ -55,6 +56,8 @@ def _complete_scenario(
 
 
 scenario = click.argument("scenario", shell_complete=_complete_scenario)
+
+scenario_or_none = click.argument("scenario", required=False, shell_complete=_complete_scenario)
 
 scenarios = click.argument(
     "scenarios", nargs=-1, required=True, metavar="FILE…", shell_complete=_complete_scenario

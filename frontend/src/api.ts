@@ -1,0 +1,119 @@
+// Requests to the server, below the token in the page's address.
+
+import type { Schema } from "./schema";
+
+export interface Start {
+  name: string;
+  text: string;
+  schema: Schema;
+  targets: Record<string, string[]>;
+  templates: Record<string, string>;
+  gallery: string[];
+}
+
+export interface Line {
+  name: string;
+  rate_bps: (number | null)[];
+}
+
+export interface Result {
+  duration_s: number;
+  step_s: number;
+  cells: number;
+  wall_s: number;
+  complete: boolean;
+  warnings: { path: string; message: string }[];
+  verdicts: { text: string; ok: boolean | null; measured: string }[];
+  flows: (Line & { mean: string; rtt_s: (number | null)[] })[];
+  pings: { name: string; p99: string; loss: string; rtt_s: (number | null)[] }[];
+  links: {
+    name: string;
+    rate_bps: number;
+    utilisation: number;
+    classes: (Line & { sent_bytes: number; dropped: number })[];
+  }[];
+}
+
+export interface Network {
+  nodes: { name: string; kind: string; column: number; row: number }[];
+  links: {
+    ends: [string, string];
+    directions: [string, string];
+    label: string;
+    policies: Record<string, { policy: string; classes: string[] }>;
+  }[];
+}
+
+export interface Problem {
+  line: number;
+  column: number;
+  path: string;
+  message: string;
+}
+
+export interface Answer {
+  superseded?: boolean;
+  problems?: Problem[];
+  more?: number;
+  network?: Network;
+  error?: string;
+  ended?: string;
+  result?: Result;
+}
+
+export interface Progress {
+  now_s: number;
+  end_s: number;
+  wall_s: number;
+}
+
+const JSON_TYPE = { "Content-Type": "application/json" };
+
+async function post(name: string, body: object): Promise<Response> {
+  return fetch(name, { method: "POST", headers: JSON_TYPE, body: JSON.stringify(body) });
+}
+
+export async function get<T>(name: string): Promise<T> {
+  const response = await fetch(name);
+  if (!response.ok) throw new Error(`${name}: ${response.status}`);
+  return (await response.json()) as T;
+}
+
+/** Runs a text; progress of long runs comes before the answer. */
+export async function run(
+  variant: string,
+  text: string,
+  seed: number,
+  told: (progress: Progress) => void,
+): Promise<Answer> {
+  const response = await post("run", { variant, text, seed });
+  if (!response.ok || !response.body) throw new Error(await response.text());
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  let last: Answer = {};
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return last;
+    rest += decoder.decode(value, { stream: true });
+    const lines = rest.split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) {
+      const said = JSON.parse(line) as Answer & Progress;
+      if ("now_s" in said) told(said);
+      else last = said;
+    }
+  }
+}
+
+export async function stop(variant: string): Promise<void> {
+  await post("stop", { variant, text: "", seed: 0 });
+}
+
+/** Returns the report of a run, as a page. */
+export async function report(text: string, seed: number): Promise<string> {
+  const response = await post("report", { variant: "report", text, seed });
+  const said = (await response.json()) as { page?: string; error?: string };
+  if (said.page === undefined) throw new Error(said.error ?? String(response.status));
+  return said.page;
+}

@@ -1,0 +1,296 @@
+// The studio: texts at the left, what they do at the right.
+
+import { get, report, run, stop, type Answer, type Start } from "./api";
+import { Chart } from "./chart";
+import { Editor } from "./editor";
+import type { Quantity } from "./quantities";
+import { Language } from "./schema";
+import { Sliders } from "./sliders";
+import { byId, element } from "./text";
+import { View } from "./view";
+
+/** A run that takes longer than this gives way to a later one; a shorter one is drawn first. */
+const PATIENCE_MS = 250;
+
+/** The time without a key after which a text runs that is being typed. */
+const TYPING_MS = 150;
+
+class Variant {
+  readonly editor: Editor;
+  readonly view: View;
+  readonly tab: HTMLButtonElement;
+  private begun = 0;
+  private again = false;
+  private newest = 0;
+  private timer = 0;
+  private since: number | null = null;
+
+  constructor(
+    readonly name: string,
+    text: string,
+    private studio: Studio,
+  ) {
+    const nonce = document.querySelector<HTMLMetaElement>("meta[name=nonce]")!.content;
+    this.editor = new Editor(
+      studio.language,
+      `Scenario, variant ${name}`,
+      text,
+      nonce,
+      () => studio.changed(this),
+      (quantity) => studio.choose(this, quantity),
+    );
+    this.view = new View(
+      () => studio.draw(),
+      () => void stop(name),
+    );
+    this.tab = element("button", { type: "button", role: "tab", id: `tab-${name}` }, name);
+    this.tab.addEventListener("click", () => studio.select(this));
+  }
+
+  /** Runs the text soon, or at once for the event of a slider. */
+  schedule(event: Event | null): void {
+    clearTimeout(this.timer);
+    if (event) {
+      this.since ??= event.timeStamp;
+      this.start();
+    } else this.timer = window.setTimeout(() => this.start(), TYPING_MS);
+  }
+
+  private start(): void {
+    if (this.begun && performance.now() - this.begun < PATIENCE_MS) {
+      this.again = true;
+      return;
+    }
+    void this.run();
+  }
+
+  private async run(): Promise<void> {
+    const mine = ++this.newest;
+    const since = this.since;
+    this.since = null;
+    this.again = false;
+    this.begun = performance.now();
+    const late = window.setTimeout(() => {
+      if (this.again) void this.run();
+    }, PATIENCE_MS);
+    let answer: Answer;
+    try {
+      answer = await run(this.name, this.editor.text, this.studio.seed, ({ now_s, end_s }) => {
+        if (mine === this.newest) this.view.progress(now_s / end_s);
+      });
+    } catch {
+      answer = { error: "The server does not answer: was `perhop studio` ended?" };
+    }
+    clearTimeout(late);
+    if (mine !== this.newest || answer.superseded) return;
+    this.begun = 0;
+    this.view.progress(null);
+    const again = this.again;
+    if (again) void this.run();
+    this.take(answer);
+    if (since !== null) drawn(since);
+  }
+
+  private take(answer: Answer): void {
+    // What was drawn stays while the text has errors.
+    const { result, network } = this.view.answer;
+    const { problems = [] } = answer;
+    this.view.answer = problems.length ? { ...answer, result, network } : answer;
+    if (problems.length || this.erroneous) this.editor.show(problems);
+    this.erroneous = problems.length > 0;
+    this.studio.draw();
+  }
+
+  private erroneous = false;
+}
+
+/** Notes the time from an event to the frame that shows its result. */
+function drawn(since: number): void {
+  requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => {
+      performance.measure("slider to chart", { start: since, end: performance.now() });
+    };
+    channel.port2.postMessage(null);
+  });
+}
+
+class Studio {
+  readonly language: Language;
+  private variants: Variant[] = [];
+  private current!: Variant;
+  private sliders: Sliders;
+  private event: Event | null = null;
+  private filename: string;
+
+  constructor(start: Start) {
+    this.language = new Language(start.schema, start.targets);
+    this.filename = start.name;
+    this.sliders = new Sliders(
+      (quantity, text, event) => {
+        this.event = event;
+        this.current.editor.write(quantity, text);
+        this.event = null;
+      },
+      (quantity) => this.language.about(quantity.path),
+    );
+    this.menu(start);
+    this.add("A", start.text);
+    byId("compare").addEventListener("click", () => this.compare());
+    byId("download").addEventListener("click", () => this.download());
+    byId("report").addEventListener("click", () => void this.report());
+    byId("open").addEventListener("click", () => byId("file").click());
+    byId("file").addEventListener("change", () => void this.open());
+    byId("seed").addEventListener("change", () => {
+      for (const variant of this.variants) variant.schedule(null);
+    });
+    byId("tabs").addEventListener("keydown", (event) => this.arrow(event));
+    document.addEventListener("keydown", (event) => {
+      if (event.altKey && event.key === "s" && this.sliders.focus()) event.preventDefault();
+    });
+  }
+
+  get seed(): number {
+    return Math.max(0, Math.trunc(Number(byId<HTMLInputElement>("seed").value)) || 0);
+  }
+
+  changed(variant: Variant): void {
+    variant.schedule(this.event);
+    if (variant === this.current) this.sliders.follow(variant.editor.quantities);
+  }
+
+  choose(variant: Variant, quantity: Quantity | null): void {
+    if (variant === this.current && !this.event) this.sliders.choose(quantity);
+  }
+
+  select(variant: Variant): void {
+    this.current = variant;
+    for (const each of this.variants) {
+      const chosen = each === variant;
+      each.tab.setAttribute("aria-selected", String(chosen));
+      each.tab.tabIndex = chosen ? 0 : -1;
+      each.editor.view.dom.hidden = !chosen;
+    }
+    byId("texts").setAttribute("aria-labelledby", variant.tab.id);
+    variant.editor.view.requestMeasure();
+    this.sliders.follow(variant.editor.quantities, variant.view.result?.duration_s);
+  }
+
+  /** Draws all variants to the same scales. */
+  draw(): void {
+    const data = this.variants.map(({ view }) => view.data());
+    const top = (name: "throughput" | "classes" | "delays") =>
+      Math.max(0, ...data.map((each) => Chart.most(each?.[name] ?? null)));
+    const tops = { throughput: top("throughput"), classes: top("classes"), delays: top("delays") };
+    for (const { view } of this.variants) view.draw(tops);
+    const { editor, view } = this.current;
+    this.sliders.follow(editor.quantities, view.result?.duration_s);
+  }
+
+  private add(name: string, text: string): void {
+    const variant = new Variant(name, text, this);
+    this.variants.push(variant);
+    byId("tabs").append(variant.tab);
+    byId("texts").append(variant.editor.view.dom);
+    byId("views").append(variant.view.root);
+    this.arranged();
+    this.select(variant);
+    variant.schedule(null);
+  }
+
+  private compare(): void {
+    const [one, two] = this.variants;
+    if (!two) {
+      this.add("B", one!.editor.text);
+      return;
+    }
+    this.variants.pop();
+    for (const node of [two.tab, two.view.root]) node.remove();
+    two.editor.view.destroy();
+    void stop(two.name);
+    this.arranged();
+    this.select(one!);
+    this.draw();
+  }
+
+  private arranged(): void {
+    const several = this.variants.length > 1;
+    byId("views").classList.toggle("several", several);
+    byId("compare").textContent = several ? "Close B" : "Compare";
+    for (const { name, view } of this.variants) {
+      view.heading.textContent = several ? `Variant ${name}` : "Results";
+    }
+  }
+
+  private arrow(event: KeyboardEvent): void {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    const other = this.variants.find((each) => each !== this.current);
+    if (!other) return;
+    this.select(other);
+    other.tab.focus();
+  }
+
+  private menu(start: Start): void {
+    const menu = byId<HTMLSelectElement>("from");
+    const templates = element("optgroup", { label: "Templates" });
+    for (const [name, about] of Object.entries(start.templates)) {
+      templates.append(element("option", { value: name, title: about }, name));
+    }
+    const gallery = element("optgroup", { label: "Published experiments" });
+    for (const name of start.gallery) gallery.append(element("option", { value: name }, name));
+    menu.append(templates, gallery);
+    menu.addEventListener("change", () => {
+      if (menu.value) void this.load(menu.value);
+      menu.value = "";
+    });
+  }
+
+  private async load(name: string): Promise<void> {
+    const found = await get<{ name: string; text: string }>(`text/${name}`);
+    this.replace(found.name, found.text);
+  }
+
+  private async open(): Promise<void> {
+    const input = byId<HTMLInputElement>("file");
+    const file = input.files?.[0];
+    if (file && file.size <= 2 ** 20) this.replace(file.name, await file.text());
+    else if (file) this.say(`${file.name} is larger than 1 MiB, the largest scenario`);
+    input.value = "";
+  }
+
+  private replace(name: string, text: string): void {
+    this.filename = name;
+    this.sliders.forget();
+    this.current.editor.text = text;
+    this.say(`${name}: undo brings the text before back`);
+  }
+
+  private download(): void {
+    const stem = this.filename.replace(/\.ya?ml$/, "");
+    const which = this.variants.length > 1 ? `-${this.current.name.toLowerCase()}` : "";
+    save(`${stem}${which}.yaml`, "application/yaml", this.current.editor.text);
+  }
+
+  private async report(): Promise<void> {
+    this.say("Writing the report …");
+    try {
+      const page = await report(this.current.editor.text, this.seed);
+      save(`${this.filename.replace(/\.ya?ml$/, "")}.html`, "text/html", page);
+      this.say("The report is saved");
+    } catch (error) {
+      this.say(String(error instanceof Error ? error.message : error));
+    }
+  }
+
+  private say(text: string): void {
+    byId("said").textContent = text;
+  }
+}
+
+function save(name: string, type: string, text: string): void {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  element("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+void get<Start>("start").then((start) => new Studio(start));

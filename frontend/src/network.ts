@@ -1,0 +1,129 @@
+// The network: nodes, both directions of links with their use, classes at the ends.
+
+import type { Network, Result } from "./api";
+import { COLOURS } from "./chart";
+import { element, escape, lastName } from "./text";
+
+const ACROSS = 220;
+const LEAST_ACROSS = 110;
+const DOWN = 96;
+const MARGIN_X = 46;
+const MARGIN_Y = 62;
+const APART = 4;
+const FROM_NODE = 46;
+
+/** Links with labels, at most: more would cover each other. */
+const LABELLED = 24;
+
+export class Drawing {
+  readonly root = element("div", { class: "network", tabindex: "0", role: "group" });
+
+  constructor() {
+    this.root.setAttribute("aria-label", "The network");
+  }
+
+  draw(network: Network, result: Result | undefined, colours: Map<string, number>): void {
+    const columns = network.nodes.map((node) => node.column);
+    const rows = network.nodes.map((node) => node.row);
+    const top = Math.min(...rows);
+    const last = Math.max(1, ...columns);
+    const room = (this.root.clientWidth - 2 * MARGIN_X - 2) / last;
+    const across = Math.min(ACROSS, Math.max(LEAST_ACROSS, room));
+    const width = 2 * MARGIN_X + across * Math.max(...columns);
+    const height = 2 * MARGIN_Y + DOWN * (Math.max(...rows) - top);
+    const at = new Map(
+      network.nodes.map((node) => [
+        node.name,
+        { x: MARGIN_X + across * node.column, y: MARGIN_Y + DOWN * (node.row - top) },
+      ]),
+    );
+    const used = new Map(result?.links.map((link) => [link.name, link]));
+    const parallel = new Map<string, number>();
+    const parts: string[] = [];
+    for (const link of network.links) {
+      const [one, two] = [at.get(link.ends[0])!, at.get(link.ends[1])!];
+      const pair = [...link.ends].sort().join(" ");
+      const number = parallel.get(pair) ?? 0;
+      parallel.set(pair, number + 1);
+      const length = Math.hypot(two.x - one.x, two.y - one.y) || 1;
+      const normal = { x: -(two.y - one.y) / length, y: (two.x - one.x) / length };
+      const beside = 22 * (number % 2 ? (number + 1) / 2 : -number / 2);
+      link.directions.forEach((name, direction) => {
+        const by = beside + (direction ? APART : -APART);
+        const use = used.get(name)?.utilisation ?? 0;
+        const [a, b] = [one, two].map((end) => `${end.x + normal.x * by} ${end.y + normal.y * by}`);
+        const title = `${name}: ${Math.round(use * 100)}% used`;
+        const level = Math.min(4, Math.ceil(use * 4));
+        parts.push(`<path class="wire use${level}" d="M${a}L${b}"><title>${escape(title)}</title></path>`);
+      });
+      if (network.links.length <= LABELLED) {
+        const middle = { x: (one.x + two.x) / 2, y: (one.y + two.y) / 2 + beside };
+        const uses = link.directions.map((name) => used.get(name)?.utilisation ?? 0);
+        const percent = (share: number) => `${Math.round(share * 100)}%`;
+        const [there, back] = one.x <= two.x ? "→←" : "←→";
+        const said = result ? `${there} ${percent(uses[0]!)}  ${back} ${percent(uses[1]!)}` : "";
+        // Above the names of policies, if there is no room beside them.
+        const above = across < ACROSS && Object.keys(link.policies).length ? 29 : 12;
+        parts.push(label(middle.x, middle.y - above, link.label, "about"));
+        parts.push(label(middle.x, middle.y + 22, said, "use"));
+      }
+      link.ends.forEach((end, direction) => {
+        const policy = link.policies[end];
+        if (!policy) return;
+        const [near, far] = direction ? [two, one] : [one, two];
+        const x = near.x + ((far.x - near.x) / length) * FROM_NODE;
+        const y = near.y + ((far.y - near.y) / length) * FROM_NODE + beside;
+        const classes = used.get(link.directions[direction]!)?.classes;
+        parts.push(queue(x, y, policy, classes, colours));
+      });
+    }
+    for (const node of network.nodes) {
+      const { x, y } = at.get(node.name)!;
+      const shape =
+        node.kind === "host"
+          ? `<rect x="${x - 17}" y="${y - 13}" width="34" height="26" rx="4"/>`
+          : `<circle cx="${x}" cy="${y}" r="16"/>`;
+      const below = y + 32;
+      parts.push(`<g class="node ${escape(node.kind)}">${shape}${label(x, below, node.name, "")}</g>`);
+    }
+    const said = network.links
+      .map((link) => `${link.ends.join(" to ")}, ${link.label}`)
+      .join("; ");
+    this.root.innerHTML =
+      `<svg role="img" aria-label="${escape(`Network: ${said}`)}" width="${width}" ` +
+      `height="${height}" viewBox="0 0 ${width} ${height}">${parts.join("")}</svg>`;
+  }
+}
+
+function label(x: number, y: number, text: string, kind: string): string {
+  return `<text x="${x}" y="${y}" class="mid ${kind}">${escape(text)}</text>`;
+}
+
+/** Draws the classes of an end as boxes as wide as their shares of what it sent. */
+function queue(
+  x: number,
+  y: number,
+  policy: { policy: string; classes: string[] },
+  sent: { name: string; sent_bytes: number }[] | undefined,
+  colours: Map<string, number>,
+): string {
+  const total = sent?.reduce((sum, each) => sum + each.sent_bytes, 0) ?? 0;
+  const boxes = (total ? sent! : policy.classes.map((name) => ({ name, sent_bytes: 1 }))) as {
+    name: string;
+    sent_bytes: number;
+  }[];
+  const whole = total || boxes.length;
+  const width = 44;
+  let left = x - width / 2;
+  const parts = boxes.map(({ name, sent_bytes }) => {
+    const wide = (width * sent_bytes) / whole;
+    const share = total ? `: ${Math.round((100 * sent_bytes) / total)}% of the bytes` : "";
+    const box =
+      `<rect class="class c${(colours.get(lastName(name)) ?? 0) % COLOURS}" x="${left.toFixed(1)}" y="${y - 8}" ` +
+      `width="${wide.toFixed(1)}" height="16"><title>${escape(name + share)}</title></rect>`;
+    left += wide;
+    return box;
+  });
+  const frame = `<rect class="frame" x="${x - width / 2}" y="${y - 8}" width="${width}" height="16"/>`;
+  return `<g>${parts.join("")}${frame}${label(x, y - 13, policy.policy, "about")}</g>`;
+}

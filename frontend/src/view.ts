@@ -1,0 +1,210 @@
+// The results of a variant: verdicts, charts, warnings.
+
+import type { Answer, Result } from "./api";
+import { Chart, type Data } from "./chart";
+import { Drawing } from "./network";
+import { element, lastName, shown } from "./text";
+
+export class View {
+  readonly root: HTMLElement;
+  readonly heading = element("h2");
+  private status = element("p", { class: "status" });
+  private bar = element("progress", { max: "1", "aria-label": "Progress of the run" });
+  private stop = element("button", { type: "button" }, "Stop");
+  private running = element("div", { class: "running" }, this.bar, " ", this.stop);
+  private verdicts = element("ul", { class: "verdicts", "aria-label": "Expectations" });
+  private warnings = element("ul", { class: "warnings", "aria-label": "Warnings" });
+  private network = new Drawing();
+  private links = element("select");
+  private chosen = "";
+  private throughput = new Chart("Throughput of flows");
+  private classes: Chart;
+  private delays = new Chart("Round-trip times");
+  answer: Answer = {};
+
+  constructor(
+    private changed: () => void,
+    stop: () => void,
+  ) {
+    this.running.hidden = true;
+    this.stop.addEventListener("click", stop);
+    const head = element("h3", {}, "Classes of ");
+    const named = element("label", { class: "within" }, "link ", this.links);
+    const row = element("div", { class: "row" }, head, named);
+    this.classes = new Chart("Throughput of classes", row);
+    this.links.addEventListener("change", () => {
+      this.chosen = this.links.value;
+      this.changed();
+    });
+    this.root = element(
+      "section",
+      { class: "view" },
+      this.heading,
+      this.status,
+      this.running,
+      this.verdicts,
+      this.network.root,
+      this.throughput.root,
+      this.classes.root,
+      this.delays.root,
+      this.warnings,
+    );
+  }
+
+  get result(): Result | undefined {
+    return this.answer.result;
+  }
+
+  /** The data of the three charts of a result. */
+  data(): { throughput: Data; classes: Data | null; delays: Data } | null {
+    const result = this.result;
+    if (!result) return null;
+    const colours = coloursOf(this.answer);
+    const colour = (name: string) => colours.get(lastName(name)) ?? 0;
+    const grid = { step_s: result.step_s, end_s: result.duration_s };
+    const throughput: Data = {
+      ...grid,
+      kind: "rate",
+      lines: result.flows.map((flow) => ({
+        name: flow.name,
+        values: flow.rate_bps,
+        colour: colour(flow.name),
+        summary: flow.mean,
+      })),
+    };
+    const link = result.links.find(({ name }) => name === this.link(result));
+    const classes: Data | null = link
+      ? {
+          ...grid,
+          kind: "rate",
+          stacked: true,
+          bound: link.rate_bps,
+          lines: link.classes.map(({ name, rate_bps, sent_bytes, dropped }) => ({
+            name,
+            values: rate_bps,
+            colour: colour(name),
+            summary: share(sent_bytes, link.classes) + (dropped ? `, ${dropped} dropped` : ""),
+          })),
+        }
+      : null;
+    const pings = result.pings.map(({ name, rtt_s, p99, loss }) => ({
+      name,
+      values: rtt_s,
+      colour: colour(name),
+      summary: `p99 ${p99}, loss ${loss}`,
+    }));
+    const flows = result.flows.map(({ name, rtt_s }) => ({
+      name: pings.some((ping) => ping.name === name) ? `${name} (flow)` : name,
+      values: rtt_s,
+      colour: colour(name),
+      dashed: true,
+      summary: `smoothed, up to ${shown(most(rtt_s), "time")}`,
+    }));
+    const measured = [...pings, ...flows].filter(({ values }) => values.some((v) => v !== null));
+    return { throughput, classes, delays: { ...grid, kind: "time", lines: measured } };
+  }
+
+  /** Draws an answer; the charts go up to the largest values of all variants. */
+  draw(tops: { throughput: number; classes: number; delays: number }): void {
+    const { result, network, ended, error, problems } = this.answer;
+    this.root.classList.toggle("stale", Boolean(problems?.length || error));
+    if (network) this.network.draw(network, result, coloursOf(this.answer));
+    this.say(this.sentence());
+    if (!result) return;
+    this.verdicts.replaceChildren(...result.verdicts.map(verdict));
+    this.warnings.replaceChildren(
+      ...result.warnings.map(({ path, message }) =>
+        element("li", {}, path ? element("code", {}, path) : "", path ? ": " : "", message),
+      ),
+    );
+    this.root.classList.toggle("ended", Boolean(ended));
+    this.choose(result);
+    const data = this.data()!;
+    this.throughput.draw(data.throughput, tops.throughput);
+    this.classes.root.hidden = !data.classes;
+    if (data.classes) this.classes.draw(data.classes, tops.classes);
+    this.delays.draw(data.delays, tops.delays);
+  }
+
+  /** Shows the progress of a long run, from 0 to 1; null when it is over. */
+  progress(share: number | null): void {
+    this.running.hidden = share === null;
+    this.bar.value = share ?? 0;
+  }
+
+  private sentence(): string {
+    const { result, ended, error, problems } = this.answer;
+    if (error) return error;
+    if (problems?.length) {
+      const number = problems.length + (this.answer.more ?? 0);
+      return `${number} ${number === 1 ? "error" : "errors"} in the text: ${problems[0]!.message}`;
+    }
+    if (!result) return "";
+    const judged = result.verdicts.length;
+    const failed = result.verdicts.filter(({ ok }) => !ok).length;
+    const held = failed
+      ? `${failed} of ${judged} expectations ${failed === 1 ? "does" : "do"} not hold`
+      : `all ${judged} expectations hold`;
+    const run = `${result.duration_s} s in ${Math.round(result.wall_s * 1000)} ms`;
+    return [run, ended, judged ? held : "no expectations"].filter(Boolean).join("; ");
+  }
+
+  private say(text: string): void {
+    if (this.status.textContent !== text) this.status.textContent = text;
+  }
+
+  /** Returns the link whose classes are drawn: the chosen one, or the one with the most classes. */
+  private link(result: Result): string {
+    if (result.links.some(({ name }) => name === this.chosen)) return this.chosen;
+    const ranked = result.links.toSorted(
+      (one, two) =>
+        two.classes.length - one.classes.length || two.utilisation - one.utilisation,
+    );
+    return ranked[0]?.name ?? "";
+  }
+
+  private choose(result: Result): void {
+    const names = result.links.map(({ name }) => name);
+    if (names.join(" ") !== [...this.links.options].map(({ value }) => value).join(" ")) {
+      this.links.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
+    }
+    this.links.value = this.link(result);
+  }
+}
+
+/** Gives a colour to each name: flows, classes and pings of one name have the same. */
+function coloursOf({ network, result }: Answer): Map<string, number> {
+  const found = new Map<string, number>();
+  const policies = network?.links.flatMap((link) => Object.values(link.policies)) ?? [];
+  const names = [
+    ...(result?.flows ?? []).map(({ name }) => name),
+    ...(result?.pings ?? []).map(({ name }) => name),
+    ...policies.flatMap(({ classes }) => classes),
+    ...(result?.links ?? []).flatMap(({ classes }) => classes.map(({ name }) => lastName(name))),
+  ];
+  for (const name of names) if (!found.has(name)) found.set(name, found.size);
+  return found;
+}
+
+function verdict({ text, ok, measured }: Result["verdicts"][number]): HTMLElement {
+  const [kind, sign, word] =
+    ok === null ? ["missed", "–", "not reached"] : ok ? ["holds", "✓", "holds"] : ["fails", "✗", "fails"];
+  return element(
+    "li",
+    { class: kind },
+    element("span", { class: "sign", "aria-hidden": "true" }, sign),
+    element("strong", {}, word),
+    ` ${text}: `,
+    element("span", { class: "value" }, measured),
+  );
+}
+
+function share(bytes: number, all: { sent_bytes: number }[]): string {
+  const total = all.reduce((sum, each) => sum + each.sent_bytes, 0);
+  return total ? `${Math.round((1000 * bytes) / total) / 10}%` : "nothing sent";
+}
+
+function most(values: (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null);
+  return known.length ? Math.max(...known) : null;
+}

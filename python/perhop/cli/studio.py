@@ -1,0 +1,36 @@
+"""`perhop studio`: a page on which one plays with a scenario."""
+
+from __future__ import annotations
+
+import click
+
+from perhop.cli import options
+
+__all__ = ["studio"]
+
+
+@click.command()
+@options.scenario_or_none
+@click.option(
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    help="The port on the loopback device; by default a free one.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address only.")
+def studio(scenario: str | None, port: int, no_browser: bool) -> int:
+    """Open a page on which one plays with a scenario.
+
+    SCENARIO is a file, or a name that `perhop list` prints. The page has its text, its network, a
+    slider for each quantity, and results that follow. It changes no file. Ctrl-C ends it.
+    """
+    from perhop.studio import Studio
+
+    with Studio(scenario, port) as page:
+        click.echo(page.address)
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(page.address)
+        page.wait()
+    return 0

@@ -1,0 +1,18 @@
+"""A page on which one plays with a scenario: `perhop studio`.
+
+The page has the text of a scenario. It sends the text with every change; the server runs it by the
+engine `sim` in this process, which has everything loaded, and answers with what the page draws.
+
+===========  ==========================================================================
+`results`    a run as the numbers that the page draws
+`network`    the network as the page draws it
+`runs`       runs on demand: the latest of each variant, limited in time
+`server`     the page, for who has its address
+===========  ==========================================================================
+
+The page itself is written in TypeScript, below `frontend/` of the sources.
+"""
+
+from perhop.studio.server import Studio
+
+__all__ = ["Studio"]
