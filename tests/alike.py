@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from itertools import product
 from math import prod
@@ -143,7 +143,7 @@ def treatment(part: Part, division: Division) -> dict[str, Any]:
         "rate": None if rest else part.rate,
         "ceiling": None if ceiling is None else (ceiling.rate, ceiling.burst),
         "curves": service_curves(part.class_, part.rate or part.capacity, part.capacity),
-        "mark": part.mark,
+        "mark": part.class_.mark,
         "police": None
         if police is None
         else (
@@ -199,6 +199,8 @@ class _Values:
     dscps: set[int]
     ports: set[int]
     addresses: set[Any]
+    tags: set[int] = field(default_factory=set)
+    labels: set[int] = field(default_factory=set)
 
 
 def packets(sets: Iterator[Rules]) -> list[Packet]:
@@ -207,6 +209,8 @@ def packets(sets: Iterator[Rules]) -> list[Packet]:
     for rules in sets:
         for _, each in rules.rules:
             found.dscps |= each.dscp or set()
+            found.tags |= each.pcp or set()
+            found.labels |= each.mpls_tc or set()
             for ranges in (each.source_ports, each.destination_ports):
                 found.ports |= {p for low, high in ranges or () for p in (low, high, high + 1)}
             for networks in (each.source, each.destination):
@@ -217,6 +221,9 @@ def packets(sets: Iterator[Rules]) -> list[Packet]:
     usual = Packet()
     pairs = [(a, b) for a in addresses for b in addresses if a.version == b.version]
     pairs += [(usual.source, usual.destination), (_USUAL_V6, _USUAL_V6)]
+    tags: list[tuple[int | None, int | None]] = [(None, None)]
+    tags += [(code, None) for code in sorted(found.tags)]
+    tags += [(None, code) for code in sorted(found.labels)]
     properties: list[list[Any]] = [
         sorted({*found.dscps, other}),
         pairs,
@@ -226,6 +233,7 @@ def packets(sets: Iterator[Rules]) -> list[Packet]:
             ("icmp", 0, 0),
             ("other", 0, 0),
         ],
+        tags,
     ]
     if prod(map(len, properties)) > MOST_PACKETS:
         draw = random.Random(1)
@@ -233,6 +241,6 @@ def packets(sets: Iterator[Rules]) -> list[Packet]:
     else:
         chosen = [list(each) for each in product(*properties)]
     return [
-        Packet(dscp, protocol, source, destination, port, to)
-        for dscp, (source, destination), (protocol, port, to) in chosen
+        Packet(dscp, protocol, source, destination, port, to, *link)
+        for dscp, (source, destination), (protocol, port, to), link in chosen
     ]

@@ -115,7 +115,7 @@ def test_targets_without_tags_refuse_them() -> None:
         "policies.core.classes.pcp.match.pcp",
         "policies.core.classes.default.match.1.mpls_tc",
     }
-    for gaps in (mapping(scenario).gaps, write(scenario, "ios")[1]):
+    for gaps in (mapping(scenario).gaps, write(scenario, "vyos")[1]):
         assert places <= {gap.path for gap in gaps if gap.reason == reason}
     with pytest.raises(UnsupportedError, match=reason):
         refuse(mapping(scenario).gaps, "line")

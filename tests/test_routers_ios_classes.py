@@ -26,7 +26,7 @@ MATCHES = [
     ("match-any", "match dscp 8-9,12", {"dscp": ["cs1", 9, "af12"]}),
     ("match-any", "match ip rtp 16384 100", {"protocol": "udp", "destination_port": "16384-16484"}),
     ("match-all", "match protocol http\nmatch dscp ef", {"dscp": "ef"}),
-    ("match-any", "match cos 5\nmatch dscp ef", {"dscp": "ef"}),
+    ("match-any", "match cos 5\nmatch dscp ef", [{"pcp": 5}, {"dscp": "ef"}]),
     (
         "match-any",
         "match access-group name WEB",

@@ -26,7 +26,7 @@ MAX_STEPS: Final = 100_000
 
 PROTOCOLS: Final = ("tcp", "udp", "icmp")
 
-DSCP, PORT, DESTINATION, SOURCE, PROTOCOL, SOURCE_PORT = range(6)
+DSCP, PORT, DESTINATION, SOURCE, PROTOCOL, SOURCE_PORT, LINK_CLASS = range(7)
 """The properties of packets, in the order in which the search tries to remove values of them."""
 
 Box = tuple["Ranges", ...]
@@ -45,7 +45,11 @@ _ALL: Final[Box] = (
     _EVERY_ADDRESS,
     ((0, 255),),
     ((1, 65535),),
+    ((0, 16),),
 )
+
+LINK_CLASSES: Final[dict[str, tuple[int, int]]] = {"pcp": (0, 7), "mpls_tc": (8, 15)}
+"""Priority code points and traffic classes of MPLS labels in a box; 16 is a packet without both."""
 
 _UNICAST: Final = (
     ((0x01000001, 0x7EFFFFFE), (0x80000001, 0xDFFFFFFE)),
@@ -62,6 +66,7 @@ _SENT: Final[tuple[Box, ...]] = tuple(
         unicast,
         ((0, len(PROTOCOLS) - 1),),
         (EPHEMERAL_PORTS,),
+        ((16, 16),),
     )
     for unicast in _UNICAST
 )
@@ -155,8 +160,9 @@ def headers(policy: Mapping[str, Any]) -> dict[ClassPath, Headers | None]:
         if no packet of IPv4 belongs to the class.
     """
     leaves = list(_leaves(policy, (), [], []))
+    key = link_class(policy)
     each = max(MAX_STEPS // max(len(leaves), 1), 1000)
-    return {path: _search(wanted, taken, _Budget(each)) for path, wanted, taken in leaves}
+    return {path: _search(wanted, taken, _Budget(each), key) for path, wanted, taken in leaves}
 
 
 def shared(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Shared]:
@@ -166,10 +172,10 @@ def shared(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Shared]:
     equal names come first.
     """
     pairs = [(a, b) for a in _leaves(old, (), [], []) for b in _leaves(new, (), [], [])]
-    budget = _Budget(MAX_STEPS)
+    budget, key = _Budget(MAX_STEPS), link_class(old) or link_class(new)
     for (a, *of_old), (b, *of_new) in sorted(pairs, key=lambda pair: pair[0][0] != pair[1][0]):
         wanted, taken = ([*one, *two] for one, two in zip(of_old, of_new, strict=True))
-        found = _search(wanted, taken, budget)
+        found = _search(wanted, taken, budget, key)
         if found is not None:
             yield Shared(a, b, found)
 
@@ -184,10 +190,10 @@ def unreachable(policy: Mapping[str, Any], path: ClassPath) -> str:
     wanted, taken = next(found for leaf, *found in _leaves(policy, (), [], []) if leaf == path)
     if not all(any(rule.permit for rule in match) for match in wanted):
         return "its conditions exclude each other"
-    budget = _Budget(MAX_STEPS)
-    if _search(wanted, taken, budget) is not None or not budget.spend():
+    budget, key = _Budget(MAX_STEPS), link_class(policy)
+    if _search(wanted, taken, budget, key) is not None or not budget.spend():
         return "the search for its packets takes too long"
-    if _search(wanted, [], _Budget(MAX_STEPS)) is None:
+    if _search(wanted, [], _Budget(MAX_STEPS), key) is None:
         return "no host can send the packets that it matches"
     return "earlier classes take all packets that it matches"
 
@@ -203,6 +209,21 @@ def ipv6_prefixes(class_: Mapping[str, Any]) -> list[str]:
         for prefix in _listed(element.get(key, []))
         if ":" in str(prefix)
     ]
+
+
+def link_class(policy: Mapping[str, Any]) -> str | None:
+    """Return the key of the classes at layer 2 that a policy matches: ``pcp`` before ``mpls_tc``.
+
+    Its packets arrive with these; None if no class matches any.
+    """
+    todo, found = [policy], set[str]()
+    while todo:
+        for class_ in todo.pop()["classes"].values():
+            todo += [class_] if "classes" in class_ else []
+            for element in _listed(class_.get("match", "any")):
+                conditions = element.get("except", element) if isinstance(element, dict) else {}
+                found |= {*conditions} & {*LINK_CLASSES} if isinstance(conditions, dict) else set()
+    return next((key for key in LINK_CLASSES if key in found), None)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -266,6 +287,10 @@ def _boxes(conditions: Any) -> Iterator[Box]:
                 index = SOURCE if key == "source" else DESTINATION
                 prefixes = joined(addresses_of(ip_network(str(prefix))) for prefix in values)
                 box[index] = common(box[index], prefixes)
+            case "pcp" | "mpls_tc":
+                first = LINK_CLASSES[key][0]
+                codes_ = joined((first + each, first + each) for each in values)
+                box[LINK_CLASS] = common(box[LINK_CLASS], codes_)
             case "ip":
                 of_versions = joined(each for ip in values for each in _ADDRESSES[ip])
                 for index in (SOURCE, DESTINATION):
@@ -297,10 +322,14 @@ def _ports(value: Any) -> tuple[int, int]:
 # The search
 
 
-def _search(wanted: list[_Match], taken: list[_Match], budget: _Budget) -> Headers | None:
+def _search(
+    wanted: list[_Match], taken: list[_Match], budget: _Budget, key: str | None = None
+) -> Headers | None:
     """Return packets that every match in `wanted` has and none in `taken`.
 
-    They are of IPv4 if possible. If possible, all source ports that hosts choose are among theirs.
+    With a key of `LINK_CLASSES` they arrive with the class that follows from their DSCP, if some
+    match looks at it. They are of IPv4 if possible. If possible, all source ports that hosts choose
+    are among theirs.
     """
     boxes = [rule.box for match in (*wanted, *taken) for rule in match]
 
@@ -308,15 +337,29 @@ def _search(wanted: list[_Match], taken: list[_Match], budget: _Budget) -> Heade
         return any(box[index] != _ALL[index] for box in boxes)
 
     by_version = decides(SOURCE) or decides(DESTINATION)
-    for sent in _SENT if by_version else _SENT[:1]:
+    sent_boxes = _SENT if by_version else _SENT[:1]
+    if key is not None and decides(LINK_CLASS):
+        sent_boxes = tuple(each for sent in sent_boxes for each in _tagged(sent, key))
+    for sent in sent_boxes:
         found = _search_in(sent, wanted, taken, budget, divide=False)
         if found is None and decides(SOURCE_PORT):
             # Also packets of flows with a source port.
-            every = (*sent[:SOURCE_PORT], _ALL[SOURCE_PORT])
+            every = (*sent[:SOURCE_PORT], _ALL[SOURCE_PORT], *sent[LINK_CLASS:])
             found = _search_in(every, wanted, taken, budget, divide=True)
         if found is not None:
             return found
     return None
+
+
+def _tagged(sent: Box, key: str) -> Iterator[Box]:
+    """Yield packets that are sent, by the class at layer 2 that is the begin of their DSCP."""
+    first = LINK_CLASSES[key][0]
+    for code in range(8):
+        yield (
+            ((8 * code, 8 * code + 7),),
+            *sent[1:LINK_CLASS],
+            ((first + code, first + code),),
+        )
 
 
 def _search_in(
@@ -381,7 +424,7 @@ def _meet(box: Box, other: Box) -> bool:
 def _without(box: Box, other: Box, *, divide: bool) -> Iterator[Box]:
     """Yield boxes without the packets of `other`: without its values of one property each."""
     ports = (SOURCE_PORT,) if divide else ()
-    for index in (DSCP, PORT, DESTINATION, SOURCE, PROTOCOL, *ports):
+    for index in (DSCP, PORT, DESTINATION, SOURCE, PROTOCOL, LINK_CLASS, *ports):
         left = difference(box[index], other[index])
         if left:
             yield (*box[:index], left, *box[index + 1 :])

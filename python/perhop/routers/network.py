@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import UsageError
+from perhop.routers.headers import link_class
 from perhop.routers.reading import scenario_name
 from perhop.routers.traffic import FULL_BITS
 from perhop.scenario import Shape
@@ -94,12 +95,34 @@ def network(
     if attachment.shape is not None:
         middle["shape"] = {first: attachment.shape}
     outer = format_rate(fast or FAST * rate)
+    # Packets arrive with what the policy matches, and leave with what it marks.
+    arriving = {} if (read := link_class(attachment.policy)) is None else _ENCAPSULATIONS[read]
+    if (written := _marked(attachment.policy)) is not None:
+        middle |= _ENCAPSULATIONS[written]
     links = [
-        *({"ends": [name, first], "rate": outer} for name in traffic.hosts[0]),
+        *({"ends": [name, first], "rate": outer} | arriving for name in traffic.hosts[0]),
         middle,
         *({"ends": [second, name], "rate": outer} for name in traffic.hosts[1]),
     ]
     return {"nodes": nodes, "links": links}
+
+
+_ENCAPSULATIONS: Final = {
+    "pcp": {"encapsulation": "dot1q"},
+    "mpls_tc": {"encapsulation": "mpls"},
+}
+
+
+def _marked(policy: Mapping[str, Any]) -> str | None:
+    """Return the key of the classes at layer 2 that a policy sets, ``pcp`` before ``mpls_tc``."""
+    found: set[str] = set()
+    todo = [policy]
+    while todo:
+        for class_ in todo.pop()["classes"].values():
+            todo += [class_] if "classes" in class_ else []
+            mark = class_.get("mark")
+            found |= {*mark} if isinstance(mark, dict) else set()
+    return next((key for key in _ENCAPSULATIONS if key in found), None)
 
 
 def _host(addresses: Mapping[IpVersion, IPv4Address | IPv6Address]) -> dict[str, str]:

@@ -35,16 +35,18 @@ _NO_ADDRESS: Final = IPv4Address(0)
 _ALL_DSCPS: Final = frozenset(range(64))
 _ALL_PORTS: Final = (1, 65535)
 _ALL_ADDRESSES: Final = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
-_NOTHING: Final = (None,) * 6
-_SETS: Final = 2
-"""The number of properties at the start of `Conditions.key` that are sets."""
+_NOTHING: Final = (None,) * 8
 _IPV6: Final = 2**32
 """The first number of IPv6 addresses, after those of IPv4."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """The properties of a packet that conditions look at; protocols without ports have 0."""
+    """The properties of a packet that conditions look at; protocols without ports have 0.
+
+    A packet has a VLAN tag with a priority code point, or an MPLS label with a traffic class, or
+    neither.
+    """
 
     dscp: int = 0
     protocol: str = "tcp"
@@ -52,6 +54,8 @@ class Packet:
     destination: IPv4Address | IPv6Address = _NO_ADDRESS
     source_port: int = 0
     destination_port: int = 0
+    pcp: int | None = None
+    mpls_tc: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +72,8 @@ class Conditions:
         destination: Prefixes of the destination address, or None.
         source_ports: Ranges of source ports, or None.
         destination_ports: Ranges of destination ports, or None.
+        pcp: Priority code points of VLAN tags, or None.
+        mpls_tc: Traffic classes of MPLS labels, or None.
     """
 
     dscp: frozenset[int] | None = None
@@ -76,6 +82,8 @@ class Conditions:
     destination: Networks | None = None
     source_ports: Ports | None = None
     destination_ports: Ports | None = None
+    pcp: frozenset[int] | None = None
+    mpls_tc: frozenset[int] | None = None
 
     key: tuple[Any, ...] = field(init=False, repr=False)
     """The values in the order above, addresses as ranges of numbers."""
@@ -105,9 +113,12 @@ class Conditions:
             destination,
             self.source_ports,
             self.destination_ports,
+            self.pcp,
+            self.mpls_tc,
         )
         put(self, "key", key)
         never = any(value is not None and not value for value in key)
+        never = never or (self.pcp is not None and self.mpls_tc is not None)
         if source and destination:
             never = never or _versions(source).isdisjoint(_versions(destination))
         put(self, "is_never", never)
@@ -138,11 +149,13 @@ class Conditions:
             _both(self.destination, other.destination, _common_networks),
             _both(self.source_ports, other.source_ports, common),
             _both(self.destination_ports, other.destination_ports, common),
+            _both(self.pcp, other.pcp, frozenset.__and__),
+            _both(self.mpls_tc, other.mpls_tc, frozenset.__and__),
         )
 
     def contains(self, other: Conditions) -> bool:
         """Return whether each packet that meets `other` meets these conditions, as far as told."""
-        dscp, protocols, source, destination, source_ports, destination_ports = self.key
+        dscp, protocols, source, destination, source_ports, destination_ports, *link = self.key
         values = other.key
         return (
             (source is None or (values[2] is not None and _within(values[2], source)))
@@ -156,16 +169,22 @@ class Conditions:
             )
             and (dscp is None or (values[0] is not None and values[0] <= dscp))
             and (protocols is None or (values[1] is not None and values[1] <= protocols))
+            and all(
+                own is None or (other_ is not None and other_ <= own)
+                for own, other_ in zip(link, values[6:], strict=True)
+            )
         )
 
     def disjoint(self, other: Conditions) -> bool:
         """Return whether no packet can meet both, as far as told."""
-        for index, (own, values) in enumerate(zip(self.key, other.key, strict=True)):
+        for own, values in zip(self.key, other.key, strict=True):
             if own is None or values is None:
                 continue
-            if own.isdisjoint(values) if index < _SETS else not overlap(own, values):
+            if own.isdisjoint(values) if type(own) is frozenset else not overlap(own, values):
                 return True
-        return False
+        return (self.pcp is not None and other.mpls_tc is not None) or (
+            self.mpls_tc is not None and other.pcp is not None
+        )
 
     def matches(self, packet: Packet) -> bool:
         """Return whether a packet meets the conditions."""
@@ -179,6 +198,8 @@ class Conditions:
             )
             and _in_ports(packet.source_port, self.source_ports)
             and _in_ports(packet.destination_port, self.destination_ports)
+            and (self.pcp is None or packet.pcp in self.pcp)
+            and (self.mpls_tc is None or packet.mpls_tc in self.mpls_tc)
         )
 
     def written(self) -> str | dict[str, Any]:
@@ -196,6 +217,8 @@ class Conditions:
             ("destination", None if destination is None else map(_format_network, destination)),
             ("source_port", _format_ports(self.source_ports)),
             ("destination_port", _format_ports(self.destination_ports)),
+            ("pcp", None if self.pcp is None else sorted(self.pcp)),
+            ("mpls_tc", None if self.mpls_tc is None else sorted(self.mpls_tc)),
         ):
             if values is not None:
                 some = list(values)

@@ -45,7 +45,10 @@ _FEW: Final = 128
 """The most rules, prefixes and ranges that are compared in pairs to shorten a list."""
 
 _ANY: Final = Conditions()
-_NAMES: Final = ("dscp", "protocols", "source", "destination", "source_ports", "destination_ports")
+_NAMES: Final = (
+    *("dscp", "protocols", "source", "destination", "source_ports", "destination_ports"),
+    *("pcp", "mpls_tc"),
+)
 """The properties in the order of `Conditions.key`."""
 
 

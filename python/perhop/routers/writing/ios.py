@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.draft import Definitions, Names
-from perhop.routers.writing.ios_acl import class_map, dscp_name
+from perhop.routers.writing.ios_acl import LINK_CLASS, class_map, dscp_name, has_class_map
 from perhop.routers.writing.ios_queues import queue
 from perhop.scenario.model.hfsc import HFSC
 from perhop.units import WHOLE, format_rate
@@ -81,6 +81,8 @@ class _Writer:
         body: list[str] = []
         for mark in end.marks:
             name = DEFAULT
+            if not has_class_map(mark.rules):
+                self.draft.gap(f"{mark.place}.match", LINK_CLASS)
             if not mark.rules.is_any:
                 name = self.class_map(f"to-{dscp_name(mark.dscp)}", mark.rules)
             body += [f"class {name}", f" set dscp {dscp_name(mark.dscp)}"]
@@ -116,6 +118,8 @@ class _Writer:
             self.draft.gap(f"{last.place}.priority", f"IOS has no priority for {DEFAULT}")
         guarantees = self.guarantees(division)
         for part in division.parts:
+            if not has_class_map(part.rules):
+                self.draft.gap(f"{part.place}.match", LINK_CLASS)
             name = DEFAULT if part is last else self.class_map(part.name, part.rules)
             body.append(f"class {name}")
             if part.strict and part is not last:
@@ -151,6 +155,11 @@ class _Writer:
             lines.append(self.police(class_.police, part))
         if part.mark is not None:
             lines.append(f"set dscp {dscp_name(part.mark)}")
+        if class_.mark is not None:
+            if class_.mark.pcp is not None:
+                lines.append(f"set cos {class_.mark.pcp}")
+            if class_.mark.mpls_tc is not None:
+                lines.append(f"set mpls experimental topmost {class_.mark.mpls_tc}")
         if part.ceiling is not None:
             lines += self.shape(part.ceiling)
         if part.inside is not None:

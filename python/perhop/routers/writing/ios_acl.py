@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perhop.routers.writing.draft import Definitions
     from perhop.scenario.model.names import IpVersion
 
-__all__ = ["class_map", "dscp_name"]
+__all__ = ["LINK_CLASS", "class_map", "dscp_name", "has_class_map"]
 
 MOST_VALUES: Final = 8
 """The most values of `match dscp` (IOS Quality of Service command reference)."""
@@ -40,6 +40,8 @@ def class_map(
         traffic: The versions of IP of the traffic; those of addresses are written, too.
     """
     conditions = [each for _, each in rules.rules]
+    if any(each.pcp is not None or each.mpls_tc is not None for each in conditions):
+        return _link_class_map(rules)
     plain = all(permit for permit, _ in rules.rules)
     marks = [sorted(each.dscp) for each in conditions if each.dscp is not None]
     others = [replace(each, dscp=None) for each in conditions]
@@ -60,6 +62,46 @@ def class_map(
             wanted = name if version == 4 else f"{name}-v6"
             named.append(lists.define(wanted, [kind, *lines]))
     return [*head, *(f"match access-group name {each}" for each in named)]
+
+
+LINK_CLASS: Final = "IOS matches classes at layer 2 beside DSCPs only, in a list without exceptions"
+"""Why a match with classes at layer 2 has no class map."""
+
+_MOST_COS: Final = 4
+"""The most values of `match cos`; later releases and IOS-XR have eight."""
+
+
+def has_class_map(rules: Rules) -> bool:
+    """Return whether a class map can state a match, if that looks at classes at layer 2."""
+    conditions = [each for _, each in rules.rules]
+    if all(each.pcp is None and each.mpls_tc is None for each in conditions):
+        return True
+    bare = (replace(each, dscp=None, pcp=None, mpls_tc=None) for each in conditions)
+    if not all(permit for permit, _ in rules.rules) or not all(each.is_any for each in bare):
+        return False
+    lines = [_link_lines(each) for each in conditions]
+    kinds = [len({line.split()[1] for line in each}) for each in lines]
+    return set(kinds) == {1} or (len(lines) == 1 and len(lines[0]) == kinds[0])
+
+
+def _link_class_map(rules: Rules) -> list[str]:
+    """Return a class map of classes at layer 2 and DSCPs, if it has one."""
+    lines = [_link_lines(each) for _, each in rules.rules]
+    kinds = {line.split()[1] for each in lines for line in each}
+    every = len(lines) == 1 and len(lines[0]) == len(kinds)
+    return ["match-all" if every else "match-any", *(line for each in lines for line in each)]
+
+
+def _link_lines(conditions: Conditions) -> list[str]:
+    """Return the lines of a class map for classes at layer 2 and DSCPs."""
+    lines = [] if conditions.dscp is None else _match_dscp(sorted(conditions.dscp))
+    codes = sorted(conditions.pcp or ())
+    for start in range(0, len(codes), _MOST_COS):
+        lines.append(f"match cos {' '.join(map(str, codes[start : start + _MOST_COS]))}")
+    if conditions.mpls_tc is not None:
+        values = " ".join(map(str, sorted(conditions.mpls_tc)))
+        lines.append(f"match mpls experimental topmost {values}")
+    return lines
 
 
 def _match_dscp(points: Sequence[int]) -> list[str]:

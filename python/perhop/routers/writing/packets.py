@@ -52,6 +52,8 @@ def _conditions(scenario: Scenario, match: Match) -> list[Conditions]:
         destination=destination,
         source_ports=match.source_port,
         destination_ports=match.destination_port,
+        pcp=None if match.pcp is None else frozenset(match.pcp),
+        mpls_tc=None if match.mpls_tc is None else frozenset(match.mpls_tc),
     )
     if match.port is None:
         return [common]

@@ -50,16 +50,18 @@ class _Writer:
         interface: The default name of an interface, with ``{}`` for its number.
         write: Returns the configuration of a router from the ends of its links.
         polices_received: True if a policy that only polices is one of the receiving end.
+        link_classes: True if it has matches and marks of VLAN tags and MPLS labels.
     """
 
     comment: str
     interface: str
     write: Callable[[Sequence[End], Draft], list[str]]
     polices_received: bool = False
+    link_classes: bool = False
 
 
 _WRITERS: Final = {
-    "ios": _Writer("!", "GigabitEthernet0/{}", ios.write),
+    "ios": _Writer("!", "GigabitEthernet0/{}", ios.write, link_classes=True),
     "junos": _Writer("#", "ge-0/0/{}", junos.write),
     "vyos": _Writer("#", "eth{}", vyos.write, polices_received=True),
     "altq": _Writer("#", "em{}", altq.write),
@@ -106,8 +108,8 @@ def write(
             )
     if family == "tc":
         return tc.write(scenario, links, named, police)
-    missing = [*link_class_gaps(scenario), *tunnel_gaps(scenario)]
     writer = _WRITERS[family]
+    missing = [*([] if writer.link_classes else link_class_gaps(scenario)), *tunnel_gaps(scenario)]
     draft = Draft(approximate, missing, versions=scenario.ip_versions)
     lines = [scenario.title or scenario.name, *_changes(scenario, links)]
     head = [f"{writer.comment} {one_line(line)}" for line in lines]

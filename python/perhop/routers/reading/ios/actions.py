@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.ios import queues
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, whole
 from perhop.routers.reading.ios.police import MAX_RATE, RATES, Burst, Policer, Rate, read_police
+from perhop.scenario import format_dscp
 
 if TYPE_CHECKING:
     from perhop.routers.reading.ios.account import Account
@@ -52,6 +53,7 @@ class Settings:
         drop: The statement that drops all packets, or None.
         shape: The shaper, or None.
         mark: The new code point, or None.
+        link_marks: The new classes at layer 2, by their key in a mark.
         queue: What the statements say about the queue.
         child: The name of the policy that divides the class, or None.
     """
@@ -68,6 +70,7 @@ class Settings:
     drop: Statement | None = None
     shape: Shaper | None = None
     mark: int | None = None
+    link_marks: dict[str, int] = field(default_factory=dict)
     queue: queues.QueueSettings = field(default_factory=queues.QueueSettings)
     child: str | None = None
 
@@ -76,6 +79,14 @@ class Settings:
         if self.priority is None or self.police is None or self.police.rate is None:
             return self.priority is not None
         return self.priority.of(rate) < self.police.rate.of(rate)
+
+    @property
+    def marks(self) -> Any:
+        """The marks of the class as a scenario states them; None without any."""
+        point = None if self.mark is None else format_dscp(self.mark)
+        if not self.link_marks:
+            return point
+        return ({} if point is None else {"dscp": point}) | self.link_marks
 
     @property
     def queues(self) -> bool:
@@ -285,6 +296,18 @@ def _mark(statement: Statement, words: list[str], found: Settings, account: Acco
             found.mark = dscp(word)
         case ["precedence", word] if precedence(word) is not None:
             found.mark = 8 * (precedence(word) or 0)
+        case ["cos", word] if whole(word, 0, 7) is not None:
+            found.link_marks["pcp"] = int(word)
+            found.statements["pcp"] = statement
+            return
+        case ["mpls", "experimental", *kind, word] if whole(word, 0, 7) is not None and kind in (
+            [],
+            ["topmost"],
+            ["imposition"],
+        ):
+            found.link_marks["mpls_tc"] = int(word)
+            found.statements["mpls_tc"] = statement
+            return
         case ["dscp" | "precedence", "tunnel", *_]:
             account.not_modelled(statement, "there are no tunnels")
             return
@@ -301,10 +324,10 @@ def _mark(statement: Statement, words: list[str], found: Settings, account: Acco
 
 
 _MARKS: Final = {
-    "cos": "perhop reads no classes of VLAN tags",
-    "cos-inner": "perhop reads no classes of VLAN tags",
+    "cos": "expected a value from 0 to 7",
+    "cos-inner": "the inner of two VLAN tags has no mark",
     "wlan": "wireless networks have no priorities of users",
-    "mpls": "perhop reads no classes of MPLS labels",
+    "mpls": "expected `set mpls experimental topmost` with a value from 0 to 7",
     "qos-group": "there are no QoS groups",
     "discard-class": "there are no discard classes",
     "atm-clp": "ATM cells have no loss priority",

@@ -95,7 +95,7 @@ class Builder:
         shaper = settings.shape
         if shaper is None or settings.police or settings.drop or settings.level:
             return None
-        if settings.child is not None and settings.mark is not None:
+        if settings.child is not None and settings.marks is not None:
             return None
         shape = self._shape(settings, rate)
         if shape is None:
@@ -194,6 +194,8 @@ class Builder:
             ("police", "priority"),
             ("police", "police"),
             ("shape", "shape"),
+            ("mark", "mpls_tc"),
+            ("mark", "pcp"),
             ("mark", "mark"),
             ("classes", "child"),
         ):
@@ -253,8 +255,8 @@ class Builder:
     def _condition(self, settings: Settings, each: dict[str, Any], rate: int) -> None:
         """Add the mark and the policer of a class."""
         nested = len(self._open) > 1
-        if settings.mark is not None:
-            each["mark"] = format_dscp(settings.mark)
+        if settings.marks is not None:
+            each["mark"] = settings.marks
         policer: dict[str, Any] | None = None
         if settings.drop is not None:
             policer = {"rate": "8 kbps", "burst": "1 B", "conform": "drop", "exceed": "drop"}
@@ -331,7 +333,11 @@ class Builder:
             member, outer = todo.pop()
             settings = member.settings
             for key, statement in settings.statements.items():
-                if key not in ("police", "mark", "child"):
+                if key in settings.link_marks:
+                    self._account.not_modelled(
+                        statement, "of packets that arrive, only the DSCP is marked"
+                    )
+                elif key not in ("police", "mark", "child"):
                     self._account.not_modelled(statement, "packets that arrive have no queue")
             for statement in settings.queue.statements:
                 self._account.not_modelled(statement, "packets that arrive have no queue")
@@ -348,7 +354,7 @@ class Builder:
             each = self._start(member, ("classes", key), places)
             if outer is not None and outer.settings.mark is not None:
                 each["mark"] = format_dscp(outer.settings.mark)
-            self._condition(replace(settings, priority=None), each, rate)
+            self._condition(replace(settings, priority=None, link_marks={}), each, rate)
             classes[key] = each
         self._count += len(classes)
         return Built({"classes": classes}, places) if not todo else None

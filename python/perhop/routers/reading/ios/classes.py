@@ -183,6 +183,11 @@ class ClassMaps:
                     point for each in ranges for point in (each if each is not None else (None,))
                 ]
                 return self._points(statement, points)
+            case ["cos"] if values and values[0] != "inner":
+                return self._link_class(statement, "pcp", values)
+            case ["mpls"] if values[:1] == ["experimental"]:
+                codes = values[2:] if values[1:2] == ["topmost"] else values[1:]
+                return self._link_class(statement, "mpls_tc", codes)
             case ["access-group"] if values:
                 return self._access_group(statement, words[2 if values[0] == "name" else 1 :])
             case ["class-map" | "class"] if len(values) == 1:
@@ -202,6 +207,15 @@ class ClassMaps:
         if len(known) < len(set(values)):
             self._account.approximated(statement, "only the words that are code points")
         return Rules.of(Conditions(dscp=known))
+
+    def _link_class(self, statement: Statement, key: str, words: list[str]) -> Rules | None:
+        """Return the packets with classes at layer 2: numbers, or lists such as ``1-3,5``."""
+        codes = [point for word in words for point in _dscps(word)]
+        known = frozenset(code for code in codes if code is not None and code < 8)
+        if not known or len(known) < len(set(codes)):
+            self._account.not_modelled(statement, "expected values from 0 to 7")
+            return None
+        return Rules.of(Conditions(**{key: known}))  # type: ignore[arg-type]
 
     def _access_group(self, statement: Statement, names: list[str]) -> Rules | None:
         if len(names) != 1:
@@ -265,10 +279,10 @@ def _reason(statement: Statement) -> str:
             return f"scenarios have no packets of {words[1]}"
         return f"NBAR's recognition of {' '.join(words[1:])} is not modelled"
     known = {
-        "cos": "perhop reads no classes of VLAN tags",
+        "cos": "the inner of two VLAN tags is not looked at",
         "input-interface": "a policy does not know where a packet arrived",
         "qos-group": "there are no QoS groups",
-        "mpls": "perhop reads no classes of MPLS labels",
+        "mpls": "of MPLS labels, perhop reads the traffic class only",
         "discard-class": "there are no discard classes",
         "vlan": "there are no VLANs",
         "packet": "the length of packets is not compared",

@@ -1,0 +1,183 @@
+"""Classes at layer 2 in configurations of routers: VLAN priorities and MPLS traffic classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import perhop
+from exporting import refused, scenario
+from ios import policy, runs, treatments
+from perhop import analysis
+from perhop.routers.headers import DSCP, headers, link_class
+from perhop.routers.reading.matching import Conditions, Packet, Rules
+from perhop.routers.scenario import build
+from test_routers_roundtrip import read_again
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IOS = """\
+class-map match-any VOICE
+ match cos 5
+ match ip dscp ef
+class-map match-all VIDEO
+ match cos 3 4
+ match not dscp cs4
+class-map match-any CORE
+ match mpls experimental topmost 1 2
+ match mpls experimental 6
+class-map match-all INNER
+ match cos inner 3
+class-map match-any SEVERAL
+ match cos 0-1,7
+policy-map WAN
+ class VOICE
+  priority percent 20
+  set cos 5
+ class VIDEO
+  bandwidth percent 30
+  set cos 4
+  set dscp af41
+ class CORE
+  bandwidth percent 5
+  set mpls experimental topmost 6
+ class SEVERAL
+  bandwidth percent 5
+  set mpls experimental imposition 1
+  set cos-inner 3
+ class class-default
+  set cos 0
+policy-map IN
+ class VOICE
+  set cos 6
+  set dscp ef
+interface GigabitEthernet0/1
+ bandwidth 10000
+ service-policy output WAN
+ service-policy input IN
+"""
+
+
+def classes() -> dict[str, Any]:
+    found = policy(IOS, "GigabitEthernet0/1")
+    runs(found)
+    return dict(found.policy["classes"])
+
+
+def test_ios_matches_and_marks_are_read() -> None:
+    found = classes()
+    assert [found[name]["match"] for name in ("VOICE", "VIDEO", "CORE", "SEVERAL")] == [
+        [{"pcp": 5}, {"dscp": "ef"}],
+        [{"except": {"dscp": "cs4", "pcp": [3, 4]}}, {"pcp": [3, 4]}],
+        {"mpls_tc": [1, 2, 6]},
+        {"pcp": [0, 1, 7]},
+    ]
+    assert [each.get("mark") for each in found.values()] == [
+        {"pcp": 5},
+        {"dscp": "af41", "pcp": 4},
+        {"mpls_tc": 6},
+        {"mpls_tc": 1},
+        {"pcp": 0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("match cos inner 3", "the inner of two VLAN tags is not looked at"),
+        ("match cos 8", "expected values from 0 to 7"),
+        ("match cos 3 9", "expected values from 0 to 7"),
+        ("match mpls experimental topmost x", "expected values from 0 to 7"),
+        ("match mpls label 30", "of MPLS labels, perhop reads the traffic class only"),
+    ],
+)
+def test_other_matches_say_why_not(line: str, note: str) -> None:
+    text = "class-map match-any A\n {}\npolicy-map P\n class A\n  bandwidth percent 10\n"
+    interface = "interface GigabitEthernet0/1\n service-policy output P\n"
+    assert treatments(text.format(line) + interface)[line] == ("not modelled", note)
+
+
+def test_marks_of_packets_that_arrive_and_of_inner_tags_say_why_not() -> None:
+    found = treatments(IOS)
+    assert found["set cos-inner 3"][1] == "the inner of two VLAN tags has no mark"
+    note = "of packets that arrive, only the DSCP is marked"
+    assert found["set cos 6"] == ("not modelled", note)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("a: match: {pcp: [1, 2, 3, 4, 5]}, mark: {pcp: 6}", "b: match: any, mark: {mpls_tc: 2}"),
+        ("a: match: {mpls_tc: [0, 7]}, mark: {dscp: af11, mpls_tc: 1, pcp: 1}", "b: match: any"),
+        ("a: match: [{pcp: 2}, {dscp: [ef, cs1]}, {mpls_tc: 3}]", "b: match: any"),
+        ("a: match: {pcp: [2, 3], dscp: ef}", "b: match: {pcp: 2}", "c: match: any"),
+    ],
+)
+def test_ios_is_written_as_it_is_read(lines: tuple[str, ...]) -> None:
+    queued = [f"{line}, bandwidth: 20%, queue: {{limit: 50 packets}}" for line in lines]
+    assert read_again("ios", scenario(*queued)) == []
+
+
+def test_what_ios_cannot_match_is_a_gap() -> None:
+    for match in (
+        "{pcp: 1, protocol: tcp}",
+        "[{except: {dscp: ef}}, {pcp: 1}]",
+        "{pcp: [0, 1, 2, 3, 4], dscp: ef}",
+    ):
+        found = refused(scenario(f"a: match: {match}, bandwidth: 20%", "b: match: any"), "ios")
+        assert (
+            "IOS matches classes at layer 2 beside DSCPs only"
+            in found["policies.p.classes.a.match"]
+        )
+
+
+def test_flows_arrive_with_the_classes_that_a_policy_matches(tmp_path: Path) -> None:
+    file = tmp_path / "edge.cfg"
+    file.write_text(IOS)
+    found = build([file], direction="out").scenario()
+    encapsulations = [each.encapsulation for each in found.links]
+    assert [each.kind if each else None for each in encapsulations] == ["dot1q", "dot1q", None]
+    assert found.flows["VIDEO"].dscp >> 3 in (3, 4)
+    # A host has tags or labels: no flow has the class of labels.
+    assert "CORE" not in found.flows
+    short = {"flows.VOICE.start": "0 s", "duration": "1 s", "flows.VOICE.stop": "1 s"}
+    loaded = build([file], direction="out").scenario([f"{k}={v}" for k, v in short.items()])
+    sent = analysis.class_counters(perhop.run(loaded)).filter(link="edge>next")
+    packets = dict(sent.select("class", "sent_packets").iter_rows())
+    assert packets["VOICE"] > 100
+    assert packets["VIDEO"] > 100
+    assert packets["CORE"] == 0
+
+
+def test_headers_have_the_tags_of_their_dscp() -> None:
+    policy = {
+        "classes": {
+            "a": {"match": {"dscp": "ef", "pcp": 5}},
+            "b": {"match": {"dscp": "ef"}},
+            "c": {"match": {"pcp": [5, 6]}},
+            "d": {"match": {"pcp": 3, "mpls_tc": 3}},
+            "e": {"match": "any"},
+        }
+    }
+    found = headers(policy)
+    assert link_class(policy) == "pcp"
+    points = {path[-1]: None if each is None else each.box[DSCP] for path, each in found.items()}
+    assert points == {
+        "a": ((46, 46),),
+        "b": None,  # ef is sent with 5
+        "c": ((40, 45), (47, 47)),
+        "d": None,
+        "e": ((0, 7),),
+    }
+
+
+def test_conditions_of_tags_and_labels_exclude_each_other() -> None:
+    tag, label = (Conditions(**{key: frozenset({3})}) for key in ("pcp", "mpls_tc"))  # type: ignore[arg-type]
+    assert (tag & label).is_never
+    assert tag.disjoint(label)
+    others = ~Rules.of(tag)
+    packets = [Packet(), Packet(pcp=3), Packet(pcp=2), Packet(mpls_tc=3)]
+    assert [others.matches(each) for each in packets] == [True, False, True, True]
+    assert (Rules.of(tag) | others).is_any
