@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.ios import queues
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, whole
 from perhop.routers.reading.ios.police import MAX_RATE, RATES, Burst, Policer, Rate, read_police
-from perhop.scenario import format_dscp
+from perhop.scenario.model.dscp import format_dscp
 
 if TYPE_CHECKING:
     from perhop.routers.reading.ios.account import Account
