@@ -11,7 +11,8 @@ import perhop
 from conftest import SLOW
 from perhop import analysis, report
 from perhop.dataset import Dataset
-from perhop.scenario import Scenario, parse
+from perhop.errors import ScenarioError
+from perhop.scenario import Scenario, dump, parse
 from perhop.scenario.model.applications import TABLES, VIDEOS
 from perhop.scenario.resolve import empty_path, mean_gap
 from perhop.sweep import Sweep
@@ -79,6 +80,13 @@ def test_a_load_is_a_share_of_the_bottleneck(sizes: str) -> None:
     # Four standard deviations of the sum of a Poisson number of sizes (their second moment is at
     # most 2): √(2 n) / n of 2500.
     assert measured(dataset, "throughput") == pytest.approx(0.4 * RATE, rel=4 * (2 / 2500) ** 0.5)
+
+
+def test_a_load_of_a_shaper_whose_share_rounds_to_nothing_is_refused_for_the_shaper() -> None:
+    shaped = "rate: 1 bps, shape: {server: {rate: 10%}}"
+    text = dump(scenario("rpc: {load: 50%}")).replace("rate: 1 Gbps", shaped.replace(", ", "\n  "))
+    with pytest.raises(ScenarioError, match=r"shape\.server\.rate: .* less than 1 bps"):
+        parse(text)
 
 
 def test_published_sizes_have_the_means_of_their_papers() -> None:

@@ -57,4 +57,6 @@ def mean_gap(scenario: ResolvedScenario, flow: Flow) -> int | None:
     if path is None or exchanges.load is None:
         return None
     rate = path.rate * exchanges.load / WHOLE / flow.all_streams
+    if not rate:
+        return MAX_DURATION  # the shaper's share rounds to nothing: another rule refuses it
     return min(max(1, round(8 * exchanges.mean_size * SECOND / rate)), MAX_DURATION)
