@@ -42,7 +42,7 @@ demo-reserve: .venv/built ## Reserve bandwidth in a lab, as OSCARS did, and draw
 studio: $(PAGE) ## Build the page of `perhop studio`
 
 .PHONY: test
-test: .venv/built $(PAGE) ## Run every test
+test: .venv/current $(PAGE) ## Run every test
 	@CARGO=$(CARGO) $(BIN)/python tests/everything.py
 
 .PHONY: compiled
@@ -73,14 +73,14 @@ fuzz: .venv/built ## Try random scenarios and damaged input for TIME=3600 s; fin
 	CARGO=$(CARGO) PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
 
 .PHONY: check
-check: .venv/built $(PAGE) ## Format, lint and type checks, warnings being errors
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
+check: .venv/installed $(PAGE) ## Format, lint and type checks, warnings being errors
 	$(BIN)/ruff format --check python services tests bench validation conftest.py
 	$(BIN)/ruff check python services tests bench validation conftest.py
 	$(BIN)/mypy
 	cd frontend && $(NODE) node_modules/typescript/bin/tsc --noEmit
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: validate
 validate: .venv/built ## Compare the simulator with theory
