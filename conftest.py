@@ -49,8 +49,8 @@ PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Three for two processors: more would take them from tests with deadlines."""
-    return max(2, len(os.sched_getaffinity(0)) * 3 // 2)
+    """Two for each processor: many tests wait. More would take them from tests with deadlines."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 LONGEST: Final = (
