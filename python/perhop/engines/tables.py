@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -31,16 +32,21 @@ def tables(counted: Mapping[str, Mapping[str, Column]]) -> dict[str, pl.DataFram
 
 
 def _series(name: str, column: Column) -> pl.Series:
-    """Return a column of the core, in which NaN or a negative number stands for null."""
+    """Return a column of the core, in which NaN or a negative number stands for null.
+
+    To look whether there is one takes a tenth of the time of replacing it.
+    """
     if isinstance(column, tuple):
         names, places = column
         known = pl.Series(name, names, dtype=pl.String)
         return known.gather(_whole(name, places))
     if column.format == "d":
-        return pl.Series(name, column, dtype=pl.Float64).fill_nan(None)
+        numbers = pl.Series(name, column, dtype=pl.Float64)
+        return numbers.fill_nan(None) if math.isnan(numbers.sum()) else numbers
     return _whole(name, column)
 
 
 def _whole(name: str, numbers: memoryview[int] | memoryview[float]) -> pl.Series:
     found = pl.Series(name, numbers, dtype=pl.Int64)
-    return found.set(found < 0, None)
+    least: Any = found.min()
+    return found if least is None or least >= 0 else found.set(found < 0, None)
