@@ -125,6 +125,10 @@ bench-path: .venv/built ## Measure 100 random paths in labs, and how accurate `p
 	$(BIN)/python bench/available.py
 	$(BIN)/python bench/path_tools.py
 
+.PHONY: bench-studio
+bench-studio: .venv/built $(PAGE) ## Measure the studio from slider to chart (Debian: chromium)
+	$(BIN)/python bench/studio.py
+
 .PHONY: bench-reserve
 bench-reserve: .venv/built ## Measure reservations, and kill the service 50 times (Debian: postgresql)
 	CARGO=$(CARGO) $(BIN)/python services/bench/reserve.py

@@ -1,0 +1,68 @@
+"""The time from the event of a slider to the frame that shows its results, in Chromium.
+
+``python bench/studio.py [MOVES]``: the README's scenario, whose rate is moved. Once one move after
+the other, and once as a hand drags, with an event every 16 ms, of which the latest wins.
+"""
+
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parent.parent
+CHROMIUM = "/usr/bin/chromium"
+MOVES = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+
+MOVE = """async ([moves, every]) => {
+    const label = "edge-isp rate";
+    const named = [...document.querySelectorAll("#sliders label")];
+    const input = named.find((each) => each.textContent === label).querySelector("input");
+    input.focus();
+    for (let move = 0; move < moves; move++) {
+        input.value = 205 + (move % 60);
+        input.dispatchEvent(new Event("input"));
+        await new Promise((done) => setTimeout(done, every));
+    }
+}"""
+
+
+def measure(page: Page, moves: int, every_ms: int) -> list[float]:
+    """Milliseconds from each event whose result was drawn, sorted."""
+    page.evaluate("performance.clearMeasures()")
+    page.evaluate(MOVE, [moves, every_ms])
+    page.wait_for_timeout(1000)
+    names = "performance.getEntriesByName('slider to chart').map((each) => each.duration)"
+    return sorted(page.evaluate(names))
+
+
+def main() -> None:
+    text = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)[0]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        command = [Path(sys.executable).parent / "perhop", "studio", file.name, "--no-browser"]
+        with (
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+            sync_playwright() as playwright,
+        ):
+            assert server.stdout is not None
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1400, "height": 900})
+            page.goto(server.stdout.readline().strip())
+            page.wait_for_selector(".verdicts li")
+            measure(page, 10, 200)
+            print("slider to chart, ms     drawn  median    p95")
+            for name, every in (("one after the other", 150), ("dragged", 16)):
+                found = measure(page, MOVES, every)
+                middle, high = statistics.median(found), found[int(0.95 * len(found))]
+                print(f"{name:22} {len(found):6} {middle:7.0f} {high:6.0f}")
+            browser.close()
+            server.terminate()
+
+
+if __name__ == "__main__":
+    main()
