@@ -173,7 +173,7 @@ class Studio {
     }
     byId("texts").setAttribute("aria-labelledby", variant.tab.id);
     variant.editor.view.requestMeasure();
-    this.sliders.follow(variant.editor.quantities, variant.view.result?.duration_s);
+    this.sliders.follow(variant.editor.quantities);
   }
 
   /** Draws all variants to the same scales. */
@@ -183,8 +183,6 @@ class Studio {
       Math.max(0, ...data.map((each) => Chart.most(each?.[name] ?? null)));
     const tops = { throughput: top("throughput"), classes: top("classes"), delays: top("delays") };
     for (const { view } of this.variants) view.draw(tops);
-    const { editor, view } = this.current;
-    this.sliders.follow(editor.quantities, view.result?.duration_s);
   }
 
   private add(name: string, text: string): void {

@@ -39,6 +39,7 @@ export class Drawing {
     );
     const used = new Map(result?.links.map((link) => [link.name, link]));
     const parallel = new Map<string, number>();
+    const wires: string[] = [];
     const parts: string[] = [];
     for (const link of network.links) {
       const [one, two] = [at.get(link.ends[0])!, at.get(link.ends[1])!];
@@ -54,18 +55,21 @@ export class Drawing {
         const [a, b] = [one, two].map((end) => `${end.x + normal.x * by} ${end.y + normal.y * by}`);
         const title = `${name}: ${Math.round(use * 100)}% used`;
         const level = Math.min(4, Math.ceil(use * 4));
-        parts.push(`<path class="wire use${level}" d="M${a}L${b}"><title>${escape(title)}</title></path>`);
+        wires.push(`<path class="wire use${level}" d="M${a}L${b}"><title>${escape(title)}</title></path>`);
       });
       if (network.links.length <= LABELLED) {
         const middle = { x: (one.x + two.x) / 2, y: (one.y + two.y) / 2 + beside };
         const uses = link.directions.map((name) => used.get(name)?.utilisation ?? 0);
         const percent = (share: number) => `${Math.round(share * 100)}%`;
-        const [there, back] = one.x <= two.x ? "→←" : "←→";
-        const said = result ? `${there} ${percent(uses[0]!)}  ${back} ${percent(uses[1]!)}` : "";
+        const [there, back] = (one.x <= two.x ? uses : uses.toReversed()).map(percent);
+        const said = result ? `→ ${there}  ← ${back}` : "";
         // Above the names of policies, if there is no room beside them.
-        const above = across < ACROSS && Object.keys(link.policies).length ? 29 : 12;
-        parts.push(label(middle.x, middle.y - above, link.label, "about"));
-        parts.push(label(middle.x, middle.y + 22, said, "use"));
+        const named = link.ends.map((end) => Boolean(link.policies[end]));
+        const flat = Math.abs(one.y - two.y) < 1;
+        const above = !flat ? 7 : across < ACROSS && named.includes(true) ? 29 : 12;
+        const towards = named[0] === named[1] ? 0 : named[0] === one.x < two.x ? 14 : -14;
+        parts.push(label(middle.x + towards, middle.y - above, link.label, "about"));
+        parts.push(label(middle.x, middle.y + (flat ? 22 : 8), said, "use"));
       }
       link.ends.forEach((end, direction) => {
         const policy = link.policies[end];
@@ -91,7 +95,7 @@ export class Drawing {
       .join("; ");
     this.root.innerHTML =
       `<svg role="img" aria-label="${escape(`Network: ${said}`)}" width="${width}" ` +
-      `height="${height}" viewBox="0 0 ${width} ${height}">${parts.join("")}</svg>`;
+      `height="${height}" viewBox="0 0 ${width} ${height}">${wires.join("")}${parts.join("")}</svg>`;
   }
 }
 

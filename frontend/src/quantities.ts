@@ -110,12 +110,23 @@ export interface Scale {
 /** Times that are instants of the run rather than lengths. */
 const INSTANTS = new Set(["start", "stop", "at", "during", "duration"]);
 
-export function scaleOf(quantity: Quantity, endInUnit: number): Scale {
+/** Returns the last second that a text names: about the end of the run. */
+export function lastInstant(quantities: Quantity[]): number {
+  const instants = quantities.filter((each) => each.kind === "time" && isInstant(each));
+  return Math.max(1e-3, ...instants.map((each) => each.value * seconds(each)));
+}
+
+function isInstant(quantity: Quantity): boolean {
+  return quantity.path.some((step) => INSTANTS.has(String(step)));
+}
+
+/** Returns the scale of a quantity in a run that ends at some second. */
+export function scaleOf(quantity: Quantity, end: number): Scale {
   const { value, kind, least, most } = quantity;
-  const instant = quantity.path.some((step) => INSTANTS.has(String(step)));
+  const instant = isInstant(quantity);
   if (kind === "share") return value > 0 && value < 5 ? power(3, 100) : power(1, 100);
   if (kind === "time" && (instant || value === 0)) {
-    return power(instant ? 1 : 3, Math.max(endInUnit, value));
+    return power(instant ? 1 : 3, Math.max(end / seconds(quantity), value));
   }
   if (kind === "number" && value <= 50) {
     return between(least, Math.min(most, Math.max(2 * value, 4 * value, 10)));
@@ -163,6 +174,6 @@ export function written(quantity: Quantity, value: number): string {
 }
 
 /** The seconds of one of a time's units. */
-export function seconds(quantity: Quantity): number {
+function seconds(quantity: Quantity): number {
   return UNITS[quantity.unit.trim()]?.[1] ?? 1;
 }

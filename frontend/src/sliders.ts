@@ -1,6 +1,6 @@
 // A slider for each quantity of the text.
 
-import { scaleOf, seconds, written, type Quantity, type Scale } from "./quantities";
+import { lastInstant, scaleOf, written, type Quantity, type Scale } from "./quantities";
 import { byId, element } from "./text";
 
 const STEPS = 400;
@@ -26,7 +26,6 @@ export class Sliders {
   private list = byId("sliders");
   private filter = byId<HTMLInputElement>("filter");
   private order = "";
-  private duration = 60;
   private chosen: string | null = null;
 
   constructor(
@@ -36,9 +35,8 @@ export class Sliders {
     this.filter.addEventListener("input", () => this.sift());
   }
 
-  /** Follows the quantities of a text that ends after some seconds. */
-  follow(quantities: Quantity[], duration_s?: number): void {
-    if (duration_s) this.duration = duration_s;
+  /** Follows the quantities of a text. */
+  follow(quantities: Quantity[]): void {
     const order = quantities.map(keyOf).join(" ");
     if (order !== this.order) this.build(quantities, order);
     for (const quantity of quantities) {
@@ -82,17 +80,17 @@ export class Sliders {
   private build(quantities: Quantity[], order: string): void {
     this.order = order;
     const before = this.rows;
+    const end = lastInstant(quantities);
     this.rows = new Map();
     for (const quantity of quantities) {
       const id = keyOf(quantity);
-      this.rows.set(id, before.get(id) ?? this.row(quantity));
+      this.rows.set(id, before.get(id) ?? this.row(quantity, end));
     }
     this.list.replaceChildren(...[...this.rows.values()].map(({ root }) => root));
     this.sift();
   }
 
-  private row(quantity: Quantity): Row {
-    const end = this.duration / seconds(quantity);
+  private row(quantity: Quantity, end: number): Row {
     const input = element("input", { type: "range", min: "0", max: String(STEPS), step: "1" });
     const value = element("output");
     const name = element("span", { class: "name", title: this.said(quantity) }, quantity.label);

@@ -24,9 +24,17 @@ def studio(scenario: str | None, port: int, no_browser: bool) -> int:
     SCENARIO is a file, or a name that `perhop list` prints. The page has its text, its network, a
     slider for each quantity, and results that follow. It changes no file. Ctrl-C ends it.
     """
+    import gc
+    import os
+
+    # Tables of a run are small: to wake threads for each query takes longer than the query.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
     from perhop.studio import Studio
 
     with Studio(scenario, port) as page:
+        # To look for garbage among all modules takes as long as a run.
+        gc.freeze()
         click.echo(page.address)
         if not no_browser:
             import webbrowser
