@@ -74,13 +74,18 @@ fuzz: .venv/built ## Try random scenarios and damaged input for TIME=3600 s; fin
 
 .PHONY: check
 check: .venv/installed $(PAGE) ## Format, lint and type checks, warnings being errors
-	$(BIN)/ruff format --check python services tests bench validation conftest.py
-	$(BIN)/ruff check python services tests bench validation conftest.py
+	$(BIN)/ruff format --check python services tests bench validation website conftest.py
+	$(BIN)/ruff check python services tests bench validation website conftest.py
 	$(BIN)/mypy
 	cd frontend && $(NODE) node_modules/typescript/bin/tsc --noEmit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
+
+.PHONY: docs
+docs: .venv/site ## Build the documentation as a site into runs/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo runs/site/index.html
 
 .PHONY: validate
 validate: .venv/built ## Compare the simulator with theory
@@ -176,6 +181,10 @@ clean: ## Remove what the targets above have made
 	@$(PYTHON) -m venv .venv \
 	  || { echo 'Python cannot make virtual environments; on Debian: apt install python3-venv' >&2; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
+	@touch $@
+
+.venv/site: requirements/docs.txt .venv/current
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 # Builds the extension with some options of maturin, and installs the packages where they lie.

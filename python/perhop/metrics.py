@@ -43,6 +43,15 @@ UNITS: Final = {
 }
 """The unit in which functions and `table` return each kind of quantity."""
 
+TARGETS: Final = {
+    "flow": "a flow",
+    "ping": "a ping",
+    "link": "a directed link",
+    "channel": "a radio channel",
+    "total": '"total"',
+}
+"""The kinds of targets in words."""
+
 _PHRASES: Final = {
     "rate": ", in bits per second",
     "duration": ", in seconds",
@@ -165,9 +174,7 @@ _ARGUMENTS: Final = {
 
 def _documentation(metric: Metric) -> str:
     """Return the docstring of a metric's function."""
-    kinds = {"total": '"total"', "flow": "a flow", "ping": "a ping", "link": "a directed link"}
-    kinds["channel"] = "a radio channel"
-    of = " or ".join(kinds[kind] for kind in metric.targets)
+    of = " or ".join(TARGETS[kind] for kind in metric.targets)
     one = metric.several == (1, 1)
     first, *rest = metric.description.removesuffix(".").split(". ")
     lines = [

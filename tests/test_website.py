@@ -1,0 +1,125 @@
+"""The site of the documentation: links that lead somewhere, and a reference that is complete."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from perhop import errors
+from perhop.cli import perhop
+from perhop.dataset import TABLES
+from perhop.scenario import METRICS, json_schema
+from website import links, reference
+from website.links import ROOT
+
+CONFIGURATION = (ROOT / "mkdocs.yml").read_text("utf-8")
+
+
+@cache
+def every_page() -> dict[str, str]:
+    """The text of each page by its path in the repository, the generated ones included."""
+    written = {path: (ROOT / path).read_text("utf-8") for path in links.pages()}
+    made = {f"docs/{links.REFERENCE}/{name}": text for name, text in reference.pages().items()}
+    return written | made
+
+
+def test_links_lead_to_pages_and_headings() -> None:
+    pages = every_page()
+    headings = {path: links.anchors(text) for path, text in pages.items()}
+    wrong = []
+    for page, text in pages.items():
+        for link in links.links(page, text):
+            there = not link.path or link.path in pages or (ROOT / link.path).exists()
+            if not there or (link.anchor and link.anchor not in headings[link.path]):
+                wrong.append(f"{page}: {link.target}")
+    assert wrong == []
+
+
+def test_the_site_has_each_page_once() -> None:
+    listed = re.findall(r"^ +- [^:]+: (\S+\.md)$", CONFIGURATION, re.MULTILINE)
+    assert sorted(listed) == sorted(str(links.in_site(page)) for page in every_page())
+
+
+def test_links_are_those_of_the_site() -> None:
+    text = "[a](docs/ci.md#one-run-or-many) ![b](docs/images/x.svg) [c](LICENSE) [d](https://e.org)"
+    found = "[a](ci.md#one-run-or-many) ![b](images/x.svg) c [d](https://e.org)"
+    assert links.for_site("README.md", text) == found
+    text, found = "[a](../README.md) [b](lab.md)", "[a](index.md) [b](lab.md)"
+    assert links.for_site("docs/ci.md", text) == found
+    inner = links.for_site("docs/reference/keys.md", "[a](../scenario.md)\n\n```\n[a](x.md)\n```\n")
+    assert inner == "[a](../scenario.md)\n\n```\n[a](x.md)\n```\n"
+
+
+def test_anchors_are_those_of_headings() -> None:
+    text = "# One `key`, two\n\n## [Sub](x.md): 5%\n\n```sh\n# no\n```\n\n## Sub 5\n## Sub 5\n"
+    assert links.anchors(text) == {"one-key-two", "sub-5", "sub-5_1", "sub-5_2"}
+
+
+def test_the_reference_has_every_key_with_its_meaning() -> None:
+    schema, page = json_schema(), every_page()["docs/reference/keys.md"]
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert sections.keys() == {"Scenario", *schema["$defs"]}
+    for name, part in {"Scenario": schema, **schema["$defs"]}.items():
+        forms = [part, *part.get("anyOf", ())]
+        for key in {key for form in forms for key in form.get("properties", ())}:
+            row = re.search(rf"^\| `{re.escape(key)}` \|.*\|$", sections[name], re.MULTILINE)
+            assert row is not None, (name, key)
+            assert row[0].count(" | ") >= 3 and not row[0].endswith("|  |"), (name, key)
+        of_metric = name in ("Expectation", "Published")
+        assert of_metric or "unit of the metric" not in sections[name], name
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("metrics.md", list(METRICS)),
+        ("tables.md", [f"{name}" for table in TABLES.values() for name in table]),
+    ],
+)
+def test_the_reference_has_every(page: str, names: list[str]) -> None:
+    text = every_page()[f"docs/reference/{page}"]
+    assert [name for name in names if f"| `{name}` |" not in text] == []
+
+
+def test_every_table_is_described() -> None:
+    text = every_page()["docs/reference/tables.md"]
+    for name in TABLES:
+        assert re.search(rf"^## {name}\n\n[A-Z].{{20}}", text, re.MULTILINE), name
+
+
+def test_the_reference_has_every_command_and_option() -> None:
+    text = every_page()["docs/reference/commands.md"]
+    with click.Context(perhop) as context:
+        for name in perhop.list_commands(context):
+            assert f"\n## perhop {name}\n" in text
+    assert re.search(r"^  --junit ", text, re.MULTILINE)
+    assert "## perhop lab exec" in text
+
+
+def test_the_reference_has_every_exit_code() -> None:
+    text = every_page()["docs/reference/exit-codes.md"]
+    codes = [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)]
+    assert codes == sorted(codes)
+    for error in vars(errors).values():
+        if isinstance(error, type) and issubclass(error, errors.PerhopError):
+            assert error.exit_code in codes
+
+
+def test_the_reference_of_python_has_public_names() -> None:
+    text = every_page()["docs/reference/python.md"]
+    for name in (
+        "load",
+        "Dataset",
+        "metrics.throughput",
+        "charts.mos",
+        "topologies.star",
+        "analysis.compare",
+    ):
+        assert f"\n### {name}\n" in text
+    assert "* `dataset`: The run." in text
+
+
+def test_generated_pages_are_not_kept() -> None:
+    assert not Path(ROOT / "docs" / links.REFERENCE).exists()
