@@ -157,9 +157,29 @@ dist: .venv/installed $(PAGE) ## Build the wheels, the source archives and a sta
 	cp packaging/perhop-agent.service dist/
 	@ls -l dist
 
+ARM := aarch64-unknown-linux-gnu
+ZIG = PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/maturin build --quiet --release --locked --zig
+
+.PHONY: dist-portable
+dist-portable: .venv/installed $(PAGE) ## Build wheels for older systems and for arm64 into dist/, with zig and rustup
+	$(BIN)/pip install --quiet --disable-pip-version-check ziglang==0.17.1
+	rustup target add $(ARM)
+	rm -f dist/perhop-[0-9]*.whl
+	$(ZIG) --compatibility manylinux2014 --out dist
+	$(ZIG) --compatibility manylinux2014 --target $(ARM) --out dist
+	@ls -l dist
+
 .PHONY: check-dist
 check-dist: ## Install what `make dist` built into an empty environment, and use it
 	packaging/check.sh dist $(PYTHON)
+
+.PHONY: check-sdist
+check-sdist: ## The same with the source archive, which it builds (5 minutes)
+	packaging/check.sh dist $(PYTHON) sdist
+
+.PHONY: image
+image: ## Build the container image `perhop` from dist/, with podman or buildah
+	$$(command -v podman || command -v buildah) build --file packaging/perhop.Containerfile --tag perhop .
 
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them

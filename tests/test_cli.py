@@ -385,7 +385,12 @@ def test_summaries_of_commands_are_not_cut(group: str, perhop: Perhop) -> None:
 
 
 def test_version(perhop: Perhop) -> None:
-    assert perhop("--version") == (0, f"perhop {library.__version__}\n", "")
+    code, out, err = perhop("--version")
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first == f"perhop {library.__version__}"
+    core = rf"core {re.escape(library.__version__)} \((release|development) build\), Python 3\."
+    assert re.match(core, second)
 
 
 @pytest.mark.usefixtures("small")

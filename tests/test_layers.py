@@ -194,7 +194,8 @@ def allowed(path: Path) -> set[str]:
     found = set(LAYERS[: LAYERS.index(own) + 1] if own else LAYERS)
     calls = own in {"linux", "engines", "lab", "path"} and path.stem != "__init__"
     inside = path.relative_to(PACKAGE)
-    if calls or inside.parts[1:2] == ("resolve",) or str(inside) in {"rights.py", "cli/agent.py"}:
+    own_calls = {"rights.py", "cli/agent.py", "cli/version.py"}
+    if calls or inside.parts[1:2] == ("resolve",) or str(inside) in own_calls:
         found.add("_core")
     return found - NEVER.get(own, set())
 

@@ -1,24 +1,26 @@
-"""Installation of an agent: the unit of systemd, the image."""
+"""Packages: the source archive; installation of an agent: the unit of systemd, the image."""
 
 import json
 import os
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import REAL_HOSTS, SLOW
+from conftest import PERHOP, REAL_HOSTS, SLOW
 from live import site
 from perhop import analysis
 from perhop.scenario import parse
 from static_agent import static_agent
 from tools import need, unable
 
-PACKAGING = Path(__file__).parent.parent / "packaging"
+ROOT = Path(__file__).parent.parent
+PACKAGING = ROOT / "packaging"
 UNIT = PACKAGING / "perhop-agent.service"
 
 PAIR = """
@@ -31,6 +33,27 @@ flows:
   bulk: {from: a, to: b, volume: 500 kB, tcp: {congestion_control: reno}}
   call: {from: b, to: a, dscp: ef, udp: {rate: 400 kbps, size: 500 B}}
 """
+
+
+@SLOW
+def test_the_source_archive_has_every_file(tmp_path: Path) -> None:
+    need(os.environ.get("CARGO", "cargo"))
+    maturin = (str(PERHOP.parent / "maturin"), "sdist", "--out", str(tmp_path))
+    done = subprocess.run(maturin, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    [archive] = tmp_path.glob("perhop-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        packed = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"LICENSE", "README.md", "Cargo.lock", "pyproject.toml"} <= packed
+    crates = {"/".join(name.split("/")[:2]) for name in packed if name.startswith("crates/")}
+    assert "crates/perhop-py" in crates
+    for folder in ("python/perhop", *(f"{crate}/src" for crate in crates)):
+        present = {
+            str(path.relative_to(ROOT))
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file() and path.suffix not in (".pyc", ".so")
+        }
+        assert {name for name in packed if name.startswith(f"{folder}/")} == present
 
 
 def analyze(*arguments: str) -> str:

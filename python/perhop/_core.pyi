@@ -4,6 +4,7 @@ from typing import final
 from _typeshed import SupportsWrite
 
 __all__ = [
+    "BUILD",
     "Booking",
     "Calendar",
     "CalendarLink",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 __version__: str
+BUILD: str
 
 Column = memoryview[int] | memoryview[float] | tuple[list[str], memoryview[int]]
 

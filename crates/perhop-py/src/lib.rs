@@ -219,4 +219,8 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// How this module was built: for release, or for development, which is many times slower.
+    #[pymodule_export]
+    const BUILD: &str = if cfg!(debug_assertions) { "development" } else { "release" };
 }

@@ -41,6 +41,7 @@ from perhop.cli.schema import schema
 from perhop.cli.studio import studio
 from perhop.cli.sweep import sweep
 from perhop.cli.test import check, test
+from perhop.cli.version import version
 from perhop.errors import PerhopError, ScenarioError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ Examples:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES)
-@click.version_option(package_name="perhop", message="%(prog)s %(version)s")
+@version
 def perhop() -> None:
     """What does each class of traffic really get?
 
