@@ -91,7 +91,7 @@ def accessible(page: Page, *rules: str) -> list[str]:
 def test_the_scenario_is_run_and_drawn(page: Page) -> None:
     verdicts = page.locator(".verdicts li")
     assert verdicts.count() == len(parse(OFFICE).expect)
-    expect(page.locator(".status").first).to_contain_text("all 3 expectations hold")
+    expect(page.locator(".status").first).to_contain_text("All 3 expectations hold")
     assert page.locator(".network .node").count() == 4
     assert page.locator(".network .class").count() == 3
     assert page.locator(".chart:visible").count() == 3
@@ -127,7 +127,7 @@ def test_errors_are_shown_in_place(page: Page) -> None:
     assert page.locator(".chart .line").count() > 0, "what was drawn stays"
     page.keyboard.press("Control+z")
     expect(wrong).to_have_count(0)
-    expect(page.locator(".status").first).to_contain_text("all 3 expectations hold")
+    expect(page.locator(".status").first).to_contain_text("All 3 expectations hold")
 
 
 def write(page: Page, text: str) -> None:
@@ -211,7 +211,7 @@ def test_every_quantity_of_the_gallery_has_a_slider(page: Page) -> None:
 
 def test_variants_are_side_by_side(page: Page) -> None:
     write(page, OFFICE)
-    expect(page.locator(".status")).to_contain_text("all 3 expectations hold")
+    expect(page.locator(".status")).to_contain_text("All 3 expectations hold")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("tab", name="B")).to_have_attribute("aria-selected", "true")
     expect(page.locator(".view .verdicts .holds")).to_have_count(6)
@@ -246,7 +246,7 @@ def test_a_long_run_shows_its_progress_and_stops(page: Page) -> None:
     expect(page.locator(".status")).to_contain_text("stopped")
     expect(page.locator(".verdicts .missed, .verdicts .holds, .verdicts .fails")).to_have_count(3)
     write(page, OFFICE)
-    expect(page.locator(".status")).to_contain_text("all 3 expectations hold")
+    expect(page.locator(".status")).to_contain_text("All 3 expectations hold")
 
 
 def test_dark_and_narrow_pages_are_accessible(page: Page) -> None:

@@ -72,6 +72,7 @@ class Variant {
     this.begun = performance.now();
     const late = window.setTimeout(() => {
       if (this.again) void this.run();
+      else if (mine === this.newest) this.view.progress(0);
     }, PATIENCE_MS);
     let answer: Answer;
     try {

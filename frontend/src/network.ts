@@ -5,7 +5,8 @@ import { COLOURS } from "./chart";
 import { element, escape, lastName } from "./text";
 
 const ACROSS = 220;
-const LEAST_ACROSS = 110;
+const LEAST_ACROSS = 96;
+const ROOMY = 180;
 const DOWN = 96;
 const MARGIN_X = 46;
 const MARGIN_Y = 62;
@@ -18,16 +19,24 @@ const LABELLED = 24;
 export class Drawing {
   readonly root = element("div", { class: "network", tabindex: "0", role: "group" });
 
+  private width = 0;
+  private again: (() => void) | null = null;
+
   constructor() {
     this.root.setAttribute("aria-label", "The network");
+    new ResizeObserver(([entry]) => {
+      this.width = entry!.contentRect.width;
+      this.again?.();
+    }).observe(this.root);
   }
 
   draw(network: Network, result: Result | undefined, colours: Map<string, number>): void {
+    this.again = () => this.draw(network, result, colours);
     const columns = network.nodes.map((node) => node.column);
     const rows = network.nodes.map((node) => node.row);
     const top = Math.min(...rows);
     const last = Math.max(1, ...columns);
-    const room = (this.root.clientWidth - 2 * MARGIN_X - 2) / last;
+    const room = (this.width - 2 * MARGIN_X) / last;
     const across = Math.min(ACROSS, Math.max(LEAST_ACROSS, room));
     const width = 2 * MARGIN_X + across * Math.max(...columns);
     const height = 2 * MARGIN_Y + DOWN * (Math.max(...rows) - top);
@@ -66,7 +75,7 @@ export class Drawing {
         // Above the names of policies, if there is no room beside them.
         const named = link.ends.map((end) => Boolean(link.policies[end]));
         const flat = Math.abs(one.y - two.y) < 1;
-        const above = !flat ? 7 : across < ACROSS && named.includes(true) ? 29 : 12;
+        const above = !flat ? 7 : across < ROOMY && named.includes(true) ? 31 : 16;
         const towards = named[0] === named[1] ? 0 : named[0] === one.x < two.x ? 14 : -14;
         parts.push(label(middle.x + towards, middle.y - above, link.label, "about"));
         parts.push(label(middle.x, middle.y + (flat ? 22 : 8), said, "use"));
@@ -129,5 +138,5 @@ function queue(
     return box;
   });
   const frame = `<rect class="frame" x="${x - width / 2}" y="${y - 8}" width="${width}" height="16"/>`;
-  return `<g>${parts.join("")}${frame}${label(x, y - 13, policy.policy, "about")}</g>`;
+  return `<g>${parts.join("")}${frame}${label(x, y - 16, policy.policy, "about")}</g>`;
 }

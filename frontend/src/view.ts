@@ -8,7 +8,8 @@ import { element, lastName, shown } from "./text";
 export class View {
   readonly root: HTMLElement;
   readonly heading = element("h2");
-  private status = element("p", { class: "status" });
+  private status = element("p", { class: "status", role: "status" });
+  private took = element("p", { class: "took" });
   private bar = element("progress", { max: "1", "aria-label": "Progress of the run" });
   private stop = element("button", { type: "button" }, "Stop");
   private running = element("div", { class: "running" }, this.bar, " ", this.stop);
@@ -40,7 +41,7 @@ export class View {
       "section",
       { class: "view" },
       this.heading,
-      this.status,
+      element("div", { class: "row" }, this.status, this.took),
       this.running,
       this.verdicts,
       this.network.root,
@@ -110,6 +111,9 @@ export class View {
     this.root.classList.toggle("stale", Boolean(problems?.length || error));
     if (network) this.network.draw(network, result, coloursOf(this.answer));
     this.say(this.sentence());
+    this.took.textContent = result
+      ? `${result.duration_s} s in ${Math.round(result.wall_s * 1000)} ms`
+      : "";
     if (!result) return;
     this.verdicts.replaceChildren(...result.verdicts.map(verdict));
     this.warnings.replaceChildren(
@@ -129,7 +133,8 @@ export class View {
   /** Shows the progress of a long run, from 0 to 1; null when it is over. */
   progress(share: number | null): void {
     this.running.hidden = share === null;
-    this.bar.value = share ?? 0;
+    if (share) this.bar.value = share;
+    else this.bar.removeAttribute("value");
   }
 
   private sentence(): string {
@@ -144,9 +149,10 @@ export class View {
     const failed = result.verdicts.filter(({ ok }) => !ok).length;
     const held = failed
       ? `${failed} of ${judged} expectations ${failed === 1 ? "does" : "do"} not hold`
-      : `all ${judged} expectations hold`;
-    const run = `${result.duration_s} s in ${Math.round(result.wall_s * 1000)} ms`;
-    return [run, ended, judged ? held : "no expectations"].filter(Boolean).join("; ");
+      : judged
+        ? `${judged === 1 ? "The expectation holds" : `All ${judged} expectations hold`}`
+        : "No expectations";
+    return ended ? `${held}; ${ended}` : held;
   }
 
   private say(text: string): void {
