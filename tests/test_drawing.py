@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from datasets import SCAVENGER, dataset, scavenger
 from perhop import report
-from perhop.report import charts, drawing, labels, timeline
+from perhop.report import charts, drawing, labels, named, timeline
 from perhop.scenario import parse
 
 COORDINATE = st.integers(0, 880 * 8).map(lambda eighths: eighths / 8)
@@ -64,6 +64,13 @@ def test_a_chart_in_a_page_tells_its_scales_and_describes_itself() -> None:
     root = ElementTree.fromstring(drawing.inline_svg(spec))
     assert root.get("role") == "img"
     assert root.get("aria-label") == spec["description"]
+
+
+@pytest.mark.parametrize("name", ["throughput", "pings"])
+def test_a_chart_in_a_page_is_the_picture_without_its_title(name: str) -> None:
+    spec = named.charts_of(scavenger())[name]
+    bare = {key: value for key, value in spec.items() if key != "title"}
+    assert drawing.inline_svg(spec) == drawing.inline_svg(bare)
 
 
 def stepping(count: int, flows: str = "") -> str:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ElementTree
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import vl_convert
 
 from perhop.report.html import Html
+from perhop.report.style import TITLE_HEIGHT
 
 if TYPE_CHECKING:
     from perhop.report.style import Spec
 
 VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that draws the charts."""
+
+_LINE: Final = 120
+"""Number of characters of a subtitle that are no wider than a chart."""
 
 _NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _COMMAND: Final = re.compile(r"([A-Za-z])([^A-Za-z]*)")
@@ -26,6 +32,12 @@ _UNIT: Final = re.compile(r"(.*) \(([^()]+)\)")
 
 def svg(spec: Spec) -> str:
     """Return a chart as SVG."""
+    return _svg(json.dumps(spec))
+
+
+@lru_cache(maxsize=16)
+def _svg(spec: str) -> str:
+    """Return a chart as SVG; a report has some as files and in its page."""
     return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
 
 
@@ -36,15 +48,36 @@ def inline_svg(spec: Spec) -> Html:
     in `data-label`. Coordinates have two decimals of a pixel.
     """
     ElementTree.register_namespace("", _NAMESPACE)
-    bare = {key: value for key, value in spec.items() if key != "title"}
-    root = ElementTree.fromstring(svg(bare))
+    title = spec.get("title")
+    if isinstance(title, dict) and title.get("text") and 0 < len(title["subtitle"]) < _LINE:
+        root = ElementTree.fromstring(svg(spec))
+        _untitle(root)
+    else:
+        bare = {key: value for key, value in spec.items() if key != "title"}
+        root = ElementTree.fromstring(svg(bare))
     _clean(root)
-    description = spec.get("description", "Chart")
     for name in ("class", "version"):
         root.attrib.pop(name, None)
-    root.attrib |= {"role": "img", "aria-label": description}
+    root.attrib |= {"role": "img", "aria-label": spec.get("description", "Chart")}
     root.remove(root[0])  # the white background
     return Html(ElementTree.tostring(root, encoding="unicode"))
+
+
+def _untitle(root: ElementTree.Element) -> None:
+    """Take the title and the subtitle out of a drawing, and their height."""
+    frame = root[1]
+    left, top = frame.attrib["transform"].removeprefix("translate(").rstrip(")").split(",")
+    frame.set("transform", f"translate({left},{_short(float(top) - TITLE_HEIGHT)})")
+    height = _short(float(root.attrib["height"]) - TITLE_HEIGHT)
+    root.attrib |= {"height": height, "viewBox": f"0 0 {root.attrib['width']} {height}"}
+    titled = {
+        parent: child
+        for parent in root.iter()
+        for child in parent
+        if "role-title" in child.get("class", "").split()
+    }
+    for parent, child in titled.items():
+        parent.remove(child)
 
 
 def scales(spec: Spec) -> dict[str, Any] | None:

@@ -43,6 +43,10 @@ CONFIG: Final[Spec] = {
 }
 
 
+TITLE_HEIGHT: Final = 42
+"""Height in pixels of a title and a subtitle of a line each, with what parts them from the plot."""
+
+
 def styles(names: list[str]) -> Spec:
     """The colour and dash of each line; the total is grey."""
     lines = sum(name != TOTAL for name in names)
