@@ -24,6 +24,7 @@ LAYERS = [
     "units",
     "displays",
     "topologies",
+    "layout",
     "ranges",
     "hints",
     "files",

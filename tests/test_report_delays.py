@@ -111,7 +111,7 @@ def test_every_chart_is_written_by_name(perhop: Callable[..., Outcome], tmp_path
     folder = scavenger().write(tmp_path / "run")
     listed = perhop("report", str(folder), "--list-charts").out.splitlines()
     names = [line.split()[0] for line in listed]
-    assert names == ["throughput", "throughput-log", "rtt", "pings"]
+    assert names == ["throughput", "throughput-log", "rtt", "pings", "network"]
     done = perhop(
         "report", str(folder), "--chart", "all", "--format", "csv", "--out", str(tmp_path)
     )

@@ -63,14 +63,14 @@ def report(
         for path in write(dataset, folder):
             click.echo(path)
         return 0
-    from perhop.report.named import CHARTS, chart_file, charts_of
+    from perhop.report.named import chart_file, described
     from perhop.report.output import write_all
 
-    there = charts_of(dataset) if listing or "all" in names else {}
+    there = described(dataset) if listing or "all" in names else {}
     if listing:
         width = max(map(len, there), default=0)
-        for name in there:
-            click.echo(f"{name:{width}}  {CHARTS[name][0]}")
+        for name, shown in there.items():
+            click.echo(f"{name:{width}}  {shown}")
         return 0
     chosen = dict.fromkeys(each for name in names for each in (there if name == "all" else [name]))
     form = kind or "svg"

@@ -16,6 +16,7 @@ from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
 from perhop.report.drawing import inline_svg, scales
 from perhop.report.html import Html, code, element, join
+from perhop.report.network import network
 from perhop.report.responsiveness import responsiveness_tables
 from perhop.report.sentences import lead, warning_lines
 from perhop.report.sharing import sharing_tables
@@ -45,6 +46,7 @@ def page(dataset: Dataset) -> str:
         grid(call_table(dataset)),
         drawn("throughput-linear", charts.throughput_chart(dataset) if flows else None),
         drawn("throughput-log", charts.throughput_chart(dataset, "log") if flows else None),
+        _network(dataset),
         grid(timeline.phase_table(dataset) if flows else None),
         grid(timeline.change_table(dataset)),
         grid(verdicts.published_table(dataset)),
@@ -218,6 +220,19 @@ def _again(dataset: Dataset) -> Html:
         element("h2", "The scenario as run"),
         _code(dump(scenario)),
     )
+
+
+def _network(dataset: Dataset) -> Html:
+    """Return the drawing of the network; nothing for one that is not drawn."""
+    drawn = network(dataset)
+    if drawn is None:
+        return Html()
+    said = (
+        "The network: each link with its rate, and the share of the time that each direction was "
+        "busy, by its width, colour and number. Hosts are round, routers angular."
+    )
+    box = element("div", drawn.svg(), class_="drawing network", tabindex="0")
+    return element("figure", element("figcaption", said), box, id="network")
 
 
 def _code(shown: str) -> Html:

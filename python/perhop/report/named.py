@@ -12,15 +12,16 @@ from perhop.hints import did_you_mean
 from perhop.report.calls import mos_chart
 from perhop.report.charts import Spec, ping_chart, throughput_chart
 from perhop.report.delays import backlog_chart, delay_chart, drops_chart, queueing_chart, rtt_chart
-from perhop.report.output import picture
+from perhop.report.network import MOST_NODES, Network, network
+from perhop.report.output import picture, pixels
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from perhop.dataset import Dataset
 
-__all__ = ["CHARTS", "Format", "chart_file", "charts_of"]
+__all__ = ["CHARTS", "Format", "chart_file", "charts_of", "described"]
 
 Format = Literal["png", "svg", "csv", "json"]
 
@@ -47,8 +48,19 @@ CHARTS: Final[dict[str, tuple[str, Callable[[Dataset], Spec | None]]]] = {
 """What each chart shows, and the function that draws it, which returns None without data."""
 
 
+_NETWORK: Final = "network"
+
+
+def described(dataset: Dataset) -> dict[str, str]:
+    """Return what each chart of a run shows, by name, the drawing of the network at the end."""
+    found = {name: CHARTS[name][0] for name in charts_of(dataset)}
+    if network(dataset) is not None:
+        found[_NETWORK] = "the network with the use of each link"
+    return found
+
+
 def charts_of(dataset: Dataset) -> dict[str, Spec]:
-    """Return the charts for which a run has data, by name."""
+    """Return the charts of Vega-Lite for which a run has data, by name."""
     found = {name: draw(dataset) for name, (_, draw) in CHARTS.items()}
     return {name: spec for name, spec in found.items() if spec is not None}
 
@@ -58,15 +70,19 @@ def chart_file(dataset: Dataset, name: str, kind: Format) -> bytes:
 
     Args:
         dataset: The run.
-        name: A name of `CHARTS`.
+        name: A name of `CHARTS`, or `network`.
         kind: A picture; its specification in Vega-Lite with its data (`json`); or the points of
             its lines (`csv`), of which each value holds until the next one in charts over time.
+            The network has its links as `csv` and `json`.
 
     Raises:
         UsageError: Unknown name, or the run has no data for this chart.
     """
+    if name == _NETWORK:
+        return _network_file(network(dataset), kind)
     if name not in CHARTS:
-        hint = did_you_mean(name, list(CHARTS)) or f"expected one of {', '.join(CHARTS)}"
+        known = [*CHARTS, _NETWORK]
+        hint = did_you_mean(name, known) or f"expected one of {', '.join(known)}"
         raise UsageError(f"{quote(name)} is not a chart; {hint}")
     spec = CHARTS[name][1](dataset)
     if spec is None:
@@ -84,10 +100,29 @@ def _table(spec: Spec) -> str:
     """Return the points of the lines of a chart as CSV, under the titles of its axes."""
     lines = [layer for layer in spec["layer"] if layer["mark"]["type"] == "line"]
     axes = (lines[0]["encoding"][axis] for axis in ("x", "y"))
+    points = (point for layer in lines for point in layer["data"]["values"])
+    rows = ((point["flow"], point["t"], point["y"]) for point in points)
+    return _csv(["name", *(axis["title"] for axis in axes)], rows)
+
+
+def _network_file(drawn: Network | None, kind: Format) -> bytes:
+    """Return the drawing of a network, or its links, as the content of a file."""
+    if drawn is None:
+        raise UsageError(
+            f"a network of more than {MOST_NODES} nodes, or without links, is not drawn"
+        )
+    heads = ["link", "rate", "delay", "use"]
+    if kind == "json":
+        rows = [dict(zip(heads, row, strict=True)) for row in drawn.rows()]
+        return json.dumps(rows, ensure_ascii=False, indent=1).encode()
+    if kind == "csv":
+        return _csv(heads, drawn.rows()).encode()
+    return drawn.svg().encode() if kind == "svg" else pixels(drawn.svg())
+
+
+def _csv(heads: list[str], rows: Iterable[Sequence[object]]) -> str:
     file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(["name", *(axis["title"] for axis in axes)])
-    for layer in lines:
-        for point in layer["data"]["values"]:
-            rows.writerow([point["flow"], point["t"], point["y"]])
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(rows)
     return file.getvalue()

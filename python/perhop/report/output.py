@@ -88,14 +88,18 @@ def pictures(name: str, spec: Spec) -> dict[str, bytes]:
     """Return a chart as the files `NAME.png`, of twice its nominal size, and `NAME.svg`."""
     drawn = svg(spec)
     # Vega lays the chart out once for both.
-    pixels = vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
-    return {f"{name}.png": pixels, f"{name}.svg": drawn.encode()}
+    return {f"{name}.png": pixels(drawn), f"{name}.svg": drawn.encode()}
 
 
 def picture(spec: Spec, kind: Literal["png", "svg"]) -> bytes:
     """Return a chart as PNG, of twice its nominal size, or as SVG."""
     drawn = svg(spec)
-    return drawn.encode() if kind == "svg" else vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
+    return drawn.encode() if kind == "svg" else pixels(drawn)
+
+
+def pixels(drawn: str) -> bytes:
+    """Return a drawing in SVG as PNG of twice its nominal size."""
+    return vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -1,0 +1,91 @@
+"""The drawing of a network: what is where, and what it says."""
+
+import csv
+import io
+import xml.etree.ElementTree as ElementTree
+from importlib.resources import files
+from itertools import combinations
+
+import pytest
+
+from datasets import dataset, scavenger
+from perhop import report
+from perhop.report import named
+from perhop.report.network import Network, network
+from perhop.scenario import parse
+
+
+def drawn(name: str) -> Network:
+    """The network of a template, without traffic."""
+    text = files("perhop.templates").joinpath(f"{name}.yaml").read_text("utf-8")
+    found = network(dataset(parse(text, name)))
+    assert found is not None
+    return found
+
+
+def cross(one: Network, first: tuple[str, str], second: tuple[str, str]) -> bool:
+    """Whether two links without a common end cross."""
+    if {*first} & {*second}:
+        return False
+
+    def side(a: str, b: str, c: str) -> float:
+        (ax, ay), (bx, by), (cx, cy) = one.at[a], one.at[b], one.at[c]
+        return (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+
+    return (
+        side(*first, second[0]) * side(*first, second[1]) < 0
+        and side(*second, first[0]) * side(*second, first[1]) < 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "crossings"),
+    [("dumbbell", 0), ("parking-lot", 0), ("leaf-spine", 0), ("branch", 0), ("dsl", 0)],
+)
+def test_common_networks_have_no_crossings_and_no_nodes_over_each_other(
+    name: str, crossings: int
+) -> None:
+    found = drawn(name)
+    wires = [wire.ends for wire in found.wires]
+    assert sum(cross(found, a, b) for a, b in combinations(wires, 2)) == crossings
+    for (ax, ay), (bx, by) in combinations(found.at.values(), 2):
+        assert abs(ax - bx) >= 100 or abs(ay - by) >= 60
+    width, height = found.size
+    assert all(0 < x < width and 0 < y < height for x, y in found.at.values())
+
+
+def test_layers_run_from_senders_to_receivers() -> None:
+    at = drawn("dumbbell").at
+    columns = [
+        {at[name][0] for name in names} for names in (("s1", "s2", "s3"), ("d1", "d2", "d3"))
+    ]
+    assert [len(column) for column in columns] == [1, 1]
+    assert columns[0].pop() < at["left"][0] < at["right"][0] < columns[1].pop()
+    chain = drawn("parking-lot").at
+    assert len({chain[f"r{i}"][1] for i in range(1, 5)}) == 1
+
+
+def test_each_direction_says_its_use() -> None:
+    run = scavenger()
+    found = network(run)
+    assert found is not None
+    root = ElementTree.fromstring(found.svg())
+    titles = [element.text or "" for element in root.iter() if element.tag.endswith("title")]
+    assert len(titles) == 2 * len(found.wires)
+    (narrow,) = (title for title in titles if title.startswith("r1>r2"))
+    busy = float(run.links.filter(link="r1>r2")["utilisation"].mean())  # type: ignore[arg-type]
+    assert narrow == f"r1>r2: 10 Mb/s, {report.text.share(busy)} busy, 200 \N{MICRO SIGN}s"
+    words = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert f"\N{RIGHTWARDS ARROW} {100 * busy:.0f}%  \N{LEFTWARDS ARROW} \N{EN DASH}" in words
+    rows = list(csv.reader(io.StringIO(named.chart_file(run, "network", "csv").decode())))
+    assert rows[0] == ["link", "rate", "delay", "use"]
+    assert float({row[0]: row[3] for row in rows}["r1>r2"]) == pytest.approx(busy)
+    assert named.chart_file(run, "network", "png").startswith(b"\x89PNG")
+
+
+def test_large_networks_are_not_drawn() -> None:
+    hosts = [f"h{i}" for i in range(70)]
+    nodes = ", ".join(f"{host}: host" for host in hosts)
+    links = "".join(f"  - {{ends: [{host}, r], rate: 1 Gbps}}\n" for host in hosts)
+    text = f"perhop: 1\nname: star\nnodes: {{r: router, {nodes}}}\nlinks:\n{links}duration: 1 s\n"
+    assert network(dataset(parse(text, "x"))) is None
