@@ -178,7 +178,8 @@ def test_the_command_prints_writes_and_goes_on(
     assert code == 0, err
     assert "loss of udp" in out
     folder = place / "runs" / "dumbbell-sweep"
-    names = {"points", "sweep.csv", "sweep.json", "sweep.parquet", "sweep.png", "sweep.svg"}
+    names = {"points", *(f"sweep.{kind}" for kind in ("csv", "html", "json", "parquet"))}
+    names |= {"sweep.png", "sweep.svg"}
     assert {path.name for path in folder.iterdir()} == names
     assert pl.read_csv(folder / "sweep.csv").height == pl.read_parquet(folder / "*.parquet").height
     assert perhop(*arguments)[1] == out

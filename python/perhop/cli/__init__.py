@@ -37,6 +37,7 @@ from perhop.cli.plugins import PLUGINS
 from perhop.cli.report import report
 from perhop.cli.reproduce import reproduce
 from perhop.cli.run import run
+from perhop.cli.runs import runs
 from perhop.cli.schema import schema
 from perhop.cli.studio import studio
 from perhop.cli.sweep import sweep
@@ -79,6 +80,7 @@ for command in (
     new,
     studio,
     report,
+    runs,
     compare,
     crosscheck,
     reproduce,

@@ -82,7 +82,7 @@ def sweep(
     """Run SCENARIO with every combination of values, on all cores.
 
     All combinations are checked before the first run. Writes sweep.parquet and sweep.csv with a row
-    per point, target and metric, a chart of the metric of --show as PNG and SVG, and a folder per
+    per point, target and metric, a page and pictures of the metric of --show, and a folder per
     point, which `perhop report` accepts. If a sweep is interrupted, the same command continues it.
     """
     from perhop import gallery
@@ -119,7 +119,7 @@ def sweep(
             click.echo(f"perhop: {kept}", err=True)
             raise
     shown = sweeps.sweep_table(table, metric, target)
-    _save(table, metric, target, folder)
+    _save(table, metric, target, folder, name)
     if as_json:
         rows = table.to_dicts()
         result = {"scenario": name, "vary": varied, "seeds": seeds, "folder": str(folder.resolve())}
@@ -135,7 +135,7 @@ def sweep(
     return 0
 
 
-def _save(table: pl.DataFrame, metric: str, target: str, folder: Path) -> None:
+def _save(table: pl.DataFrame, metric: str, target: str, folder: Path, name: str) -> None:
     from perhop.report.output import save_sweep
 
-    save_sweep(table, metric, target, folder)
+    save_sweep(table, metric, target, folder, name)

@@ -144,7 +144,7 @@ def grid(table: Table | None) -> Html:
     rows = (
         element(
             "tr",
-            *(_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)),
+            *(verdict_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)),
         )
         for row in table.rows
     )
@@ -176,7 +176,7 @@ _VERDICTS: Final = {
 """What verdicts mean, by their first word."""
 
 
-def _cell(column: Column, shown: str) -> Html:
+def verdict_cell(column: Column, shown: str) -> Html:
     """Return a cell of a table; a verdict has a colour and a sign."""
     meaning = _VERDICTS.get(shown.partition(" ")[0]) if column.name in ("", "verdict") else None
     if meaning is None:

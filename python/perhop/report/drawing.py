@@ -88,7 +88,7 @@ def scales(spec: Spec) -> dict[str, Any] | None:
     horizontal axis is the time of the run.
     """
     layers = spec.get("layer", [])
-    drawn = [layer for layer in layers if layer["mark"].get("type") == "line"]
+    drawn = [layer for layer in layers if _kind(layer) == "line"]
     if not drawn or "width" not in spec:
         return None
     encoding = drawn[0]["encoding"]
@@ -108,6 +108,12 @@ def scales(spec: Spec) -> dict[str, Any] | None:
             list(each) for each in zip(colour["domain"], colour["range"], dashes, strict=True)
         ],
     }
+
+
+def _kind(layer: Spec) -> str:
+    """Return the kind of mark of a layer."""
+    mark = layer["mark"]
+    return str(mark if isinstance(mark, str) else mark["type"])
 
 
 def _scale(channel: Spec) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from perhop.report.comparison import comparison_chart
 from perhop.report.document import comparison_page, page
 from perhop.report.drawing import svg
 from perhop.report.replacing import replace
+from perhop.report.sweep_page import line_chart, sweep_page
 from perhop.report.sweeps import sweep_chart
 
 _PIXEL_RATIO: Final = 2
@@ -50,13 +51,23 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
     return write_all(target, contents)
 
 
-def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> list[Path]:
-    """Write a sweep's table as Parquet and CSV, and the chart of one metric as PNG and SVG.
+def save_sweep(
+    table: pl.DataFrame, metric: str, target: str, folder: Path, title: str | None = None
+) -> list[Path]:
+    """Write a sweep's table as Parquet and CSV, its page, and one metric as PNG and SVG.
+
+    Args:
+        table: As `perhop.sweep.Sweep.run` returns it.
+        metric: One of its metrics.
+        target: One of its targets.
+        folder: The folder.
+        title: The title of the page; the folder's name by default.
 
     Raises:
         OutputError: If the folder cannot be written.
     """
-    chart = sweep_chart(table, metric, target)
+    varied = table.columns.index("seed") - 1
+    lines = line_chart(table, metric, target) if varied == 1 else None
     buffer = BytesIO()
     table.write_parquet(buffer, compression="zstd")
     return write_all(
@@ -64,7 +75,8 @@ def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> l
         {
             "sweep.parquet": buffer.getvalue(),
             "sweep.csv": table.write_csv().encode(),
-            **pictures("sweep", chart),
+            "sweep.html": sweep_page(table, metric, target, title or folder.name).encode(),
+            **pictures("sweep", lines or sweep_chart(table, metric, target)),
         },
     )
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from perhop.report.style import (
-    INK,
     LEGEND,
     LINE_WIDTH,
     SHAPES,
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Scale", "heat_layers", "heat_map", "line_plot", "scatter_plot"]
 
 _CELL: Final = 84
+_ON_CELLS: Final = "#111111"
+"""The colour of words on cells, which are light in dark pages, too."""
+
 _MARKS: Final[Spec] = {
     **{key: value for key, value in LEGEND.items() if key != "symbolType"},
     "symbolSize": 90,
@@ -203,7 +205,7 @@ def heat_layers(across: str, down: str, value: str, fields: tuple[str, str, str]
     words = {**encoding, "text": {"field": "shown"}}
     return [
         {"mark": "rect", "encoding": {**encoding, "color": colour}},
-        {"mark": {"type": "text", "fontSize": 12, "color": INK}, "encoding": words},
+        {"mark": {"type": "text", "fontSize": 12, "color": _ON_CELLS}, "encoding": words},
     ]
 
 

@@ -25,6 +25,11 @@ _MOST_MAPS: Final = 12
 """Greatest number of heat maps in a chart."""
 
 
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric, as `text.quantity` names it."""
+    return _UNITS.get(metric, "s")
+
+
 def chosen(table: pl.DataFrame, metric: str, target: str) -> pl.DataFrame:
     """Return the mean of one metric over the seeds, for each combination of the varied values.
 
@@ -58,7 +63,7 @@ def sweep_table(table: pl.DataFrame, metric: str, target: str) -> Table:
     """Return one metric at each combination: a grid if two paths are varied, otherwise a list."""
     rows = chosen(table, metric, target)
     paths = _paths(table)
-    unit = _UNITS.get(metric, "s")
+    unit = unit_of(metric)
     seeds = table["seed"].n_unique()
     note = f"Means over {seeds} seeds." if seeds > 1 else ""
     if seeds > 1 and (rows["low"] == rows["high"]).fill_null(True).all():
@@ -91,7 +96,7 @@ def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
     """
     rows = chosen(table, metric, target)
     paths = _paths(table)
-    unit = _UNITS.get(metric, "s")
+    unit = unit_of(metric)
     greatest = float(rows["high"].drop_nulls().cast(pl.Float64).max() or 1.0)  # type: ignore[arg-type]
     factor, name = {
         "bps": text.rate_unit(greatest),
