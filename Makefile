@@ -85,7 +85,7 @@ check: .venv/installed $(PAGE) ## Format, lint and type checks, warnings being e
 .PHONY: docs
 docs: .venv/site ## Build the documentation as a site into runs/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo runs/site/index.html
+	@echo 'runs/site/index.html; for its search: $(PYTHON) -m http.server -d runs/site'
 
 .PHONY: validate
 validate: .venv/built ## Compare the simulator with theory
