@@ -451,6 +451,8 @@ def of_a_name() -> list[tuple[str, str]]:
         if inspect.isfunction(function):
             parameters = inspect.signature(function).parameters
             asked = [p for p in ("flow", "ping", "name", "target") if p in parameters]
+            # Beside a flow, `name` is that of a table.
+            asked = [p for p in asked if p != "name" or "flow" not in asked]
             found += [(name, p) for p in asked if "dataset" in parameters]
     return found
 
@@ -463,7 +465,12 @@ def test_every_function_of_a_flow_or_a_ping_is_checked_for_its_name() -> None:
 def test_an_unknown_name_is_an_error_with_the_nearest_name(function: str, parameter: str) -> None:
     wrong = "prob" if parameter == "ping" else "earli"
     right = "probe" if parameter == "ping" else "early"
-    more = {"count": {"column": "lost"}, "measure": {"metric": "throughput"}}.get(function, {})
+    others = {
+        "count": {"column": "lost"},
+        "histogram": {"name": "rtt"},
+        "measure": {"metric": "throughput"},
+    }
+    more = others.get(function, {})
     with pytest.raises(UsageError, match=f"`{wrong}` is not a .*; did you mean `{right}`?"):
         getattr(analysis, function)(two(), **{parameter: wrong}, **more)
 
