@@ -26,6 +26,8 @@ env/bin/perhop run qbss-1-70 --out run > run.txt
 tail -n 2 run.txt
 env/bin/perhop reserve --help > /dev/null
 env/bin/perhop agent --help > /dev/null
+# The page, which is built before the packages.
+env/bin/python -c 'from perhop.studio import Studio; Studio().server_close()'
 
 mkdir empty
 cp "$dist/perhop-agent" empty/
