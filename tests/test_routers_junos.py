@@ -130,7 +130,7 @@ def test_every_line_is_accounted_for(text: str) -> None:
 
 def test_unknown_and_unused_statements_say_why() -> None:
     found = {line: note for line, (_, note) in notes(SWITCH).items()}
-    assert found[8] == "perhop reads no classes of VLAN tags"
+    assert found[8] == "only statements that are not modelled use it"
     assert found[9] == "is no code point of 6 bits"
     assert found[13] == "priority flow control is not modelled"
     assert found[15] == "unknown statement"

@@ -9,10 +9,12 @@ import pytest
 import perhop
 from exporting import refused, scenario
 from ios import policy, runs, treatments
+from junos import attachment, notes
 from perhop import analysis
 from perhop.routers.headers import DSCP, headers, link_class
 from perhop.routers.reading.matching import Conditions, Packet, Rules
 from perhop.routers.scenario import build
+from test_routers_junos import accounted
 from test_routers_roundtrip import read_again
 
 if TYPE_CHECKING:
@@ -181,3 +183,121 @@ def test_conditions_of_tags_and_labels_exclude_each_other() -> None:
     packets = [Packet(), Packet(pcp=3), Packet(pcp=2), Packet(mpls_tc=3)]
     assert [others.matches(each) for each in packets] == [True, False, True, True]
     assert (Rules.of(tag) | others).is_any
+
+
+JUNOS = """\
+class-of-service {
+    code-point-aliases {
+        ieee-802.1 { video 011; }
+    }
+    classifiers {
+        ieee-802.1 vlan {
+            forwarding-class voice { loss-priority low code-points [ 101 110 ]; }
+            forwarding-class bulk { loss-priority high code-points video; }
+        }
+        exp labels {
+            import default;
+            forwarding-class voice { loss-priority low code-points 101; }
+        }
+        dscp points {
+            forwarding-class voice { loss-priority low code-points ef; }
+        }
+        ieee-802.1ad outer {
+            forwarding-class voice { loss-priority low code-points 1010; }
+        }
+    }
+    rewrite-rules {
+        ieee-802.1 out {
+            forwarding-class voice { loss-priority low code-point 110; }
+            forwarding-class bulk {
+                loss-priority low code-point be1;
+                loss-priority high code-point 000;
+            }
+        }
+        exp labels-out {
+            import default;
+        }
+    }
+    forwarding-classes {
+        class voice queue-num 1;
+        class bulk queue-num 2;
+    }
+    scheduler-maps {
+        wan {
+            forwarding-class voice scheduler v;
+            forwarding-class bulk scheduler b;
+            forwarding-class best-effort scheduler r;
+        }
+    }
+    schedulers {
+        v { transmit-rate percent 20; priority high; }
+        b { transmit-rate percent 10; }
+        r { transmit-rate percent 70; }
+    }
+    interfaces {
+        ge-0/0/0 { unit 0 { classifiers { INPUT } } }
+        ge-0/0/1 {
+            scheduler-map wan;
+            unit 0 { rewrite-rules { OUTPUT } }
+        }
+    }
+}
+interfaces {
+    ge-0/0/0 { unit 0 { family inet { address 10.0.0.1/24; } } }
+    ge-0/0/1 { unit 0 { family inet { address 10.0.1.1/24; } } }
+}
+"""
+
+
+def junos_text(given: str, rewritten: str = "") -> str:
+    return JUNOS.replace("INPUT", given).replace("OUTPUT", rewritten)
+
+
+def junos_classes(given: str, rewritten: str = "") -> dict[str, Any]:
+    found = attachment(junos_text(given, rewritten), "ge-0/0/1")
+    runs(found)
+    return dict(found.policy["classes"])
+
+
+def test_junos_classifiers_of_tags_come_before_the_default_of_ip() -> None:
+    found = junos_classes("ieee-802.1 vlan;")
+    assert found["voice"]["match"] == {"pcp": [5, 6]}
+    assert found["bulk"]["match"] == {"pcp": 3}
+    assert list(found)[-1] == "best-effort"
+    # Packets without a tag go by the precedence: `ipprec-compatibility`.
+    *tagged, points = found["network-control"]["match"]
+    assert sorted(code for each in tagged for code in each["except"]["pcp"]) == [0, 1, 2, 4, 7]
+    assert points["dscp"][0] == "cs6"
+
+
+def test_junos_labels_have_a_classifier_beside_that_of_ip() -> None:
+    found = junos_classes("dscp points; exp labels;")
+    assert found["voice"]["match"] == [
+        {"except": {"mpls_tc": [0, 1]}},
+        {"mpls_tc": [2, 3, 5]},
+        {"except": {"mpls_tc": [4, 6, 7]}},
+        {"dscp": "ef"},
+    ]
+    # The default: assured forwarding is the class in queue 2.
+    assert found["bulk"]["match"] == {"mpls_tc": 4}
+
+
+def test_junos_rewrite_rules_mark_tags_and_labels() -> None:
+    found = junos_classes("ieee-802.1 vlan;", "ieee-802.1 out; exp labels-out;")
+    assert found["voice"]["mark"] == {"pcp": 6, "mpls_tc": 2}
+    assert found["bulk"]["mark"] == {"pcp": 1, "mpls_tc": 4}
+    notes_ = notes(junos_text("ieee-802.1 vlan;", "ieee-802.1 out; exp labels-out;"))
+    line = next(n for n, text in enumerate(JUNOS.splitlines(), 1) if "OUTPUT" in text)
+    assert notes_[line][1] == "the packets of a class get one value: that of low loss priority"
+
+
+def test_junos_says_what_it_leaves_out() -> None:
+    found = notes(junos_text("dscp points; ieee-802.1 vlan; ieee-802.1ad outer;"))
+    line = next(n for n, text in enumerate(JUNOS.splitlines(), 1) if "INPUT" in text)
+    assert "packets of IP are classified by `dscp points`" in found[line][1]
+    assert "the drop eligibility of VLAN tags is not modelled" in found[line][1]
+
+
+@pytest.mark.parametrize("given", ["ieee-802.1 vlan;", "ieee-802.1 default;", "exp none;"])
+def test_every_line_of_junos_is_accounted_for(given: str) -> None:
+    accounted(junos_text(given, "ieee-802.1 default; exp labels-out;"))

@@ -34,6 +34,7 @@ from perhop.routers.lint import lint
 from perhop.routers.reading import Configuration, Source, Treatment, source
 from test_routers_counters import TEXTS as OUTPUTS
 from test_routers_link_classes import IOS as LINK_CLASSES
+from test_routers_link_classes import junos_text
 from test_routers_linux import SCRIPT
 from test_routers_linux_output import CLASSES, FILTERS, QDISCS
 from test_routers_vyos import BRACES
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
 TEXTS: Final[dict[str, Sequence[str]]] = {
     "altq": [ALTQ_CONF, PF_CONF, OPENBSD, CURVES, ipv6.PF],
     "ios": [GROUPS + LISTS + TEXT, TRANSATLANTIC, ipv6.IOS, LINK_CLASSES],
-    "junos": [EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH],
+    "junos": [
+        *(EDGE + OSCARS, AS_COMMANDS, GROUPS_OF_JUNOS, SWITCH),
+        junos_text("ieee-802.1 vlan; exp labels;", "ieee-802.1 out; exp labels-out;"),
+    ],
     "linux": [SCRIPT, QDISCS + CLASSES + FILTERS, ipv6.TC],
     "vyos": [BRACES, ipv6.VYOS],
 }

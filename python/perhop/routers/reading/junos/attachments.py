@@ -139,12 +139,14 @@ class Router:
             buffers = number(delay.word) or buffers
             delay.modelled()
         rewrite, rewritten = settings.rewrite(self.codes, first, placed)
+        link_rewrites = settings.link_rewrites(self.codes, first, placed)
         incoming = self.inputs.before(interface.name, place)
         filters = tuple(f"{f} {n.word}" for f, n in self.inputs.filters_of(unit, "out"))
         key = (
             chosen_map.word if entries is not None and chosen_map is not None else None,
             (rate, buffers, incoming, filters),
             rewritten.word if rewritten is not None else None,
+            tuple((key, node.word) for key, (_, node) in link_rewrites.items()),
             unit.policers["out"].word if unit is not None and "out" in unit.policers else None,
         )
         if key not in self._built:
@@ -155,6 +157,7 @@ class Router:
                 None,
                 rewrite,
                 rewritten,
+                link_rewrites,
                 rate,
                 buffers,
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.junos.tree import chosen
 from perhop.routers.reading.junos.values import (
     DSCP_ALIASES,
+    LINK_ALIASES,
     PRECEDENCE_ALIASES,
     code_point,
 )
@@ -26,14 +27,15 @@ QUEUES: Final = {
 }
 """The queues of the forwarding classes that every router has."""
 
-BITS: Final = {"dscp": 6, "dscp-ipv6": 6, "inet-precedence": 3}
-"""The bits of a code point of each kind of classifier that reads IP headers."""
+BITS: Final = {"dscp": 6, "dscp-ipv6": 6, "inet-precedence": 3, "ieee-802.1": 3, "exp": 3}
+"""The bits of a code point of each kind of classifier."""
+
+LINK_KINDS: Final = {"ieee-802.1": "pcp", "exp": "mpls_tc"}
+"""Kinds of code points at layer 2, and their keys in scenarios."""
 
 NO_HEADER: Final = {
-    "exp": "perhop reads no classes of MPLS labels",
-    "ieee-802.1": "perhop reads no classes of VLAN tags",
-    "ieee-802.1ad": "perhop reads no classes of VLAN tags",
-    "ieee-802.1p": "perhop reads no classes of VLAN tags",
+    "ieee-802.1ad": "the drop eligibility of VLAN tags is not modelled",
+    "ieee-802.1p": "the code points of VLAN tags are `ieee-802.1`",
 }
 """Kinds of code points in headers that perhop does not have."""
 
@@ -50,7 +52,14 @@ def _default_dscp() -> dict[int, tuple[str, str]]:
     return table | {48: ("network-control", "low"), 56: ("network-control", "low")}
 
 
+_DEFAULT_LINK: Final = {
+    code: (name, loss)
+    for code, (name, loss) in enumerate((name, loss) for name in QUEUES for loss in ("low", "high"))
+}
+"""The default classifiers of MPLS labels and VLAN tags."""
+
 DEFAULT_CLASSIFIERS: Final = {
+    **dict.fromkeys(LINK_KINDS, _DEFAULT_LINK),
     "inet-precedence": _default_precedence(),
     "dscp": _default_dscp(),
     "dscp-ipv6": _default_dscp(),
@@ -69,19 +78,37 @@ _DEFAULT_REWRITE: Final = {
 }
 
 
+_DEFAULT_LINK_REWRITE: Final = {
+    ("expedited-forwarding", "low"): 2,
+    ("expedited-forwarding", "high"): 2,
+    ("assured-forwarding", "low"): 4,
+    ("assured-forwarding", "high"): 5,
+    ("best-effort", "low"): 0,
+    ("best-effort", "high"): 0,
+    ("network-control", "low"): 6,
+    ("network-control", "high"): 7,
+}
+"""The default rewrite rule of MPLS labels (Junos CoS guide, applying default rewrite rules)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Classifier:
     """A behaviour aggregate classifier.
 
     Attributes:
         name: Its name in the configuration, or that of the default.
-        table: The forwarding class and loss priority of each DSCP; others are best effort.
+        table: The forwarding class and loss priority of each DSCP, or of each class at layer 2;
+            others are best effort.
         place: Its line; None for a default.
+        key: The key of the classes at layer 2 in scenarios; "" for DSCPs.
+        before: The classifiers of packets with tags and labels, which decide first.
     """
 
     name: str
     table: dict[int, tuple[str, str]]
     place: Place | None
+    key: str = ""
+    before: tuple[Classifier, ...] = ()
 
 
 @dataclass(slots=True)
@@ -151,6 +178,7 @@ class CodePoints:
             "dscp": dict(DSCP_ALIASES),
             "dscp-ipv6": dict(DSCP_ALIASES),
             "inet-precedence": dict(PRECEDENCE_ALIASES),
+            **{kind: dict(LINK_ALIASES) for kind in LINK_KINDS},
         }
         for kind in cos.under("code-point-aliases"):
             if kind.word in NO_HEADER:
@@ -173,7 +201,7 @@ class CodePoints:
             code: (rename(name), loss) for code, (name, loss) in DEFAULT_CLASSIFIERS[kind].items()
         }
         name = "ipprec-compatibility" if kind == "inet-precedence" else f"{kind}-default"
-        return Classifier(name, _by_dscp(table, BITS[kind]), None)
+        return Classifier(name, _by_dscp(table, kind), None, LINK_KINDS.get(kind, ""))
 
     def classifier(self, kind: str, name: str) -> Classifier | None:
         """Return a classifier of a kind in `BITS` by name; None if there is none."""
@@ -186,7 +214,8 @@ class CodePoints:
     def _classifier(self, kind: str, name: str) -> Classifier | None:
         node = self.cos.get("classifiers", kind, name)
         if node is None:
-            if name in ("default", f"{kind}-default", "ipprec-compatibility", "ipprec-default"):
+            usual = ("ipprec-compatibility", "ipprec-default", "ieee8021p-default")
+            if name in ("default", f"{kind}-default", *usual):
                 return self.default_classifier(kind)
             return None
         table: dict[int, tuple[str, str]] = {}
@@ -212,15 +241,19 @@ class CodePoints:
                         points.ignored(f"expected one of {', '.join(LOSS_PRIORITIES)}")
                     else:
                         entry = {value: (forwarding.word, loss.word)}
-                        table |= _by_dscp(entry, BITS[kind])
+                        table |= _by_dscp(entry, kind)
                         points.modelled()
-        return Classifier(name, table, node.place)
+        return Classifier(name, table, node.place, LINK_KINDS.get(kind, ""))
 
     def rewrite(self, kind: str, name: str) -> dict[tuple[str, str], int] | None:
-        """Return the DSCP that a rewrite rule of a kind in `BITS` gives; None if there is none."""
+        """Return what a rewrite rule of a kind in `BITS` gives; None if there is none.
+
+        It gives DSCPs, or the classes at layer 2 of a kind in `LINK_KINDS`.
+        """
         node = self.cos.get("rewrite-rules", kind, name)
         rename = self.classes.default
-        default = {(rename(each), loss): code for (each, loss), code in _DEFAULT_REWRITE.items()}
+        usual = _DEFAULT_LINK_REWRITE if kind in LINK_KINDS else _DEFAULT_REWRITE
+        default = {(rename(each), loss): code for (each, loss), code in usual.items()}
         if node is None:
             return default if name in ("default", f"{kind}-default") else None
         table: dict[tuple[str, str], int] = {}
@@ -250,8 +283,8 @@ class CodePoints:
         return table
 
 
-def _by_dscp(table: dict[int, tuple[str, str]], bits: int) -> dict[int, tuple[str, str]]:
+def _by_dscp(table: dict[int, tuple[str, str]], kind: str) -> dict[int, tuple[str, str]]:
     """Return a table of precedences as one of DSCPs."""
-    if bits == 6:
+    if kind != "inet-precedence":
         return table
     return {code << 3 | rest: value for code, value in table.items() for rest in range(8)}

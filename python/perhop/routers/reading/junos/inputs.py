@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.junos.classification import NO_HEADER
+from perhop.routers.reading.junos.classification import LINK_KINDS, NO_HEADER
 from perhop.routers.reading.junos.filters import FAMILIES
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
     from perhop.routers.reading.junos.outputs import Outputs
     from perhop.routers.reading.junos.tree import Node
 
-Input = tuple[tuple[str, str] | None, tuple[tuple[str, str], ...], str | None]
-"""How a unit classifies packets: the kind and name of its classifier, the families and names of the
-filters that set classes, and the class of all packets."""
+Named = tuple[tuple[str, str], ...]
+"""Kinds or families, and names."""
+
+Input = tuple[tuple[str, str] | None, Named, Named, str | None]
+"""How a unit classifies packets: the kind and name of its classifier of IP headers, those of its
+classifiers of tags and labels, the families and names of the filters that set classes, and the
+class of all packets."""
 
 _KINDS: Final = ("dscp", "inet-precedence", "dscp-ipv6")
-_NOTHING: Final[Input] = (None, (), None)
+_NOTHING: Final[Input] = (None, (), (), None)
 
 
 class Inputs:
@@ -54,6 +59,9 @@ class Inputs:
         for number in numbers:
             at = placed.unit(number)
             classifier = self._classifier_of(at) or self._classifier_of(placed)
+            links = self._link_classifiers(at, classifier) or (
+                self._link_classifiers(placed, classifier) if at is not placed else ()
+            )
             fixed = at.value("forwarding-class") or placed.value("forwarding-class")
             setting = tuple(
                 (family, each.word)
@@ -62,10 +70,10 @@ class Inputs:
             )
             if fixed is not None:
                 fixed.modelled()
-            key = (classifier, setting, fixed.word if fixed is not None else None)
+            key = (classifier, links, setting, fixed.word if fixed is not None else None)
             if key != _NOTHING:
                 self.all[key] += 1
-                values = (at.value("classifiers", kind) for kind in _KINDS)
+                values = (at.value("classifiers", kind) for kind in (*_KINDS, *LINK_KINDS))
                 stated = [each for each in (*values, fixed) if each is not None]
                 self.stated.setdefault(key, []).extend(stated)
                 self.own.setdefault(name, Counter())[key] += 1
@@ -89,6 +97,22 @@ class Inputs:
             else:
                 value.modelled()
         return found
+
+    def _link_classifiers(self, placed: Placed, classifier: tuple[str, str] | None) -> Named:
+        """Return the classifiers of tags and labels, beside one of IP headers or None."""
+        found: list[tuple[str, str]] = []
+        for kind in LINK_KINDS:
+            value = placed.value("classifiers", kind)
+            if value is None:
+                continue
+            if kind != "exp" and classifier is not None:
+                value.ignored(f"packets of IP are classified by `{' '.join(classifier)}`")
+            elif self.codes.classifier(kind, value.word) is None:
+                value.undefined("the configuration has no such classifier")
+            else:
+                found.append((kind, value.word))
+                value.modelled()
+        return tuple(found)
 
     def filters_of(self, unit: Unit | None, direction: str) -> Iterator[tuple[str, Node]]:
         """Yield the families and names of filters about quality of service at a unit."""
@@ -128,7 +152,7 @@ class Inputs:
             usual = next(iter(own), _NOTHING)
             self.chosen.add(usual)
             return usual
-        best = max(others, key=lambda pair: (pair[0][:2] != _NOTHING[:2], pair[1]))[0]
+        best = max(others, key=lambda pair: (pair[0][:3] != _NOTHING[:3], pair[1]))[0]
         self.chosen.add(best)
         if len(others) > 1:
             self.outputs.default(
@@ -149,27 +173,30 @@ class Inputs:
     def classifier(self, key: Input) -> Classifier:
         """Return the classifier of an input; without one, the default of the platform."""
         found = self.codes.classifier(*key[0]) if key[0] is not None else None
-        return found or self.codes.default_classifier("inet-precedence")
+        found = found or self.codes.default_classifier("inet-precedence")
+        before = (self.codes.classifier(*each) for each in key[1])
+        return replace(found, before=tuple(each for each in before if each is not None))
 
     def fixed(self, key: Input) -> list[tuple[Rules, str | None]]:
         """Return the packets of which an input sets the class before its classifier."""
         found: list[tuple[Rules, str | None]] = []
         try:
-            each, _ = self.filters.together(key[1])
+            each, _ = self.filters.together(key[2])
         except TooManyRulesError:
             each = None
         for term in each.terms if each is not None else ():
             if not term.actions.drops:
                 found.append((term.packets, term.actions.forwarding_class))
-        if key[2] is not None:
-            found = [(packets, forwarding or key[2]) for packets, forwarding in found]
-            found.append((Rules.any(), key[2]))
+        if key[3] is not None:
+            found = [(packets, forwarding or key[3]) for packets, forwarding in found]
+            found.append((Rules.any(), key[3]))
         return found
 
 
 def _described(key: Input) -> str:
-    classifier, setting, fixed = key
+    classifier, links, setting, fixed = key
     parts = [f"filter {name}" for _, name in setting]
     parts += [f"forwarding class {fixed}"] if fixed is not None else []
+    parts += [f"classifier {name}" for _, name in links]
     parts += [f"classifier {classifier[1]}"] if classifier is not None else []
     return ", ".join(parts) or "classifier ipprec-compatibility"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.configuration import Default, scenario_name
 from perhop.routers.reading.junos import shares
 from perhop.routers.reading.junos.classification import QUEUES
+from perhop.routers.reading.junos.link_classes import codes_by_class, link_marks, written
 from perhop.routers.reading.junos.policies import QueueClass, assemble, packets_of
 from perhop.routers.reading.junos.schedulers import (
     BUFFER_SOURCE,
@@ -53,6 +54,7 @@ class Output:
         filter: The filter at the output.
         rewrite: The rewrite rule.
         rewritten: The statement of the rewrite rule.
+        link_rewrites: The rewrite rules of tags and labels and their statements, by key.
         rate: The rate in bit/s, or None.
         buffers: The rate in bit/s by which the buffers are sized, or None.
         place: The line of the policy.
@@ -64,6 +66,7 @@ class Output:
     filter: Filter | None = None
     rewrite: RewriteTable = field(default_factory=dict)
     rewritten: Node | None = None
+    link_rewrites: dict[str, tuple[RewriteTable, Node]] = field(default_factory=dict)
     rate: int | None = None
     buffers: int | None = None
     place: Place | None = None
@@ -83,6 +86,11 @@ def decide(
     for code, (name, _) in sorted(classifier.table.items()):
         codes.setdefault(name, set()).add(code)
     usual = [
+        (Rules.of(Conditions(**{each.key: frozenset(points)})), name)  # type: ignore[arg-type]
+        for each in classifier.before
+        for name, points in codes_by_class(each, rest).items()
+    ]
+    usual += [
         (Rules.of(Conditions(dscp=frozenset(points))), name)
         for name, points in codes.items()
         if name != rest
@@ -176,7 +184,8 @@ class Outputs:
         )
         if any(amount is None for amount in amounts.values()):
             room -= Fraction(1, 100)
-        marks = self._marks(output, found, decisions)
+        on_link = link_marks(output.link_rewrites, output.classifier, found)
+        marks = written(self._marks(output, found, decisions), on_link)
         return assemble(
             found, decisions, output.filter, output.rewrite, marks, output.rate, room, place
         )

@@ -196,7 +196,7 @@ def assemble(
     decisions: Decisions,
     output: Filter | None,
     rewrite: RewriteTable,
-    marks: Mapping[str, int],
+    marks: Mapping[str, Any],
     rate: int | None,
     room: Fraction,
     place: Place,
@@ -208,7 +208,7 @@ def assemble(
         decisions: The forwarding class of packets.
         output: The filter at the output.
         rewrite: The rewrite rule of the output.
-        marks: The code point that the packets of each class get.
+        marks: The marks that the packets of each class get, as a scenario states them.
         rate: The rate in bit/s, or None.
         room: The part of the rate that is not guaranteed to classes. Guarantees of a policy contain
             what the policers of its strict classes let pass, unless these are nested.
@@ -221,7 +221,7 @@ def assemble(
         entry: dict[str, Any] = {"match": "any" if last else each.packets.written()}
         entry |= each.settings
         if each.name in marks:
-            entry["mark"] = format_dscp(marks[each.name])
+            entry["mark"] = marks[each.name]
         built.places[at] = each.place
         built.places |= {(*at, *loc): where for loc, where in each.places.items()}
         if output is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.junos.classification import LINK_KINDS
 from perhop.routers.reading.junos.tree import chosen
 from perhop.routers.reading.junos.values import number, percent
 from perhop.units import format_rate, format_share, format_size
@@ -92,8 +93,8 @@ _MARKS: Final = ("dscp", "inet-precedence", "dscp-ipv6")
 
 
 def marks(placed: Placed) -> bool:
-    """Return whether a unit has a rewrite rule for code points of IP."""
-    return any(placed.value("rewrite-rules", kind) for kind in _MARKS)
+    """Return whether a unit has a rewrite rule."""
+    return any(placed.value("rewrite-rules", kind) for kind in (*_MARKS, *LINK_KINDS))
 
 
 def note_other_marks(first: Placed, number: str, units: Sequence[Placed]) -> None:
@@ -104,7 +105,7 @@ def note_other_marks(first: Placed, number: str, units: Sequence[Placed]) -> Non
         number: Its number.
         units: The units that share the policy.
     """
-    for kind in _MARKS:
+    for kind in (*_MARKS, *LINK_KINDS):
         own = first.value("rewrite-rules", kind)
         for unit in units:
             node = unit.value("rewrite-rules", kind)
@@ -139,4 +140,28 @@ def rewrite(codes: CodePoints, first: Placed, second: Placed) -> tuple[RewriteTa
             node.approximated(f"all packets are marked by `{found[1].word}`")
         else:
             node.modelled()
+    return found
+
+
+def link_rewrites(
+    codes: CodePoints, first: Placed, second: Placed
+) -> dict[str, tuple[RewriteTable, Node]]:
+    """Return the rewrite rules of tags and labels of an output, by their key in scenarios.
+
+    Args:
+        codes: The rewrite rules of the router.
+        first: What is said of the unit.
+        second: What is said of its interface.
+    """
+    found: dict[str, tuple[RewriteTable, Node]] = {}
+    for kind, key in LINK_KINDS.items():
+        node = first.value("rewrite-rules", kind) or second.value("rewrite-rules", kind)
+        if node is None:
+            continue
+        table = codes.rewrite(kind, node.word)
+        if table is None:
+            node.undefined("the configuration has no such rewrite rule")
+            continue
+        node.modelled()
+        found[key] = (table, node)
     return found

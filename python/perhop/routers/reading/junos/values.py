@@ -65,6 +65,14 @@ PRECEDENCE_NAMES: Final = {
 """Names of precedences in the conditions of firewall filters."""
 
 
+LINK_ALIASES: Final = {
+    **dict(zip(("be", "be1", "ef", "ef1", "af11", "af12", "nc1", "nc2"), range(8), strict=True)),
+    "cs6": 6,
+    "cs7": 7,
+}
+"""The aliases of code points of MPLS labels and VLAN tags that every router has."""
+
+
 def code_point(text: str, bits: int, aliases: dict[str, int]) -> int | None:
     """Return a code point of `bits` bits: binary digits, or an alias; None if it is neither."""
     if text in aliases:
