@@ -16,6 +16,7 @@ from perhop.analysis import TOTAL, ComparedQuantity
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.report.comparison import comparison_chart
+from perhop.report.comparison_delays import compared_delays
 from perhop.report.document import comparison_page
 from perhop.report.drawing import svg
 from perhop.scenario import parse
@@ -211,3 +212,26 @@ def test_the_command_prints_writes_and_explains(
     code, _, err = perhop("compare", "a", "nowhere")
     assert code == 2
     assert "is not a dataset" in err
+
+
+def test_the_page_has_the_delays_of_every_run_by_its_name(
+    perhop: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    for name, text in (("one", SCAVENGER), ("two", SCAVENGER.replace("10 Mbps", "20 Mbps", 1))):
+        scavenger(text=text).write(tmp_path / name)
+    runs = [str(tmp_path / name) for name in ("one", "two")]
+    named = ("--name", "before", "--name", "after", "--out", str(tmp_path / "page"))
+    assert perhop("compare", *runs, *named).code == 0
+    page = (tmp_path / "page" / "compare.html").read_text("utf-8")
+    assert "before and after; ratios are to the first" in page
+    for name in ("scavenger", "best_effort", "priority", "as_scavenger", "as_priority"):
+        assert f"<strong>{name}</strong>" in page
+    charts = compared_delays([scavenger(), scavenger()], ["before", "after"])
+    pinged = dict(charts)["as_priority"]["layer"][0]
+    assert pinged["encoding"]["color"]["scale"]["domain"] == ["before", "after"]
+    answered = analysis.rtt(scavenger(), "as_priority")
+    assert answered is not None
+    last = pinged["data"]["values"][-1]
+    assert (last["y"], last["t"]) == (1, pytest.approx(1e3 * answered.max, rel=1e-3))
+    few = perhop("compare", *runs, "--name", "before")
+    assert (few.code, few.err) == (2, "perhop: --name: 1 names for 2 runs; give one for each\n")

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasets import SCAVENGER, dataset, scavenger
-from perhop import report
+from perhop import analysis, report
 from perhop.report import charts, drawing, labels, named, timeline
+from perhop.report.comparison import comparison_chart
 from perhop.scenario import parse
 
 COORDINATE = st.integers(0, 880 * 8).map(lambda eighths: eighths / 8)
@@ -66,9 +67,12 @@ def test_a_chart_in_a_page_tells_its_scales_and_describes_itself() -> None:
     assert root.get("aria-label") == spec["description"]
 
 
-@pytest.mark.parametrize("name", ["throughput", "pings"])
+@pytest.mark.parametrize("name", ["throughput", "pings", "comparison"])
 def test_a_chart_in_a_page_is_the_picture_without_its_title(name: str) -> None:
-    spec = named.charts_of(scavenger())[name]
+    run = scavenger()
+    compared = comparison_chart(analysis.compare([run, run]))
+    spec = {**named.charts_of(run), "comparison": compared}[name]
+    assert spec is not None
     bare = {key: value for key, value in spec.items() if key != "title"}
     assert drawing.inline_svg(spec) == drawing.inline_svg(bare)
 

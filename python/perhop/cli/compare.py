@@ -18,8 +18,15 @@ __all__ = ["compare"]
     metavar="DIR",
     help="Write a page, compare.html, and its chart as PNG and SVG into this folder.",
 )
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="The name of a run in tables and charts; one for each run, in their order.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
+def compare(runs: tuple[Path, ...], out: Path | None, names: tuple[str, ...], as_json: bool) -> int:
     """Compare saved runs, phase by phase and flow by flow.
 
     RUNS are two or more folders of runs, of any engine, seed and scenario. Ratios are to the
@@ -27,15 +34,19 @@ def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
     """
     from perhop import analysis
     from perhop.dataset import Dataset
+    from perhop.errors import UsageError
 
+    if names and len(names) != len(runs):
+        raise UsageError(f"--name: {len(names)} names for {len(runs)} runs; give one for each")
     datasets = [Dataset.read(run) for run in runs]
-    found = analysis.compare(datasets)
+    found = analysis.compare(datasets, names or None)
     first = datasets[0].scenario
     written = []
     if out is not None:
         from perhop.report import save_comparison
 
-        written = save_comparison(found, f"{first.title or first.name}: runs side by side", out)
+        title = f"{first.title or first.name}: runs side by side"
+        written = save_comparison(found, title, out, datasets)
     if as_json:
         folders = [str(run.resolve()) for run in runs]
         files = [str(path) for path in written]

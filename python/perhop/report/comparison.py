@@ -16,6 +16,9 @@ MOST_DIFFERENCES: Final = 30
 MOST_PHASES: Final = 20
 """Greatest number of phases in a chart."""
 
+_MOST_LISTED: Final = 40
+"""Greatest number of phases in a table."""
+
 _SHAPES: Final = ("circle", "cross", "square", "triangle-up", "diamond", "triangle-down")
 
 _KINDS: Final = {
@@ -207,7 +210,7 @@ def _difference_table(compared: RunComparison) -> Table:
 
 def _phase_table(compared: RunComparison) -> Table | None:
     rows = []
-    for phase in compared.phases:
+    for phase in compared.phases[:_MOST_LISTED]:
         shown = text.window(*phase.window)
         for flow, beside in phase.throughput.items():
             if any(beside.values):
@@ -216,7 +219,9 @@ def _phase_table(compared: RunComparison) -> Table | None:
     if not rows:
         return None
     columns = (Column("phase", "left"), Column("flow", "left"), *_columns(compared))
-    return Table("Throughput by phase", columns, tuple(rows))
+    more = len(compared.phases) - _MOST_LISTED
+    note = f"{more} more phases are in `perhop compare --json`." if more > 0 else ""
+    return Table("Throughput by phase", columns, tuple(rows), note)
 
 
 def _table(

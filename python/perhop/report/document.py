@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import shlex
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -14,6 +15,7 @@ from perhop.report.applications import application_tables
 from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
+from perhop.report.comparison_delays import compared_delays
 from perhop.report.drawing import inline_svg, scales
 from perhop.report.html import Html, code, element, join
 from perhop.report.network import network
@@ -75,8 +77,15 @@ def page(dataset: Dataset) -> str:
     return document(scenario.title or scenario.name, body)
 
 
-def comparison_page(compared: RunComparison, title: str) -> str:
-    """Return a comparison of runs as one HTML document without external references."""
+def comparison_page(compared: RunComparison, title: str, datasets: Sequence[Dataset] = ()) -> str:
+    """Return a comparison of runs as one HTML document without external references.
+
+    Args:
+        compared: The comparison.
+        title: Its title.
+        datasets: The runs, if the page is to have the distributions of their delays.
+    """
+    delays = compared_delays(datasets, compared.names) if datasets else []
     chart = comparison_chart(compared)
     differing, *others = comparison_tables(compared)
     body = join(
@@ -86,6 +95,7 @@ def comparison_page(compared: RunComparison, title: str) -> str:
         ),
         grid(differing),
         figure("comparison", chart) if chart else "",
+        *(figure(f"delay-{number}", spec) for number, (_, spec) in enumerate(delays)),
         *(grid(table) for table in others),
     )
     return document(title, body)

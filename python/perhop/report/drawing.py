@@ -70,14 +70,17 @@ def _untitle(root: ElementTree.Element) -> None:
     frame.set("transform", f"translate({left},{_short(float(top) - TITLE_HEIGHT)})")
     height = _short(float(root.attrib["height"]) - TITLE_HEIGHT)
     root.attrib |= {"height": height, "viewBox": f"0 0 {root.attrib['width']} {height}"}
-    titled = {
-        parent: child
-        for parent in root.iter()
-        for child in parent
-        if "role-title" in child.get("class", "").split()
-    }
-    for parent, child in titled.items():
-        parent.remove(child)
+    _drop_titles(frame)
+
+
+def _drop_titles(group: ElementTree.Element) -> None:
+    """Remove titles from a group, but those of rows and columns."""
+    for child in list(group):
+        roles = child.get("class", "")
+        if "role-title" in roles.split():
+            group.remove(child)
+        elif "-header" not in roles:
+            _drop_titles(child)
 
 
 def scales(spec: Spec) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """A report on disk: the page, and the throughput chart as pictures."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Final, Literal
@@ -82,14 +82,19 @@ def save_sweep(
 
 
 def save_comparison(
-    compared: RunComparison, title: str, folder: str | os.PathLike[str]
+    compared: RunComparison,
+    title: str,
+    folder: str | os.PathLike[str],
+    datasets: Sequence[Dataset] = (),
 ) -> list[Path]:
     """Write `compare.html`, the page, and its chart as PNG and SVG where runs have flows.
+
+    The page has distributions of delays if the runs are given.
 
     Raises:
         OutputError: If the folder cannot be written.
     """
-    contents = {"compare.html": comparison_page(compared, title).encode()}
+    contents = {"compare.html": comparison_page(compared, title, datasets).encode()}
     chart = comparison_chart(compared)
     if chart is not None:
         contents |= pictures("compare", chart)
