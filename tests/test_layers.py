@@ -305,6 +305,7 @@ PUBLIC = {
     "analysis",
     "charts",
     "dump",
+    "ensembles",
     "json_schema",
     "load",
     "metrics",

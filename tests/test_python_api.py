@@ -2,12 +2,13 @@
 
 import inspect
 import json
+from copy import deepcopy
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perhop
@@ -17,6 +18,7 @@ from perhop.dataset import Dataset
 from perhop.errors import OutputError, ScenarioError, UsageError
 from perhop.scenario import METRICS, Flow
 from perhop.units import Mbps, kbps, ms, percent, s
+from test_scenario_fuzz import places
 
 HEAD = {"perhop": 1, "name": "small", "duration": s(3)}
 NETWORK = topologies.dumbbell(2, rate=Mbps(2.5), delay=ms(10))
@@ -71,6 +73,34 @@ def test_errors_of_a_text_and_of_overrides_have_their_place() -> None:
         perhop.load("perhop: 1\nname: x\nlinks: [7]\n")
     with pytest.raises(ScenarioError, match=r"^--set duration=3: duration: a duration needs"):
         perhop.load(SMALL, overrides=["duration=3"])
+
+
+PLACES = [place for place in places(SMALL) if place]
+STRANGE = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+VALUES = st.recursive(
+    STRANGE | st.sampled_from([b"x", object(), {1}, range(3), 10**400]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=2)
+    ),
+    max_leaves=3,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(PLACES), VALUES)
+def test_any_mapping_is_a_scenario_or_an_error(place: tuple[Any, ...], value: object) -> None:
+    data = deepcopy(SMALL)
+    part: Any = data
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    try:
+        scenario = perhop.load(data)
+    except ScenarioError as error:
+        assert all(line.isprintable() for line in str(error).split("\n"))
+    else:
+        assert perhop.load(perhop.dump(scenario)) == scenario
 
 
 # Units
@@ -172,6 +202,18 @@ def test_the_table_has_what_the_functions_return(small: Dataset) -> None:
     assert table.filter(target="web", metric="jitter").is_empty()
 
 
+def test_the_table_of_an_ensemble_has_its_spreads() -> None:
+    flows = {"web": {**FLOWS["web"], "start": {"at": "0 s", "jitter": "1 s"}}}
+    bounds = {"throughput": "web", "at_least": "100 kbps"}
+    runs = perhop.ensembles.run(perhop.load({**SMALL, "flows": flows, "expect": [bounds]}), 6)
+    assert repr(runs) == "<Ensemble of small: sim, 6 runs, 1 of 1 expectations hold>"
+    row = runs.table.filter(target="web", metric="throughput").row(0, named=True)
+    found = runs.metrics["web", "throughput", "bit/s"]
+    assert (row["low"], row["median"], row["high"]) == (found.low, found.median, found.high)
+    assert row["low"] < row["high"] and row["missing"] == 0
+    assert "holds" in runs._repr_html_()
+
+
 # Notebooks
 
 
@@ -182,7 +224,9 @@ def test_objects_say_what_they_are_in_a_line(small: Dataset) -> None:
     assert repr(compared) == "<RunComparison of one, other: 2 flows, 1 ping, 0 differences>"
     sweep = perhop.Sweep("small.yaml", {"links.2.rate": ["1 Mbps", "2 Mbps"]}, Path("out"), (1, 2))
     assert repr(sweep) == "<Sweep of small.yaml over links.2.rate: 4 points, in out>"
-    for each in (small, small.scenario, compared):
+    runs = perhop.ensembles.run(small.scenario, 6)
+    assert repr(runs) == "<Ensemble of small: sim, 1 run>"
+    for each in (small, small.scenario, compared, runs):
         shown = each._repr_html_()
         assert "<table>" in shown and "<script>" not in shown
 

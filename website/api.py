@@ -16,6 +16,7 @@ MODULES: Final = (
     "perhop.topologies",
     "perhop.metrics",
     "perhop.charts",
+    "perhop.ensembles",
     "perhop.analysis",
     "perhop.errors",
 )

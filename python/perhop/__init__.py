@@ -23,7 +23,7 @@ from perhop.errors import (
 )
 
 if TYPE_CHECKING:
-    from perhop import analysis, charts, metrics, topologies, units
+    from perhop import analysis, charts, ensembles, metrics, topologies, units
     from perhop.dataset import Dataset
     from perhop.engines import Progress, run
     from perhop.gallery import load
@@ -47,6 +47,7 @@ __all__ = [
     "analysis",
     "charts",
     "dump",
+    "ensembles",
     "json_schema",
     "load",
     "metrics",
@@ -69,7 +70,7 @@ _HOMES = {
 }
 """Modules of the names that are imported on first use."""
 
-_MODULES = ("analysis", "charts", "metrics", "topologies", "units")
+_MODULES = ("analysis", "charts", "ensembles", "metrics", "topologies", "units")
 """Those that are public themselves."""
 
 

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perhop import analysis, engines, metrics, rights, workers
+from perhop.displays import show
 from perhop.errors import PerhopError, UsageError
 from perhop.scenario import Scenario, to_mapping
 from perhop.scenario.model.quantities import parse_seeds
@@ -21,6 +22,8 @@ from perhop.scenario.rules.warnings import is_random, unused_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+
+    import polars as pl
 
     from perhop.analysis import EnsembleVerdict, Spread, Verdict
     from perhop.dataset import Dataset
@@ -47,7 +50,7 @@ def judged(dataset: Dataset) -> Judged:
     return Judged(tuple(analysis.verdicts(dataset)), tuple(map(str, dataset.warnings)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Ensemble:
     """The results of a scenario over several seeds.
 
@@ -70,6 +73,51 @@ class Ensemble:
     metrics: Mapping[tuple[str, str, str], Spread]
     verdicts: tuple[EnsembleVerdict, ...]
     warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Return ``<Ensemble of dumbbell: sim, 20 runs, 3 of 4 expectations hold>``."""
+        runs = f"{self.runs} run{'s' * (self.runs != 1)}"
+        held = sum(verdict.state == "holds" for verdict in self.verdicts)
+        judged = f", {held} of {len(self.verdicts)} expectations hold" if self.verdicts else ""
+        return f"<Ensemble of {self.scenario.name}: {self.engine}, {runs}{judged}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the verdicts, the metrics, and the warnings."""
+
+        def shown(value: float | None) -> str:
+            return "\N{EN DASH}" if value is None else f"{value:.4g}"
+
+        verdicts = (
+            (each.text, each.state, shown(each.median), shown(each.low), shown(each.high))
+            for each in self.verdicts
+        )
+        metrics = (
+            (*row[:2], f"{shown(row[2])} {row[5]}", *map(shown, row[3:5]))
+            for row in self.table.iter_rows()
+        )
+        return show(
+            repr(self).strip("<>"),
+            (("warning",), ((warning,) for warning in self.warnings)),
+            (("expectation", "verdict", "median", "low", "high"), verdicts),
+            (("target", "metric", "median", "low", "high"), metrics),
+        )
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The metrics as a table: `target`, `metric`, `median`, `low`, `high`, `unit`, `missing`.
+
+        `low` and `high` are the ends of the interval of the median; see `Spread`.
+        """
+        import polars as pl
+
+        rows = [
+            (target, metric, each.median, each.low, each.high, unit, each.missing)
+            for (target, metric, unit), each in self.metrics.items()
+        ]
+        words, numbers = ("target", "metric"), ("median", "low", "high")
+        schema: dict[str, Any] = dict.fromkeys(words, pl.String)
+        schema |= dict.fromkeys(numbers, pl.Float64) | {"unit": pl.String, "missing": pl.Int64}
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     @property
     def exit_code(self) -> int:
