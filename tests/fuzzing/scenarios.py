@@ -42,7 +42,7 @@ from perhop.scenario.model.codecs import CODECS
 from perhop.scenario.model.encapsulation import Mark
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
 from perhop.scenario.model.game import Game
-from perhop.scenario.model.hfsc import CURVES, Curve
+from perhop.scenario.model.hfsc import CURVES, HFSC, Curve
 from perhop.scenario.model.lte import REQUEST_PERIODS, Lte
 from perhop.scenario.model.matching import Match
 from perhop.scenario.model.metrics import CAUSE, CLASS, DATAGRAMS, KINDS, RADIO, SCORES, Metric
@@ -103,6 +103,9 @@ def settled(tree: Any, end: int) -> Any:
         return [settled(value, end) for value in tree]
     return tree.of(end) if isinstance(tree, (At, Between)) else tree
 
+
+SHAPED: Final = {"pareto": "shape", "lognormal": "sigma"}
+"""Distributions of sizes that need a key of their own, and the key."""
 
 EXCLUDED = ("priority", "limit", "shape", "borrow", "policy")
 """The keys of a class that exclude service curves."""
@@ -267,10 +270,13 @@ class Author(Writer):
 
     def scheduler(self, policy: dict[str, Any]) -> None:
         """Keep the keys of classes that go with the scheduler, mostly."""
+        if not WANTED.isdisjoint(f"Class.{key}" for key in CURVES) and self.chance(50):
+            policy.pop("cbq", None)
+            policy["scheduler"] = HFSC
         if "cbq" in policy:
             policy["scheduler"] = "altq-cbq"
         if self.chance(90):
-            self.curves(policy["classes"], policy.get("scheduler") == "hfsc")
+            self.curves(policy["classes"], policy.get("scheduler") == HFSC)
             quanta = policy.get("scheduler") == "drr" and self.chance(50)
             self.quanta(policy["classes"], quanta)
 
@@ -498,7 +504,8 @@ class Author(Writer):
         rest = ["every", "load", "think"]
         if key == "rpc":
             return {key: {**self.model(Rpc, but=rest), **pace}}
-        drawn = self.pick(["equal", "exponential", "pareto", "lognormal", *TABLES])
+        wanted = [name for name, key in SHAPED.items() if f"Transfers.{key}" in WANTED]
+        drawn = self.pick(wanted or ["equal", "exponential", *SHAPED, *TABLES])
         form = {"sizes": drawn} if drawn in TABLES else {"sizes": drawn, "size": "20 kB"}
         form |= {"pareto": {"shape": 1.5}, "lognormal": {"sigma": 2}}.get(drawn, {})
         rest += ["size", "sizes", "shape", "sigma"]
