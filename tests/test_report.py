@@ -269,6 +269,7 @@ def test_charts_of_long_runs_and_many_flows_stay_small() -> None:
     spec = charts.throughput_chart(run)
     assert len(json.dumps(spec)) < 250_000
     assert "28 more in the total" in spec["title"]["subtitle"]
+    assert len(report.page(run).encode()) < 400_000
 
 
 def test_changes_at_once_share_a_label_and_rows_do_not_overlap(run: Dataset) -> None:

@@ -62,7 +62,7 @@ def opened(browser: Browser, file: Path, width: int) -> Iterator[Page]:
     page.on("dialog", lambda dialog: said.append(dialog.message))
     page.on("request", lambda request: requested.append(request.url))
     page.goto(file.as_uri())
-    expect(page.locator(WAITING)).to_have_count(0)
+    expect(page.locator(WAITING)).to_have_count(0, timeout=30_000)
     yield page
     page.close()
     assert said == []
@@ -98,18 +98,17 @@ def test_every_flow_is_drawn_and_named(page: Page, chart: str) -> None:
 
 def test_words_in_a_chart_do_not_overlap(page: Page) -> None:
     for chart in page.locator("figure").all():
-        boxes = [
-            box
-            for words in chart.locator("svg .mark-text text").all()
-            if words.text_content() and (box := words.bounding_box())
-        ]
+        words = chart.locator("svg .mark-text text").evaluate_all(
+            "all => all.map((e) => [e.textContent, e.getBoundingClientRect()])"
+        )
+        boxes = [box for text, box in words if text and box["width"]]
         for i, one in enumerate(boxes):
             for other in boxes[:i]:
                 apart = (
-                    one["x"] >= other["x"] + other["width"] - 1
-                    or other["x"] >= one["x"] + one["width"] - 1
-                    or one["y"] >= other["y"] + other["height"] - 1
-                    or other["y"] >= one["y"] + one["height"] - 1
+                    one["x"] >= other["right"] - 1
+                    or other["x"] >= one["right"] - 1
+                    or one["y"] >= other["bottom"] - 1
+                    or other["y"] >= one["bottom"] - 1
                 )
                 assert apart, (one, other)
 
@@ -174,7 +173,7 @@ def test_a_line_can_be_switched_off_by_the_keyboard(page: Page) -> None:
 def test_axe_finds_no_violation(browser: Browser, files: dict[str, Path]) -> None:
     page = browser.new_page(viewport={"width": 1100, "height": 900}, bypass_csp=True)
     page.goto(files["plain"].as_uri())
-    expect(page.locator(WAITING)).to_have_count(0)
+    expect(page.locator(WAITING)).to_have_count(0, timeout=30_000)
     page.evaluate(resources("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
     wide = page.evaluate("axe.run()")
     page.emulate_media(color_scheme="dark")

@@ -12,6 +12,7 @@ from perhop import analysis
 from perhop.analysis import TOTAL
 from perhop.dataset import Dataset
 from perhop.report import labels, tables, text, timeline
+from perhop.report.labels import WIDTH
 from perhop.report.style import (
     COLOURS,
     INK,
@@ -43,6 +44,9 @@ MOST_FLOWS: Final = 12
 """Greatest number of flows in a chart: those that delivered most; of pings, the slowest."""
 
 _RIBBON_WIDTH: Final = 6
+_BETWEEN: Final = 12
+"""Pixels between triangles of a flow, which are 9 wide."""
+
 _MOST_CELLS: Final = 4000
 _MOST_STEPS: Final = 500
 _LOG_DECADES: Final = 4
@@ -79,6 +83,7 @@ def throughput_chart(
     end = dataset.scenario.end_ps / 1e12
 
     points, empty = _steps(cells, names, factor, floor, log)
+    empty = _apart(empty, _BETWEEN / WIDTH * end)
     axis = labels.Axis(domain[0], domain[1], log)
     ceiling = highest / factor if narrow else domain[1]
     placed = labels.place(_phases(dataset, cells, names, factor), end, step, axis, ceiling)
@@ -222,6 +227,15 @@ def _steps(
             if not log:
                 points.append({"t": end, "y": 0, "flow": name})
     return points, empty
+
+
+def _apart(marks: list[Spec], least: float) -> list[Spec]:
+    """Return those of some marks, sorted by flow and time, that are `least` seconds apart."""
+    kept: list[Spec] = []
+    for mark in marks:
+        if not kept or kept[-1]["flow"] != mark["flow"] or mark["t"] - kept[-1]["t"] >= least:
+            kept.append(mark)
+    return kept
 
 
 def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
