@@ -22,6 +22,9 @@ def tables(counted: Mapping[str, Mapping[str, Column]]) -> dict[str, pl.DataFram
     found = {
         table: pl.DataFrame(
             [_series(name, columns[name]).cast(dtype) for name, dtype in TABLES[table].items()]
+            if any(map(_rows, columns.values()))
+            else None,
+            schema=TABLES[table],
         )
         for table, columns in counted.items()
     }
@@ -29,6 +32,11 @@ def tables(counted: Mapping[str, Mapping[str, Column]]) -> dict[str, pl.DataFram
         # The queue of a link with classes has no name; the rows of its classes have its counters.
         found["queues"] = found["queues"].filter(pl.col("class") != "")
     return found
+
+
+def _rows(column: Column) -> int:
+    """Return the number of a column's rows."""
+    return len(column[1] if isinstance(column, tuple) else column)
 
 
 def _series(name: str, column: Column) -> pl.Series:
