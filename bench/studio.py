@@ -1,7 +1,7 @@
 """The time from the event of a slider to the frame that shows its results, in Chromium.
 
-``python bench/studio.py [MOVES]``: the README's scenario, whose rate is moved. Once one move after
-the other, and once as a hand drags, with an event every 16 ms, of which the latest wins.
+``python bench/studio.py [MOVES]``: the README's scenario, of which a delay is moved. Once one move
+after the other, and once as a hand drags, with an event every 16 ms, of which the latest wins.
 """
 
 import re
@@ -15,15 +15,16 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
 MOVES = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 
 MOVE = """async ([moves, every]) => {
-    const label = "edge-isp rate";
+    const label = "edge-isp delay";
     const named = [...document.querySelectorAll("#sliders label")];
     const input = named.find((each) => each.textContent === label).querySelector("input");
     input.focus();
     for (let move = 0; move < moves; move++) {
-        input.value = 205 + (move % 60);
+        input.value = 180 + (move % 40);
         input.dispatchEvent(new Event("input"));
         await new Promise((done) => setTimeout(done, every));
     }
@@ -50,7 +51,7 @@ def main() -> None:
             sync_playwright() as playwright,
         ):
             assert server.stdout is not None
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             page = browser.new_page(viewport={"width": 1400, "height": 900})
             page.goto(server.stdout.readline().strip())
             page.wait_for_selector(".verdicts li")

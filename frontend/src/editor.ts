@@ -99,6 +99,12 @@ export class Editor {
     return this.view.state.field(this.numbers).all;
   }
 
+  /** Returns the text with a quantity written anew. */
+  with({ from, to }: Quantity, text: string): string {
+    const { doc } = this.view.state;
+    return doc.sliceString(0, from) + text + doc.sliceString(to);
+  }
+
   /** Writes a quantity anew. */
   write(quantity: Quantity, text: string): void {
     const { from, to } = quantity;

@@ -47,36 +47,44 @@ class Variant {
     this.tab.addEventListener("click", () => studio.select(this));
   }
 
-  /** Runs the text soon, or at once for the event of a slider. */
-  schedule(event: Event | null): void {
+  /** Runs the text soon. */
+  schedule(): void {
     clearTimeout(this.timer);
-    if (event) {
-      this.since ??= event.timeStamp;
-      this.start();
-    } else this.timer = window.setTimeout(() => this.start(), TYPING_MS);
+    this.timer = window.setTimeout(() => this.start(this.editor.text), TYPING_MS);
   }
 
-  private start(): void {
+  /** Writes a quantity anew for the event of a slider, and runs the text at once. */
+  slide(quantity: Quantity, written: string, event: Event): void {
+    const text = this.editor.with(quantity, written);
+    if (text === this.editor.text) return;
+    clearTimeout(this.timer);
+    this.since ??= event.timeStamp;
+    // The server runs the text while the editor shows it.
+    this.start(text);
+    this.editor.write(quantity, written);
+  }
+
+  private start(text: string): void {
     if (this.begun && performance.now() - this.begun < PATIENCE_MS) {
       this.again = true;
       return;
     }
-    void this.run();
+    void this.run(text);
   }
 
-  private async run(): Promise<void> {
+  private async run(text: string): Promise<void> {
     const mine = ++this.newest;
     const since = this.since;
     this.since = null;
     this.again = false;
     this.begun = performance.now();
     const late = window.setTimeout(() => {
-      if (this.again) void this.run();
+      if (this.again) void this.run(this.editor.text);
       else if (mine === this.newest) this.view.progress(0);
     }, PATIENCE_MS);
     let answer: Answer;
     try {
-      answer = await run(this.name, this.editor.text, this.studio.seed, ({ now_s, end_s }) => {
+      answer = await run(this.name, text, this.studio.seed, ({ now_s, end_s }) => {
         if (mine === this.newest) this.view.progress(now_s / end_s);
       });
     } catch {
@@ -87,7 +95,7 @@ class Variant {
     this.begun = 0;
     this.view.progress(null);
     const again = this.again;
-    if (again) void this.run();
+    if (again) void this.run(this.editor.text);
     this.take(answer);
     if (since !== null) drawn(since);
   }
@@ -121,7 +129,7 @@ class Studio {
   private variants: Variant[] = [];
   private current!: Variant;
   private sliders: Sliders;
-  private event: Event | null = null;
+  private sliding = false;
   private filename: string;
 
   constructor(start: Start) {
@@ -129,9 +137,9 @@ class Studio {
     this.filename = start.name;
     this.sliders = new Sliders(
       (quantity, text, event) => {
-        this.event = event;
-        this.current.editor.write(quantity, text);
-        this.event = null;
+        this.sliding = true;
+        this.current.slide(quantity, text, event);
+        this.sliding = false;
       },
       (quantity) => this.language.about(quantity.path),
     );
@@ -143,7 +151,7 @@ class Studio {
     byId("open").addEventListener("click", () => byId("file").click());
     byId("file").addEventListener("change", () => void this.open());
     byId("seed").addEventListener("change", () => {
-      for (const variant of this.variants) variant.schedule(null);
+      for (const variant of this.variants) variant.schedule();
     });
     byId("tabs").addEventListener("keydown", (event) => this.arrow(event));
     document.addEventListener("keydown", (event) => {
@@ -156,12 +164,12 @@ class Studio {
   }
 
   changed(variant: Variant): void {
-    variant.schedule(this.event);
+    if (!this.sliding) variant.schedule();
     if (variant === this.current) this.sliders.follow(variant.editor.quantities);
   }
 
   choose(variant: Variant, quantity: Quantity | null): void {
-    if (variant === this.current && !this.event) this.sliders.choose(quantity);
+    if (variant === this.current && !this.sliding) this.sliders.choose(quantity);
   }
 
   select(variant: Variant): void {
@@ -194,7 +202,7 @@ class Studio {
     byId("views").append(variant.view.root);
     this.arranged();
     this.select(variant);
-    variant.schedule(null);
+    variant.schedule();
   }
 
   private compare(): void {
