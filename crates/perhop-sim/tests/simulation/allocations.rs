@@ -72,7 +72,7 @@ fn the_counter_counts() {
 fn a_run_in_its_stride_does_not_allocate() {
     let changes = json!({
         "queues": [classes(), classes()], "loss_ppb": 100_000, "duplicate_ppb": 1_000_000,
-        "detour": [1_000_000, MILLISECOND],
+        "reorder": [1_000_000, MILLISECOND],
     });
     let links = [
         link([0, 1], 1_000_000_000, 100 * MICROSECOND),

@@ -118,7 +118,8 @@ fn packets_that_take_turns_on_unlike_ways_are_reordered() {
 fn what_a_link_does_to_packets_is_what_is_measured_of_them() {
     let flow = udp(0, 1, 8 * SIZE * 1_000, SIZE, json!({"stop": 20 * SECOND}));
     // Half of the copies, and of the late packets, are lost behind the link that causes them.
-    let changes = json!({"duplicate_ppb": 20_000_000, "detour": [10_000_000, 7_500 * MICROSECOND]});
+    let changes =
+        json!({"duplicate_ppb": 20_000_000, "reorder": [10_000_000, 7_500 * MICROSECOND]});
     let fast = |ends, changes| link_with(ends, 1_000_000_000, MILLISECOND, changes);
     for lossy in [false, true] {
         let loss = json!({"loss_ppb": if lossy { 500_000_000 } else { 0 }});
@@ -148,7 +149,7 @@ fn what_a_link_does_to_packets_is_what_is_measured_of_them() {
 #[test]
 fn tcp_delivers_all_in_order_however_a_link_treats_it() {
     let changes = json!({
-        "duplicate_ppb": 30_000_000, "detour": [30_000_000, 3 * MILLISECOND],
+        "duplicate_ppb": 30_000_000, "reorder": [30_000_000, 3 * MILLISECOND],
         "loss_ppb": 1_000_000, "jitter": MILLISECOND,
     });
     for settings in [json!({}), json!({"rack": true, "dsack": true}), json!({"sack": false})] {

@@ -85,7 +85,7 @@ prop_compose! {
         jitter in prop_oneof![2 => Just(0), 1 => 0..10 * MILLISECOND],
         loss_ppb in prop_oneof![2 => Just(0), 1 => 0_u32..50_000_000],
         duplicate_ppb in prop_oneof![2 => Just(0), 1 => 0_u32..50_000_000],
-        detour in prop_oneof![2 => Just((0, 0)), 1 => (0_u32..50_000_000, 0..10 * MILLISECOND)],
+        reorder in prop_oneof![2 => Just((0, 0)), 1 => (0_u32..50_000_000, 0..10 * MILLISECOND)],
         overhead in prop_oneof![
             Just(json!("atm")),
             (0_u32..40).prop_map(|extra| json!({"fixed": extra})),
@@ -94,7 +94,7 @@ prop_compose! {
     ) -> Value {
         let changes = json!({
             "jitter": jitter, "loss_ppb": loss_ppb, "overhead": overhead, "queues": queues,
-            "duplicate_ppb": duplicate_ppb, "detour": detour,
+            "duplicate_ppb": duplicate_ppb, "reorder": reorder,
         });
         link_with(ends, rate, delay, changes)
     }
@@ -302,8 +302,8 @@ fn check_routers(
                 came += results.port(port, "sent_packets") - results.port(port, "lost_packets")
                     + results.port(port, "duplicated_packets");
                 // The shortest packet has at least 20 bytes.
-                let detour = link["detour"][1].as_u64().unwrap();
-                let flight = count("delay") + count("jitter") + detour;
+                let reorder = link["reorder"][1].as_u64().unwrap();
+                let flight = count("delay") + count("jitter") + reorder;
                 under_way += flight / transmission(20, count("rate")) + 1;
             }
             if from == u64::from(router) {

@@ -83,7 +83,7 @@ fn expand_link(link: &Value, names: &mut Vec<String>) -> Value {
 
 /// Settings of a link that tests state for both directions; `back` changes some for the second.
 const MEDIUM: [&str; 7] =
-    ["rate", "delay", "jitter", "loss_ppb", "duplicate_ppb", "detour", "overhead"];
+    ["rate", "delay", "jitter", "loss_ppb", "duplicate_ppb", "reorder", "overhead"];
 
 fn medium(link: &Value, end: usize) -> Value {
     let mut medium = json!({});
@@ -95,8 +95,8 @@ fn medium(link: &Value, end: usize) -> Value {
     }
     rename(&mut medium, "loss_ppb", "loss");
     rename(&mut medium, "duplicate_ppb", "duplicate");
-    if let Some(detour) = medium.as_object_mut().expect("a medium").remove("detour") {
-        medium["reorder"] = json!({"share": detour[0], "by": detour[1]});
+    if let Some(reorder) = medium.as_object_mut().expect("a medium").remove("reorder") {
+        medium["reorder"] = json!({"share": reorder[0], "by": reorder[1]});
     }
     medium
 }

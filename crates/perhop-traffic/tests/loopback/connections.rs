@@ -103,7 +103,7 @@ fn many_streams_share_a_few_threads() {
 }
 
 #[test]
-fn a_stranger_is_not_let_in() {
+fn an_unknown_sender_is_not_let_in() {
     let flow = tcp(0, None, Some(100_000), json!({}));
     let to = format!("127.0.9.2:{}", flow["port"]);
     let mut traffic = open(&job(false, &[500 * MS], vec![flow], vec![])).unwrap();

@@ -225,13 +225,13 @@ fn who_connects_gets_nothing_without_the_token() {
     let port = flow["port"].as_u64().unwrap() as u16;
     let (mut traffic, from, _) = sender(flow, "destination");
     let at = (from, port);
-    let mut stranger = TcpStream::connect(at).unwrap();
+    let mut unknown = TcpStream::connect(at).unwrap();
     let mut silent = TcpStream::connect(at).unwrap();
     let mut hello = b"phpr\x01\x01\0\0\0\0\0\0".to_vec();
     hello.extend([0; 32]);
-    stranger.write_all(&hello).unwrap();
+    unknown.write_all(&hello).unwrap();
     assert!(!traffic.prove(Traffic::instant_in(300_000_000)).unwrap());
-    for peer in [&mut stranger, &mut silent] {
+    for peer in [&mut unknown, &mut silent] {
         peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let mut bytes = Vec::new();
         let _ = peer.read_to_end(&mut bytes);
