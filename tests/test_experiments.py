@@ -147,7 +147,7 @@ def test_charts_are_drawn_with_axes_and_units(
     count = len(reproduced[name].experiment.pictures(reproduced[name].runs))
     assert count > 0
     for page in opened(browser, folder / name / f"{name}.html", 1100):
-        charts = page.locator("figure svg")
+        charts = page.locator("figure .drawing > svg")
         assert charts.count() == count
         for chart in charts.all():
             box = chart.bounding_box()
