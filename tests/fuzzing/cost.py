@@ -39,6 +39,15 @@ def cost(scenario: Scenario, stretch: float = 1.0) -> float:
     return packets * hops * copies + rows + end * _ticks(scenario)
 
 
+def packets_of_requests(scenario: Scenario, flow: Flow, active: float, rtt: float) -> float:
+    """The packets of a flow's requests and connections, if it has transfers or calls."""
+    exchanges = flow.exchanges
+    if exchanges is None:
+        return 0.0
+    gap = (mean_gap(scenario, flow) or 0) / SECOND + (rtt if exchanges.think is not None else 0)
+    return 12 * flow.all_streams * (active / gap + 1) if gap else float("inf")
+
+
 def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
     """The packets of a flow, acknowledgements included."""
     start, stop = scenario.active_ps(flow)
@@ -64,17 +73,13 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
         mean = min(window, tcp.initial_window * 2 ** min(turns, 60)) if turns < 60 else window
         by_volume = 3 * flow.all_streams * flow.volume / mss if flow.volume else float("inf")
         most = min(access * active / 8 / mss, flow.all_streams * mean * turns, by_volume)
-        exchanges = flow.exchanges
-        if exchanges is not None:
-            gap = (mean_gap(scenario, flow) or 0) / SECOND + (
-                rtt if exchanges.think is not None else 0
-            )
-            most += 12 * flow.all_streams * (active / gap + 1) if gap else float("inf")
+        most += packets_of_requests(scenario, flow, active, rtt)
         return 3 * (most + 10 * flow.all_streams)
     if flow.quic is not None:
         # At most what the access takes, and probes while nothing is acknowledged.
         most = access * active / 8 / (flow.quic.datagram + 28)
         by_volume = 3 * flow.all_streams * (flow.volume or float("inf")) / 1100
+        most += packets_of_requests(scenario, flow, active, 0)
         return 3 * (min(most, by_volume) + 100 * flow.all_streams)
     udp = flow.datagrams
     assert udp is not None

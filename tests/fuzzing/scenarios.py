@@ -475,9 +475,13 @@ class Author(Writer):
             found["quic"] = self.quic()
         elif kind == 11:
             found["game"] = self.pick(get_args(Game))
-        if found.keys().isdisjoint({*DATAGRAMS, "quic"}) and self.chance(35):
+        if found.keys().isdisjoint(DATAGRAMS) and self.chance(35):
             found = {key: found[key] for key in found if key not in ("volume", "source_port")}
             found |= self.application()
+            if "quic" in found:
+                found["quic"].pop("streams", None)
+                if isinstance(found.get("web"), dict):
+                    found["web"].pop("connections", None)
         return found
 
     def voice(self) -> dict[str, Any]:

@@ -42,6 +42,10 @@ pub enum Kind {
     OneRtt(Frames),
 }
 
+/// CONNECTION_CLOSE (RFC 9000, section 19.19): its type, an error code of two bytes, and the length
+/// of an empty reason.
+const CLOSE: u16 = 4;
+
 /// Frames of a 1-RTT packet (RFC 9000, section 19).
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
@@ -57,6 +61,8 @@ pub struct Frames {
     pub ack_frequency: Option<AckFrequency>,
     /// HANDSHAKE_DONE.
     pub handshake_done: bool,
+    /// CONNECTION_CLOSE of an application without an error, H3_NO_ERROR (RFC 9114, section 8.1).
+    pub close: bool,
     /// PING.
     pub ping: bool,
     /// PADDING, in bytes.
@@ -126,6 +132,7 @@ impl Frames {
     /// Returns the length of all frames in bytes.
     pub fn bytes(&self) -> u16 {
         let mut bytes = self.padding + u16::from(self.handshake_done) + u16::from(self.ping);
+        bytes += if self.close { CLOSE } else { 0 };
         bytes += self.ack.as_ref().map_or(0, Ack::bytes);
         bytes += self.max_data.map_or(0, |limit| 1 + varint(limit));
         for &(stream, limit) in &self.max_stream_data {

@@ -3,9 +3,9 @@
 
 use perhop_core::{Duration, Ecn, Time};
 
-use crate::flow_control::Credit;
 use crate::handshake::ServerHandshake;
-use crate::{Ack, AckFrequency, Acknowledger, Frames, Kind, Packet, Ranges, Recovery, StreamFrame};
+use crate::inbound::{Announced, Inbound, Received};
+use crate::{Ack, AckFrequency, Acknowledger, Frames, Kind, Packet, Recovery};
 
 /// Settings of a receiver.
 #[derive(Clone, Debug)]
@@ -18,41 +18,11 @@ pub struct ReceiverConfig {
     pub certificates: u32,
 }
 
-/// Counters of the data that has arrived.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Received {
-    /// Bytes delivered to the application: those of each stream in order.
-    pub delivered: u64,
-    /// Packets with data.
-    pub packets: u64,
-    /// Of these, those that arrived after a later one.
-    pub reordered: u64,
-    /// Of these, those with CE.
-    pub marked: u64,
-    /// Packets sent with an acknowledgement.
-    pub acks: u64,
-    /// Time of the last delivery.
-    pub last: Time,
-}
-
-/// A stream: its data that has arrived, and its limit.
-#[derive(Clone, Debug)]
-struct Stream {
-    arrived: Ranges,
-    /// End of the data that was delivered.
-    delivered: u64,
-    credit: Credit,
-    /// True if its limit is to be sent.
-    due: bool,
-}
-
 /// Frames of a packet, to be sent again if it is lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Content {
     done: bool,
-    max_data: bool,
-    /// Stream whose limit it has.
-    stream: Option<u32>,
+    announced: Announced,
     acks: Option<u64>,
 }
 
@@ -62,38 +32,27 @@ pub struct Receiver {
     handshake: ServerHandshake,
     recovery: Recovery<Content>,
     acks: Acknowledger,
-    streams: Vec<Stream>,
-    credit: Credit,
-    max_data_due: bool,
+    inbound: Inbound,
     done_due: bool,
     probes: u32,
-    largest: Option<u64>,
-    received: Received,
 }
 
 impl Receiver {
     /// Creates a receiver.
     pub fn new(config: &ReceiverConfig) -> Self {
-        let [each, all] = config.windows;
-        let credit = Credit::new(each);
-        let stream = Stream { arrived: Ranges::default(), delivered: 0, credit, due: false };
         Self {
             handshake: ServerHandshake::new(config.certificates),
             recovery: Recovery::default(),
             acks: Acknowledger::default(),
-            streams: vec![stream; config.streams.max(1) as usize],
-            credit: Credit::new(all),
-            max_data_due: false,
+            inbound: Inbound::new(config.streams.max(1), config.windows),
             done_due: false,
             probes: 0,
-            largest: None,
-            received: Received::default(),
         }
     }
 
     /// Returns the counters.
     pub fn received(&self) -> Received {
-        self.received
+        self.inbound.received
     }
 
     /// Returns the smoothed round-trip time, as the receiver measures it.
@@ -129,32 +88,12 @@ impl Receiver {
             self.on_ack(now, ack);
         }
         let Some(data) = &frames.stream else { return false };
-        self.received.packets += 1;
-        self.received.reordered += u64::from(self.largest.is_some_and(|seen| packet.number < seen));
-        self.received.marked += u64::from(packet.ecn == Ecn::Ce);
-        self.largest = self.largest.max(Some(packet.number));
-        self.deliver(now, data);
+        self.inbound.on_data(now, packet, data);
         true
     }
 
     fn set_frequency(&mut self, frequency: AckFrequency) {
         self.acks.set_frequency(frequency);
-    }
-
-    /// Delivers what is in order, and decides on new limits.
-    fn deliver(&mut self, now: Time, data: &StreamFrame) {
-        let place = (data.stream / 4) as usize;
-        let Some(stream) = self.streams.get_mut(place) else { return };
-        stream.arrived.insert(data.offset, data.offset + u64::from(data.length));
-        let end = stream.arrived.first_missing(stream.delivered);
-        if end == stream.delivered {
-            return;
-        }
-        self.received.delivered += end - stream.delivered;
-        self.received.last = now;
-        stream.delivered = end;
-        stream.due |= stream.credit.announce(end).is_some();
-        self.max_data_due |= self.credit.announce(self.received.delivered).is_some();
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
@@ -170,14 +109,11 @@ impl Receiver {
         self.recovery.forget(now);
     }
 
-    /// Sends what was lost again: the present limits, not the old ones (RFC 9000, section 13.3).
+    /// Sends what was lost again.
     fn repeat_lost(&mut self) {
         for packet in &self.recovery.lost {
             self.done_due |= packet.content.done;
-            self.max_data_due |= packet.content.max_data;
-            if let Some(stream) = packet.content.stream {
-                self.streams[stream as usize].due = true;
-            }
+            self.inbound.repeat(packet.content.announced);
         }
     }
 
@@ -213,22 +149,10 @@ impl Receiver {
         if !self.handshake.is_complete() {
             return None; // it can read no 1-RTT packets (RFC 9001, section 5.7)
         }
-        let mut frames = Frames {
-            handshake_done: std::mem::take(&mut self.done_due),
-            max_data: std::mem::take(&mut self.max_data_due).then(|| self.credit.announced()),
-            ..Frames::default()
-        };
-        let mut content = Content {
-            done: frames.handshake_done,
-            max_data: frames.max_data.is_some(),
-            ..Content::default()
-        };
-        if let Some(place) = self.streams.iter().position(|stream| stream.due) {
-            let stream = &mut self.streams[place];
-            stream.due = false;
-            frames.max_stream_data.push((4 * place as u64, stream.credit.announced()));
-            content.stream = Some(place as u32);
-        }
+        let handshake_done = std::mem::take(&mut self.done_due);
+        let mut frames = Frames { handshake_done, ..Frames::default() };
+        let announced = self.inbound.take(&mut frames);
+        let mut content = Content { done: handshake_done, announced, acks: None };
         if std::mem::take(&mut self.probes) > 0 && !frames.elicit_ack() {
             self.repeat_in_flight(&mut frames, &mut content);
         }
@@ -241,7 +165,7 @@ impl Receiver {
             !frames.elicit_ack() && self.acks.has_gaps() && self.recovery.packets_in_flight() == 0;
         frames.ack = self.acks.take(now);
         content.acks = frames.ack.as_ref().map(Ack::largest);
-        self.received.acks += u64::from(frames.ack.is_some());
+        self.inbound.received.acks += u64::from(frames.ack.is_some());
         let elicits = frames.elicit_ack();
         let number = self.recovery.next_number();
         let packet = frames.packet(number, self.recovery.largest_acked(), Ecn::NotEct);
@@ -256,15 +180,10 @@ impl Receiver {
     fn repeat_in_flight(&self, frames: &mut Frames, content: &mut Content) {
         for sent in self.recovery.contents() {
             content.done |= sent.done;
-            content.max_data |= sent.max_data;
-            content.stream = content.stream.or(sent.stream);
+            content.announced.add(sent.announced);
         }
         frames.handshake_done = content.done;
-        frames.max_data = content.max_data.then(|| self.credit.announced());
-        if let Some(place) = content.stream {
-            let limit = self.streams[place as usize].credit.announced();
-            frames.max_stream_data.push((4 * u64::from(place), limit));
-        }
+        self.inbound.write(content.announced, frames);
         frames.ping = !frames.elicit_ack();
     }
 }

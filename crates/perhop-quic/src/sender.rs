@@ -1,5 +1,7 @@
-//! The sending side: a client that opens the connection and sends the data of its streams.
+//! An end that sends the data of its streams: the client that opens the connection, or either end
+//! of a connection with data in both directions.
 
+mod duplex;
 mod streams;
 
 use std::collections::VecDeque;
@@ -9,12 +11,15 @@ use perhop_tcp::Congestion;
 
 use crate::controller::{AckEvent, Controller, Sent, initial_window};
 use crate::discovery::BLACK_HOLE;
-use crate::handshake::ClientHandshake;
+use crate::handshake::{ClientHandshake, ServerHandshake};
+use crate::inbound::{Announced, Delivered, Inbound};
+use crate::side::Side;
 use crate::sizes::{LEAST_DATAGRAM, short_packet, stream_frame};
 use crate::{
-    Ack, AckFrequency, Acknowledger, Discovery, Frames, Kind, Packet, Recovery, StreamFrame,
+    Ack, AckFrequency, Acknowledger, Discovery, Flight, Frames, Kind, Packet, Recovery, StreamFrame,
 };
 
+use duplex::End;
 use streams::Streams;
 
 /// Number of probes on a timeout (RFC 9002, section 6.2.4: one or two).
@@ -37,10 +42,13 @@ pub struct SenderConfig {
     pub ecn: bool,
     /// Frequency of acknowledgements that it requests.
     pub ack_frequency: Option<AckFrequency>,
-    /// Number of streams that send at the same time.
+    /// Number of streams that send at the same time, from the start on.
     pub streams: u32,
-    /// Limit of each stream and of the connection, known from the handshake.
+    /// Limit of each stream and of the connection, known from the handshake; the same in both
+    /// directions.
     pub limits: [u64; 2],
+    /// Length of the certificates of the server's end; `None` for the client's.
+    pub certificates: Option<u32>,
 }
 
 /// What a packet has carried, to be sent again if it is lost.
@@ -48,6 +56,8 @@ pub struct SenderConfig {
 struct Content {
     data: Option<StreamFrame>,
     ack_frequency: bool,
+    done: bool,
+    announced: Announced,
     /// Size of a probe of the path MTU.
     probe: Option<u16>,
     /// Largest number that its ACK frame acknowledges.
@@ -57,20 +67,24 @@ struct Content {
     sent: Sent,
 }
 
-/// The sending side of a connection.
+/// An end of a connection that sends data.
 #[derive(Clone, Debug)]
 pub struct Sender {
     config: SenderConfig,
-    handshake: ClientHandshake,
+    side: Side,
     recovery: Recovery<Content>,
     acks: Acknowledger,
     controller: Controller,
     discovery: Discovery,
     streams: Streams,
+    inbound: Inbound,
     /// Data to send again.
     again: VecDeque<StreamFrame>,
     /// True if the frequency of acknowledgements is to be sent.
     frequency_due: bool,
+    /// True if HANDSHAKE_DONE is to be sent, by the server.
+    done_due: bool,
+    end: End,
     /// Probes to send, after a timeout.
     probes: u32,
     /// Counts of ECT(0), ECT(1) and CE in the last acknowledgement, and the packets sent with ECT
@@ -89,14 +103,20 @@ impl Sender {
         let window = config.initial_window.map_or(initial_window(datagram), |bytes| bytes as f64);
         let congestion = config.congestion.clone();
         Self {
-            handshake: ClientHandshake::new(),
+            side: match config.certificates {
+                None => Side::Client(ClientHandshake::new()),
+                Some(bytes) => Side::Server(ServerHandshake::new(bytes)),
+            },
             recovery: Recovery::default(),
             acks: Acknowledger::default(),
             controller: Controller::new(congestion, datagram, window, config.pacing),
             discovery: Discovery::new(datagram, config.most_datagram),
             streams: Streams::new(config.streams, config.limits),
+            inbound: Inbound::new(0, config.limits),
             again: VecDeque::new(),
             frequency_due: config.ack_frequency.is_some(),
+            done_due: false,
+            end: End::default(),
             probes: 0,
             ecn: config.ecn.then_some(([0; 3], 0)),
             echoed: 0,
@@ -109,7 +129,7 @@ impl Sender {
 
     /// Opens the connection.
     pub fn start(&mut self) {
-        self.handshake.start();
+        self.side.start();
     }
 
     /// Writes `bytes` more as the application, divided between the streams; [`u64::MAX`] writes
@@ -164,26 +184,28 @@ impl Sender {
         self.recovery.rtt().smoothed()
     }
 
-    /// Takes a packet of the receiver. Call [`poll`](Self::poll) after it.
-    pub fn on_packet(&mut self, now: Time, packet: &Packet) {
+    /// Takes a packet of the other end. Call [`poll`](Self::poll) after it. Returns the data that
+    /// has become readable, if it has any that is new.
+    pub fn on_packet(&mut self, now: Time, packet: &Packet) -> Option<Delivered> {
         let frames = match &packet.kind {
             Kind::Handshake(flight) => {
-                if let Some(sample) = self.handshake.on_flight(now, *flight, packet.number) {
-                    self.recovery.on_handshake_sample(now, sample);
-                    self.sample = Some(sample);
-                }
-                return;
+                self.on_flight(now, *flight, packet);
+                return None;
             }
             Kind::OneRtt(frames) => frames,
         };
-        if !self.handshake.is_complete() {
-            return; // it has no keys
+        // Without keys, it cannot read the packet.
+        if !self.side.can_read()
+            || self.take_close(Some(frames))
+            || !self.acks.on_packet(now, packet.number, frames.elicit_ack(), packet.ecn)
+        {
+            return None;
         }
-        if !self.acks.on_packet(now, packet.number, frames.elicit_ack(), packet.ecn) {
-            return;
+        if let Some(frequency) = frames.ack_frequency {
+            self.acks.set_frequency(frequency);
         }
         if frames.handshake_done || frames.ack.is_some() {
-            self.handshake.confirm();
+            self.side.confirm();
         }
         if let Some(limit) = frames.max_data {
             self.streams.raise(limit);
@@ -194,10 +216,26 @@ impl Sender {
         if let Some(ack) = &frames.ack {
             self.on_ack(now, ack);
         }
+        frames.stream.as_ref().map(|data| self.inbound.on_data(now, packet, data))
+    }
+
+    fn on_flight(&mut self, now: Time, flight: Flight, packet: &Packet) {
+        if self.take_close(None) {
+            return;
+        }
+        let had_keys = self.side.is_complete();
+        if let Some(sample) = self.side.on_flight(now, flight, (packet.number, packet.datagram)) {
+            self.recovery.on_handshake_sample(now, sample);
+            self.sample = Some(sample);
+        }
+        if !had_keys && self.side.is_complete() {
+            self.done_due = self.config.certificates.is_some();
+            self.acks.demand(); // packets that waited for their keys
+        }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
-        let newly = self.recovery.on_ack(now, ack, self.handshake.is_confirmed());
+        let newly = self.recovery.on_ack(now, ack, self.side.is_confirmed());
         if newly {
             self.probes = 0;
         }
@@ -290,6 +328,8 @@ impl Sender {
                 self.discovery.on_lost(size);
             }
             self.frequency_due |= packet.content.ack_frequency;
+            self.done_due |= packet.content.done;
+            self.inbound.repeat(packet.content.announced);
         }
         // The loss of a probe of the path MTU is no sign of congestion (RFC 9000, section 14.4).
         let all = lost.clone();
@@ -303,16 +343,19 @@ impl Sender {
 
     /// Returns when [`on_timer`](Self::on_timer) is due.
     pub fn deadline(&self) -> Time {
-        let own = self.handshake.deadline().min(self.acks.deadline());
-        own.min(self.recovery.deadline(self.handshake.is_confirmed()))
-            .min(self.controller.deadline())
+        if self.is_over() {
+            return Time::MAX;
+        }
+        let acks = if self.side.is_complete() { self.acks.deadline() } else { Time::MAX };
+        let own = self.side.deadline().min(acks);
+        own.min(self.recovery.deadline(self.side.is_confirmed())).min(self.controller.deadline())
     }
 
     /// Handles timers. Call [`poll`](Self::poll) after it.
     pub fn on_timer(&mut self, now: Time) {
-        self.handshake.on_timer(now);
+        self.side.on_timer(now);
         self.controller.on_timer(now);
-        if self.recovery.deadline(self.handshake.is_confirmed()) > now {
+        if self.recovery.deadline(self.side.is_confirmed()) > now {
             return;
         }
         if self.recovery.on_timer(now) {
@@ -331,10 +374,13 @@ impl Sender {
     /// Returns the next packet that may be sent at `now`, if any. Call it until it returns `None`.
     #[must_use]
     pub fn poll(&mut self, now: Time) -> Option<Packet> {
-        if let Some(sent) = self.handshake.poll(now, self.recovery.rtt()) {
+        if self.is_over() {
+            return self.poll_close(now);
+        }
+        if let Some(sent) = self.side.poll(now, self.recovery.rtt()) {
             return Some(Packet::of_handshake(sent));
         }
-        if !self.handshake.is_complete() {
+        if !self.side.is_complete() {
             return None;
         }
         if self.probes > 0 {
@@ -347,7 +393,8 @@ impl Sender {
             return Some(packet);
         }
         let full = self.discovery.current();
-        let wants = !self.again.is_empty() || self.frequency_due || self.streams.has_data();
+        let has_frames = self.frequency_due || self.done_due || self.inbound.is_due();
+        let wants = !self.again.is_empty() || has_frames || self.streams.has_data();
         if wants {
             if self.permits(now, full) {
                 if let Some(packet) = self.data(now) {
@@ -377,7 +424,7 @@ impl Sender {
     /// Returns the size of a probe of the path MTU that is due: between other data, once the
     /// handshake is confirmed.
     fn due_mtu_probe(&self) -> Option<u16> {
-        self.discovery.probe().filter(|_| self.handshake.is_confirmed())
+        self.discovery.probe().filter(|_| self.side.is_confirmed())
     }
 
     /// Returns a packet with data, or with another frame that waits.
@@ -388,18 +435,18 @@ impl Sender {
             let fits = self.permits(now, size);
             return fits.then(|| self.mtu_probe(now, size));
         }
-        let mut frames = self.own_frames(now);
+        let (mut frames, announced) = self.own_frames(now);
         let room = self.room(&frames);
         frames.stream = self.next_lost(room).or_else(|| self.streams.next(room));
         if frames.elicit_ack() {
-            return Some(self.send(now, frames, None));
+            return Some(self.send(now, frames, (None, announced)));
         }
         // All lost data has arrived meanwhile.
         frames.ack.is_some().then(|| self.send_ack(now, frames))
     }
 
     /// Returns the frames that wait besides data.
-    fn own_frames(&mut self, now: Time) -> Frames {
+    fn own_frames(&mut self, now: Time) -> (Frames, Announced) {
         let due = std::mem::take(&mut self.frequency_due);
         if let Some(frequency) = self.config.ack_frequency.filter(|_| due) {
             // The greater of both delays until it is acknowledged (the draft, section 7).
@@ -409,7 +456,11 @@ impl Sender {
         let bundles = self.acks.is_waiting() && self.again.is_empty();
         let ack = if bundles { self.acks.take(now) } else { None };
         let ack_frequency = self.config.ack_frequency.filter(|_| due);
-        Frames { ack, ack_frequency, ..Frames::default() }
+        let handshake_done = std::mem::take(&mut self.done_due);
+        self.inbound.received.acks += u64::from(ack.is_some());
+        let mut frames = Frames { ack, ack_frequency, handshake_done, ..Frames::default() };
+        let announced = self.inbound.take(&mut frames);
+        (frames, announced)
     }
 
     /// Returns the room for a STREAM frame beside other frames, in bytes.
@@ -454,7 +505,7 @@ impl Sender {
     /// Returns a probe after a timeout: new data if there is any, otherwise the oldest data in
     /// flight, otherwise a PING (RFC 9002, section 6.2.4).
     fn probe(&mut self, now: Time) -> Packet {
-        let mut frames = self.own_frames(now);
+        let (mut frames, announced) = self.own_frames(now);
         let room = self.room(&frames);
         let lost = self.next_lost(room);
         frames.stream = lost.or_else(|| self.streams.next(room)).or_else(|| {
@@ -464,7 +515,7 @@ impl Sender {
             (length > 0).then_some(StreamFrame { length, retransmission: true, ..oldest })
         });
         frames.ping = frames.stream.is_none();
-        self.send(now, frames, None)
+        self.send(now, frames, (None, announced))
     }
 
     /// Returns a probe of the path MTU: a PING with padding (RFC 9000, section 14.4).
@@ -473,7 +524,7 @@ impl Sender {
         let mut frames = Frames { ping: true, ..Frames::default() };
         let header = short_packet(self.recovery.next_number(), self.recovery.largest_acked());
         frames.padding = size.saturating_sub(header + frames.bytes());
-        self.send(now, frames, Some(size))
+        self.send(now, frames, (Some(size), Announced::default()))
     }
 
     /// Returns an acknowledgement, if one is due and no data can carry it.
@@ -481,8 +532,17 @@ impl Sender {
         if !self.acks.is_due(now) {
             return None;
         }
-        let frames = Frames { ack: self.acks.take(now), ..Frames::default() };
-        Some(self.send_ack(now, frames))
+        // Once per round trip, one that receives data asks for an acknowledgement, to forget old
+        // ranges (RFC 9000, section 13.2.4).
+        let ping = self.inbound.is_used()
+            && self.acks.has_gaps()
+            && self.recovery.packets_in_flight() == 0;
+        let frames = Frames { ack: self.acks.take(now), ping, ..Frames::default() };
+        self.inbound.received.acks += 1;
+        Some(match ping {
+            true => self.send(now, frames, (None, Announced::default())),
+            false => self.send_ack(now, frames),
+        })
     }
 
     /// Returns a packet with an acknowledgement only, which is not in flight.
@@ -498,10 +558,19 @@ impl Sender {
         if self.ecn.is_some() { self.controller.ect() } else { Ecn::NotEct }
     }
 
-    fn send(&mut self, now: Time, frames: Frames, probe: Option<u16>) -> Packet {
+    /// Returns a packet that is in flight: a probe of the path MTU if it has that size, with the
+    /// limits that its frames announce.
+    fn send(
+        &mut self,
+        now: Time,
+        frames: Frames,
+        (probe, announced): (Option<u16>, Announced),
+    ) -> Packet {
         let mut content = Content {
             data: frames.stream,
             ack_frequency: frames.ack_frequency.is_some(),
+            done: frames.handshake_done,
+            announced,
             probe,
             acks: frames.ack.as_ref().map(Ack::largest),
             ect: self.field() != Ecn::NotEct,

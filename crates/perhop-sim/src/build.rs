@@ -18,8 +18,9 @@ use perhop_workload::{
 };
 
 use crate::hosts::{
-    ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, QuicReceiver, QuicSender, Role,
-    Schedule, Socket, SrttReadings, StreamPhase, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
+    ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, OverQuic, OverTcp, QuicReceiver,
+    QuicSender, Role, Schedule, Socket, SrttReadings, StreamPhase, TcpReceiver, TcpSender,
+    Transport, UdpReceiver, UdpSender,
 };
 
 /// Returns the two endpoints of a stream, the sender first.
@@ -175,32 +176,41 @@ pub(crate) fn client(
     number: usize,
     seed: u64,
 ) -> Result<Endpoint, BuildError> {
-    let TransportPlan::Tcp(plan) = &flow.transport else {
-        return Err(WorkloadError::NotTcp(flow.name.clone()).into());
-    };
     let span = (flow.start_of(number), flow.stop.unwrap_or(Time::MAX));
     let client = application.client(&flow.name, number, span, seed).map_err(WorkloadError::from)?;
-    let (sender, receiver) = configs(flow, plan, number, seed)?;
-    let [_, handshake] = handshakes(plan);
+    let (protocol, control, transport) = match &flow.transport {
+        TransportPlan::Tcp(plan) => {
+            let (sender, receiver) = configs(flow, plan, number, seed)?;
+            let [_, handshake] = handshakes(plan);
+            let small_queues = plan.small_queues;
+            let tcp = OverTcp { sender, receiver, handshake, small_queues };
+            (Protocol::Tcp, plan.congestion_control, Transport::Tcp(tcp))
+        }
+        TransportPlan::Quic(plan) => {
+            let sender = quic_sender(flow, plan, number, seed)?;
+            let quic = OverQuic { sender, certificates: plan.certificates, waits: plan.waits };
+            (Protocol::Udp, plan.congestion_control, Transport::Quic(quic))
+        }
+        TransportPlan::Udp(_) => {
+            return Err(WorkloadError::NoConnections(flow.name.clone()).into());
+        }
+    };
     let header = Header {
         size: Line::beyond_ipv4(flow.version()),
         source: to,
         destination: from,
         source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
         destination_port: flow.port,
-        protocol: Protocol::Tcp.over(flow.version()).into(),
+        protocol: protocol.over(flow.version()).into(),
         traffic_class: TrafficClass::new(flow.dscp),
         ttl: Header::TTL,
         ack: AckHint::NONE,
     };
     let config = ConnectionConfig {
-        sender,
-        receiver,
-        handshake,
-        small_queues: plan.small_queues,
+        transport,
         header,
         clients: flow.streams,
-        congestion: match plan.congestion_control {
+        congestion: match control {
             CongestionPlan::Bbr => Some(|seed, name| Congestion::bbr(Stream::new(seed, name))),
             CongestionPlan::Bbr1 => Some(|seed, name| Congestion::bbr1(Stream::new(seed, name))),
             _ => None,
@@ -236,13 +246,13 @@ fn congestion(
 /// Greatest number of streams of a connection of QUIC.
 const MOST_QUIC_STREAMS: u32 = 1000;
 
-fn quic(
+/// Returns the settings of the end of a connection that opens it.
+fn quic_sender(
     flow: &FlowPlan,
     plan: &QuicPlan,
-    schedule: Schedule,
     number: usize,
     seed: u64,
-) -> Result<[Role; 2], BuildError> {
+) -> Result<perhop_quic::SenderConfig, BuildError> {
     if plan.streams == 0 || plan.window == 0 || plan.stream_window == 0 {
         return Err(BuildError::Zero("the number of streams of a connection, and a window"));
     }
@@ -256,8 +266,7 @@ fn quic(
         return Err(BuildError::TooLarge("certificates have at most 65535 bytes"));
     }
     let hystart = CubicConfig { hystart: plan.hystart, reno_friendly: true, linux: false };
-    let windows = [plan.stream_window, plan.window];
-    let sender = perhop_quic::Sender::new(perhop_quic::SenderConfig {
+    Ok(perhop_quic::SenderConfig {
         congestion: congestion(plan.congestion_control, hystart, flow, number, seed),
         datagram: plan.datagram,
         most_datagram: plan.max_datagram,
@@ -270,15 +279,26 @@ fn quic(
             reordering: plan.reordering,
         }),
         streams: plan.streams,
-        limits: windows,
-    });
+        limits: [plan.stream_window, plan.window],
+        certificates: None,
+    })
+}
+
+fn quic(
+    flow: &FlowPlan,
+    plan: &QuicPlan,
+    schedule: Schedule,
+    number: usize,
+    seed: u64,
+) -> Result<[Role; 2], BuildError> {
+    let config = quic_sender(flow, plan, number, seed)?;
     let receiver = perhop_quic::Receiver::new(&perhop_quic::ReceiverConfig {
         streams: plan.streams,
-        windows,
+        windows: config.limits,
         certificates: plan.certificates,
     });
     let sender = QuicSender {
-        sender,
+        sender: perhop_quic::Sender::new(config),
         schedule,
         phase: StreamPhase::Waiting,
         rtt: Samples::default(),

@@ -25,13 +25,13 @@ use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
 use perhop_net::{Carrier, Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
-use self::app::{Arrived, Connection};
+use self::app::{Arrived, Connection, QuicEnd};
 use self::bodies::{Bodies, Stored};
 use self::fragments::Reassembly;
 use self::path_mtu::PathMtus;
 use crate::capture::ModelledCaptures;
 
-pub(crate) use self::app::{ClientHost, ConnectionConfig};
+pub(crate) use self::app::{ClientHost, ConnectionConfig, OverQuic, OverTcp, Transport};
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::quic::{QuicReceiver, QuicSender};
 pub(crate) use self::socket::Socket;
@@ -118,6 +118,8 @@ pub(crate) enum Role {
     Client(Box<ClientHost>),
     /// An end of one of its connections.
     Connection(Box<Connection>),
+    /// An end of one of its connections over QUIC.
+    QuicEnd(Box<QuicEnd>),
     /// A free slot for such an end.
     Closed,
 }
@@ -154,6 +156,7 @@ impl Endpoint {
             Role::Pinger(pinger) => pinger.deadline(),
             Role::Client(host) => host.client.deadline(),
             Role::Connection(end) => end.deadline(),
+            Role::QuicEnd(end) => end.deadline(),
             Role::Closed => Time::MAX,
         }
     }
@@ -364,6 +367,11 @@ impl Hosts<BodyId> for ModelledHosts {
             (Role::QuicSender(_) | Role::QuicReceiver(_), Stored::Quic(_)) => {
                 return self.receive_quic(network, (id, first), packet);
             }
+            (Role::QuicEnd(_), Stored::Quic(_)) => {
+                return self.receive_at_end(network, (id, first), packet);
+            }
+            // Of an earlier connection.
+            (Role::QuicEnd(_), _) | (Role::Connection(_), Stored::Quic(_)) => return,
             (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
                 self.arrived[owner][0].add(class);
                 let delay = now.since(sent);
@@ -481,6 +489,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 Role::QuicSender(_) | Role::QuicReceiver(_) => self.quic_timer(network, id),
                 Role::Client(_) => return self.client_timer(network, id),
                 Role::Connection(_) => self.connection_timer(network, id),
+                Role::QuicEnd(_) => self.end_timer(network, id),
                 Role::Pinger(pinger) => {
                     let (ttl, train) = pinger.next_train().unwrap_or_default();
                     let header = Header { ttl, ..endpoint.line.header };
@@ -513,6 +522,7 @@ impl Hosts<BodyId> for ModelledHosts {
             Role::UdpSender(_) => self.send_datagrams(network, id),
             Role::QuicSender(_) => self.send_quic(network, id),
             Role::Connection(_) => self.send_on_connection(network, id),
+            Role::QuicEnd(_) => self.send_at_end(network, id),
             _ => self.send_segments(network, id),
         }
         self.set_timer(network, id);
@@ -550,6 +560,11 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
             }
             (Role::QuicSender(quic), Message::Quic(_)) if has_data => quic.lost += 1,
+            (Role::QuicEnd(end), Message::Quic(_))
+                if has_data && end.serves(&sender.line.header, &packet.header) =>
+            {
+                end.lost += 1;
+            }
             _ => return,
         }
         self.losses.add(sender.owner, loss, at);

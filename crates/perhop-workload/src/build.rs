@@ -24,9 +24,9 @@ pub enum WorkloadError {
     /// The source ports of a flow's streams end beyond 65535.
     #[error("flow {0}: the source ports of its streams must be at most 65535")]
     SourcePorts(String),
-    /// An application without TCP.
-    #[error("flow {0}: an application needs TCP")]
-    NotTcp(String),
+    /// An application over a transport without connections.
+    #[error("flow {0}: an application needs TCP or QUIC")]
+    NoConnections(String),
     /// An application is impossible.
     #[error(transparent)]
     Application(#[from] AppError),

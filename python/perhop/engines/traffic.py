@@ -211,7 +211,11 @@ def transport_gaps(scenario: Scenario, *, mtus: Mapping[str, int] | None = None)
     own = {host: _mtu(scenario, host) for host in scenario.nodes} if mtus is None else mtus
     for name, flow in scenario.flows.items():
         holds, ip = own[flow.source], scenario.ip_of(flow)
-        if flow.quic is not None:
+        if flow.quic is not None and flow.applications:
+            found.append(
+                Gap(f"flows.{name}.quic", "only sim has applications over QUIC; use `tcp`")
+            )
+        elif flow.quic is not None:
             found += _quic_gaps(f"flows.{name}.quic", flow.quic)
         elif flow.tcp is not None:
             agreed = min(holds, own[flow.destination])
@@ -238,7 +242,7 @@ def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
     for name, flow in scenario.flows.items():
         if flow.applications:
             port = scenario.port_of(name)
-            other = listening.get((flow.source, False, port))
+            other = listening.get((flow.source, flow.tcp is None, port))
             if other is not None:
                 yield Gap(
                     f"flows.{name}.port",

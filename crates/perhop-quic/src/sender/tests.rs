@@ -31,6 +31,7 @@ fn config() -> SenderConfig {
         ack_frequency: None,
         streams: 1,
         limits: [1 << 24; 2],
+        certificates: None,
     }
 }
 
@@ -151,7 +152,7 @@ impl Path {
                 let (_, (forward, packet)) = self.wire.pop_first().unwrap();
                 match forward {
                     true => _ = self.receiver.on_packet(self.now, &packet),
-                    false => self.sender.on_packet(self.now, &packet),
+                    false => drop(self.sender.on_packet(self.now, &packet)),
                 }
             } else {
                 self.sender.on_timer(self.now);

@@ -5,6 +5,7 @@
 //! packet of an earlier connection is recognised by its ports, as hosts do.
 
 mod connection;
+mod quic;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -17,18 +18,32 @@ use perhop_tcp::{Congestion, Handshake, Receiver, ReceiverConfig, Sender, Sender
 use super::{Endpoint, Line, MOST_ENDPOINTS, ModelledHosts, Net, Role};
 
 pub(crate) use connection::{Connection, Side};
+pub(crate) use quic::{OverQuic, QuicEnd};
 pub(super) use traffic::Arrived;
 
 /// First port after those that clients use in turn: the ephemeral ports (RFC 6335, section 6).
 const PORTS: u32 = 1 << 16;
 
-/// Settings of the connections of a client.
+/// Settings of TCP connections of a client.
 #[derive(Debug)]
-pub(crate) struct ConnectionConfig {
+pub(crate) struct OverTcp {
     pub sender: SenderConfig,
     pub receiver: ReceiverConfig,
     pub handshake: Handshake,
     pub small_queues: bool,
+}
+
+/// Transport of the connections of a client.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Tcp(OverTcp),
+    Quic(OverQuic),
+}
+
+/// Settings of the connections of a client.
+#[derive(Debug)]
+pub(crate) struct ConnectionConfig {
+    pub transport: Transport,
     /// Header of packets to the server; the source port is that of the first connection.
     pub header: Header,
     /// Distance between the ports of two connections: the flow's number of clients.
@@ -41,13 +56,35 @@ pub(crate) struct ConnectionConfig {
 }
 
 impl ConnectionConfig {
-    fn sender(&self, connection: u32, end: &str) -> Sender {
-        let mut config = self.sender.clone();
-        if let Some(congestion) = self.congestion {
-            let name = format!("{} {connection} {end} probes", self.name);
-            config.congestion = congestion(self.seed, &name);
+    /// Returns the congestion control of an end of a connection in its initial state, which is
+    /// `usual` if it draws no random numbers.
+    fn congestion(&self, usual: &Congestion, connection: u32, end: &str) -> Congestion {
+        self.congestion.map_or_else(
+            || usual.clone(),
+            |drawn| drawn(self.seed, &format!("{} {connection} {end} probes", self.name)),
+        )
+    }
+
+    /// Returns the behaviour of an end of connection `number` of the client `id`.
+    fn end(&self, (id, number): (u32, u32), multiplexed: Option<bool>) -> Role {
+        let end = if multiplexed.is_some() { "server" } else { "client" };
+        match &self.transport {
+            Transport::Tcp(tcp) => {
+                let congestion = self.congestion(&tcp.sender.congestion, number, end);
+                let sender = Sender::new(SenderConfig { congestion, ..tcp.sender.clone() });
+                let ends = (sender, Receiver::new(tcp.receiver.clone()));
+                let side = multiplexed.map_or(Side::Client, |multiplexed| Side::Server {
+                    responder: Responder::new(multiplexed),
+                    syn: None,
+                });
+                Role::Connection(Box::new(Connection::new(ends, (id, number), tcp, side)))
+            }
+            Transport::Quic(quic) => {
+                let congestion = self.congestion(&quic.sender.congestion, number, end);
+                let is_server = multiplexed.is_some();
+                Role::QuicEnd(Box::new(QuicEnd::new(quic, congestion, (id, number), is_server)))
+            }
         }
-        Sender::new(config)
     }
 
     fn header(&self, connection: u32) -> Header {
@@ -72,21 +109,28 @@ pub(crate) struct ClientHost {
 
 impl ClientHost {
     pub fn new(client: Client, config: ConnectionConfig) -> Self {
+        // QUIC has none.
+        let sacks = matches!(config.transport, Transport::Tcp(_)).then_some(0);
         Self {
             client,
             config,
             connections: BTreeMap::new(),
             records: Vec::new(),
             ended: StreamReading {
-                counters: StreamCounters { sacks: Some(0), ..StreamCounters::default() },
+                counters: StreamCounters { sacks, ..StreamCounters::default() },
                 ..StreamReading::default()
             },
         }
     }
 }
 
-/// Adds a connection's counters and samples to those of its client.
-fn add(sum: &mut StreamReading, client: &Connection, server: &Connection) {
+/// Adds a connection's counters and samples to those of its client. Returns the server's window.
+fn add(sum: &mut StreamReading, client: &Role, server: &Role) -> u64 {
+    let (client, server) = match (client, server) {
+        (Role::Connection(client), Role::Connection(server)) => (client, server),
+        (Role::QuicEnd(client), Role::QuicEnd(server)) => return quic::add(sum, client, server),
+        roles => unreachable!("a connection between {roles:?}"),
+    };
     let received = client.receiver.received();
     let counters = &mut sum.counters;
     counters.delivered += received.delivered;
@@ -101,26 +145,18 @@ fn add(sum: &mut StreamReading, client: &Connection, server: &Connection) {
     sum.rtt.merge(&server.rtt);
     sum.srtt.merge(&server.srtt);
     sum.delay.merge(&client.delay);
+    server.sender.cwnd()
 }
 
 impl ModelledHosts {
-    fn pair(&self, at_client: u32) -> (&Connection, &Connection) {
-        let endpoint = &self.endpoints[at_client as usize];
-        let peer = &self.endpoints[endpoint.line.peer as usize];
-        match (&endpoint.role, &peer.role) {
-            (Role::Connection(client), Role::Connection(server)) => (client, server),
-            roles => unreachable!("a connection between {roles:?}"),
-        }
-    }
-
     /// Returns the sums over the connections of a client; its window is that of all open ones.
     pub fn read_client(&self, host: &ClientHost) -> StreamReading {
         let mut sum = host.ended;
         let mut cwnd = None;
         for &at_client in host.connections.values() {
-            let (client, server) = self.pair(at_client);
-            add(&mut sum, client, server);
-            cwnd = Some(cwnd.unwrap_or(0) + server.sender.cwnd());
+            let client = &self.endpoints[at_client as usize];
+            let server = &self.endpoints[client.line.peer as usize];
+            cwnd = Some(cwnd.unwrap_or(0) + add(&mut sum, &client.role, &server.role));
         }
         StreamReading { cwnd, ..sum }
     }
@@ -133,8 +169,14 @@ impl ModelledHosts {
         for at_client in open {
             let peer = self.endpoints[at_client as usize].line.peer;
             for each in [at_client, peer] {
-                if let Role::Connection(end) = &mut self.endpoints[each as usize].role {
-                    [end.rtt, end.srtt, end.delay] = [Samples::default(); 3];
+                match &mut self.endpoints[each as usize].role {
+                    Role::Connection(end) => {
+                        [end.rtt, end.srtt, end.delay] = [Samples::default(); 3];
+                    }
+                    Role::QuicEnd(end) => {
+                        [end.rtt, end.srtt, end.delay] = [Samples::default(); 3];
+                    }
+                    _ => {}
                 }
             }
         }
@@ -168,12 +210,18 @@ impl ModelledHosts {
                 }
                 Action::Request { connection, request } => {
                     if let Some(at_client) = at_client(&connection) {
-                        self.request(network, at_client, request);
+                        match host.config.transport {
+                            Transport::Tcp(_) => self.request(network, at_client, request),
+                            Transport::Quic(_) => self.request_at_end(network, at_client, request),
+                        }
                     }
                 }
                 Action::Close { connection } => {
                     if let Some(at_client) = at_client(&connection) {
-                        self.close(network, at_client);
+                        match host.config.transport {
+                            Transport::Tcp(_) => self.close(network, at_client),
+                            Transport::Quic(_) => self.close_at_end(network, at_client),
+                        }
                     }
                 }
                 Action::Finished(record) => host.records.push(record),
@@ -198,6 +246,7 @@ impl ModelledHosts {
         let [at_client, at_server] = slots;
         host.connections.insert(number, at_client);
         let config = &host.config;
+        let is_over_quic = matches!(config.transport, Transport::Quic(_));
         let there = config.header(number);
         let back = Header {
             source: there.destination,
@@ -206,19 +255,11 @@ impl ModelledHosts {
             destination_port: there.source_port,
             ..there
         };
-        let connection = |end: &str, side| {
-            let receiver = Receiver::new(config.receiver.clone());
-            let sender = config.sender(number, end);
-            Role::Connection(Box::new(Connection::new(
-                (sender, receiver),
-                (id, number),
-                config,
-                side,
-            )))
+        let roles = [None, Some(multiplexed)].map(|server| config.end((id, number), server));
+        let handshake = match &config.transport {
+            Transport::Tcp(tcp) => Some(tcp.handshake),
+            Transport::Quic(_) => None,
         };
-        let server = Side::Server { responder: Responder::new(multiplexed), syn: None };
-        let roles = [connection("client", Side::Client), connection("server", server)];
-        let handshake = Some(config.handshake);
         let ends = [(there, at_server), (back, at_client)];
         for ((slot, role), (header, peer)) in slots.into_iter().zip(roles).zip(ends) {
             let mut role = role;
@@ -228,24 +269,31 @@ impl ModelledHosts {
             self.endpoints[slot as usize] =
                 Endpoint { line: Line { header, peer, handshake }, owner, timer: Time::MAX, role };
         }
-        self.send_on_connection(network, at_client);
+        match is_over_quic {
+            true => self.send_at_end(network, at_client),
+            false => self.send_on_connection(network, at_client),
+        }
         self.set_timer(network, at_client);
     }
 
     /// Ends a connection if both sides have closed it and all is acknowledged: its slots are free.
     pub(super) fn end_if_closed(&mut self, end: u32) {
-        let peer = self.endpoints[end as usize].line.peer;
-        let at_client = match &self.endpoints[end as usize].role {
-            Role::Connection(connection) if connection.is_client() => end,
-            _ => peer,
+        let (own, peer) = (&self.endpoints[end as usize], self.endpoints[end as usize].line.peer);
+        let roles = [&own.role, &self.endpoints[peer as usize].role];
+        let (is_over, own_is_client, (id, number)) = match roles {
+            [Role::Connection(own), Role::Connection(other)] => {
+                (own.is_over() && other.is_over(), own.is_client(), (own.client, own.number))
+            }
+            [Role::QuicEnd(own), Role::QuicEnd(other)] => {
+                (own.is_over() && other.is_over(), own.is_client(), (own.client, own.number))
+            }
+            _ => return,
         };
-        let (client, server) = self.pair(at_client);
-        if !(client.is_over() && server.is_over()) {
+        if !is_over {
             return;
         }
-        let (id, number) = (client.client, client.number);
-        let at_server = self.endpoints[at_client as usize].line.peer;
-        let [client, server] = [at_client, at_server].map(|slot| {
+        let ends = if own_is_client { [end, peer] } else { [peer, end] };
+        let [client, server] = ends.map(|slot| {
             self.free.push(slot);
             let endpoint = &mut self.endpoints[slot as usize];
             endpoint.timer = Time::MAX;
@@ -253,8 +301,6 @@ impl ModelledHosts {
         });
         let Role::Client(host) = &mut self.endpoints[id as usize].role else { return };
         host.connections.remove(&number);
-        if let (Role::Connection(client), Role::Connection(server)) = (client, server) {
-            add(&mut host.ended, &client, &server);
-        }
+        add(&mut host.ended, &client, &server);
     }
 }

@@ -157,6 +157,11 @@ impl ModelledHosts {
             }
             Role::UdpSender(udp) => udp.socket.remove(size).then_some(id),
             Role::QuicSender(quic) => quic.socket.remove(size).then_some(id),
+            Role::QuicEnd(end) => {
+                let goes_on = end.socket.remove(size);
+                self.end_if_closed(id);
+                goes_on.then_some(id)
+            }
             _ => None,
         }
     }
@@ -175,6 +180,7 @@ fn charge(endpoints: &mut [Endpoint], bodies: &mut Bodies, (body, size): (BodyId
             udp.socket.queued += truesize(size);
         }
         Role::QuicSender(quic) if quic.waits => quic.socket.queued += truesize(size),
+        Role::QuicEnd(end) if end.waits => end.socket.queued += truesize(size),
         _ => return,
     }
     bodies.charge(body);

@@ -160,6 +160,16 @@ fn what_has_not_ended_is_in_the_table() {
     assert_eq!(results.integers("completions", "number"), [0, 1]);
 }
 
+/// Replaces the transport of a flow by QUIC with a window, certificates of a length, and a
+/// congestion control.
+fn over_quic(flow: &mut Value, (window, certificates): (u64, u64), control: &str) {
+    let settings = json!({
+        "window": window, "stream_window": window / 2, "certificates": certificates,
+        "congestion_control": control, "ecn": window % 2 == 0 && !control.starts_with("bbr"),
+    });
+    flow["transport"] = quic(0, 1, settings, json!({}))["transport"].clone();
+}
+
 fn lossy(kind: &str, seed: u64, loss_ppb: u32, limit: u64, settings: Value, tcp: Value) -> Value {
     let changes = json!({
         "loss_ppb": loss_ppb, "jitter": MILLISECOND, "duplicate_ppb": loss_ppb,
@@ -189,6 +199,7 @@ proptest! {
         control in prop::sample::select(&["reno", "cubic", "bbr", "bbr1", "ledbat++"][..]),
         (rack, timestamps, autotuning, small_queues) in any::<(bool, bool, bool, bool)>(),
         connections in 1_u64..20,
+        datagrams in prop::option::of((3_000_u64..100_000, 500_u64..8_000)),
     ) {
         let gaps = json!({"mean": gap * MILLISECOND, "exponential": true});
         let mut settings = json!({
@@ -202,7 +213,10 @@ proptest! {
             "delayed_ack": 40 * MILLISECOND,
         });
         let kind = if rpc { "rpc" } else { "transfers" };
-        let plan = lossy(kind, seed, loss_ppb, limit, settings, tcp);
+        let mut plan = lossy(kind, seed, loss_ppb, limit, settings, tcp);
+        if let Some(settings) = datagrams {
+            over_quic(&mut plan["flows"][0], settings, control);
+        }
         let mut simulation = build(&plan).unwrap();
         simulation.advance(Time::MAX);
         let results = Results::of(&simulation);
@@ -223,6 +237,7 @@ proptest! {
         (web, choice) in any::<(bool, bool)>(),
         objects in prop::collection::vec((any::<u32>(), 1_u64..60_000), 1..12),
         (buffer, bitrate) in (2_u64..20, 10_000_u64..9_000_000),
+        datagrams in prop::option::of((3_000_u64..100_000, 500_u64..8_000)),
     ) {
         let mut plan = lossy("rpc", seed, loss_ppb, limit, json!({}), json!({}));
         let object = |(number, (after, size)): (usize, &(u32, u64))| json!({
@@ -242,6 +257,9 @@ proptest! {
         let flow = &mut plan["flows"][0];
         flow["application"] = if web { json!({"web": pages}) } else { json!({"video": video}) };
         flow["stop"] = json!(stop * MILLISECOND);
+        if let Some(settings) = datagrams {
+            over_quic(flow, settings, "cubic");
+        }
         let mut simulation = build(&plan).unwrap();
         simulation.advance(Time::MAX);
         prop_assert_eq!(simulation.open_connections(), 0, "connections stay open");

@@ -97,7 +97,7 @@ impl Host<'_> {
         failed: impl Fn() -> F,
     ) -> Result<Socket, TrafficError> {
         let TransportPlan::Tcp(tcp) = &flow.transport else {
-            return Err(WorkloadError::NotTcp(flow.name.clone()).into());
+            return Err(WorkloadError::NoConnections(flow.name.clone()).into());
         };
         let socket = self.sending(flow, tcp, at, &failed)?;
         set_receive_window(&socket, tcp).map_err(failed())?;

@@ -322,8 +322,8 @@ class Web(Model):
     """The objects of a page."""
 
     connections: Literal["multiplexed", "http1"] = "multiplexed"
-    """One connection that interleaves the objects, as HTTP/2 does, or up to six, each with one
-    object at a time, as browsers have with HTTP/1.1."""
+    """One connection that interleaves the objects, as HTTP/2 does, and HTTP/3 with `quic`; or up to
+    six, each with one object at a time, as browsers have with HTTP/1.1."""
 
     think: Duration = 5 * SECOND
     """The mean time between the end of a page and the next one."""

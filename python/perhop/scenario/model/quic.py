@@ -48,7 +48,8 @@ class Quic(Model):
 
     streams: Streams = 1
     """The number of QUIC streams of each connection, which send packets in turn. A lost packet
-    delays the data of its own stream only. The flow's `streams` is the number of connections."""
+    delays the data of its own stream only. The flow's `streams` is the number of connections. Each
+    request of an application has a stream of its own."""
 
     window: QuicWindow = DEFAULT_WINDOW
     """The window of the connection's flow control: the data that the receiver accepts beyond what

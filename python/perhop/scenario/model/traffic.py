@@ -149,7 +149,7 @@ class Flow(Model):
     """UDP settings."""
 
     quic: Quic | None = None
-    """QUIC settings: data over QUIC connections."""
+    """QUIC settings: data, or an application, over QUIC connections."""
 
     voice: Voice | None = None
     """Calls, one per stream: a codec such as ``g711``, or settings."""
@@ -158,16 +158,16 @@ class Flow(Model):
     """The datagrams of a game: those of its server to a player (``fps-server``), or those of the
     player (``fps-client``)."""
     transfers: Transfers | None = None
-    """Clients at the destination that request data from the source, over TCP."""
+    """Clients at the destination that request data from the source, over TCP or with `quic`."""
 
     rpc: Rpc | None = None
-    """Clients at the destination that call procedures at the source, over TCP."""
+    """Clients at the destination that call procedures at the source, over TCP or with `quic`."""
 
     web: Web | None = None
-    """Clients at the destination that load pages from the source, over TCP."""
+    """Clients at the destination that load pages from the source, over TCP or with `quic`."""
 
     video: Video | None = None
-    """Clients at the destination that play a video from the source, over TCP."""
+    """Clients at the destination that play a video from the source, over TCP or with `quic`."""
 
     ip: IpVersion | None = None
     """The version of the internet protocol, 4 or 6; by default that of the scenario."""
@@ -272,10 +272,10 @@ class Flow(Model):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Not two kinds, nor both of `stop` and `volume`; one application, over TCP."""
+        """Not two kinds, nor both of `stop` and `volume`; one application, over TCP or QUIC."""
         whole = handler.resolve_ref_schema(handler(schema))
         apart = [("stop", "volume"), *combinations(KINDS, 2), *combinations(APPLICATIONS, 2)]
-        apart += [(key, other) for key in APPLICATIONS for other in (*DATAGRAMS, "quic", "volume")]
+        apart += [(key, other) for key in APPLICATIONS for other in (*DATAGRAMS, "volume")]
         whole["allOf"] = [{"not": {"required": [*pair]}} for pair in apart]
         return whole
 

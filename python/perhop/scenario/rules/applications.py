@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.applications import MOST_OBJECTS, TABLES
+from perhop.scenario.model.metrics import RELIABLE
 from perhop.scenario.resolve.applications import mean_gap
 from perhop.scenario.rules.findings import Finding
 from perhop.scenario.rules.network import egress_policies, link_ends
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.applications import Rpc, Transfers, Video, Web
     from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.quic import Quic
     from perhop.scenario.model.traffic import Flow
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
@@ -35,8 +37,14 @@ def applications(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield Finding(
                 (*loc, other), f"is given beside `{first}`; expected one of the two", at_key=True
             )
-        if flow.tcp is None:
-            yield Finding((*loc, flow.kind), f"`{first}` is over TCP; expected `tcp`", at_key=True)
+        if flow.kind not in RELIABLE:
+            yield Finding(
+                (*loc, flow.kind),
+                f"`{first}` is over TCP or QUIC; expected `tcp` or `quic`",
+                at_key=True,
+            )
+        if flow.quic is not None:
+            yield from _over_quic(loc, flow, flow.quic)
         if flow.volume is not None:
             yield Finding(
                 (*loc, "volume"),
@@ -58,6 +66,19 @@ def applications(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield from _page((*loc, "web", "objects"), flow.web)
         if flow.video is not None:
             yield from _video((*loc, "video"), flow.video)
+
+
+def _over_quic(loc: Loc, flow: Flow, quic: Quic) -> Iterator[Finding]:
+    if quic.streams != 1:
+        yield Finding(
+            (*loc, "quic", "streams"),
+            f"each request of `{flow.applications[0]}` has a stream of its own; expected no number",
+            at_key=True,
+        )
+    if flow.web is not None and flow.web.connections == "http1":
+        yield Finding(
+            (*loc, "web", "connections"), "HTTP/1.1 is over TCP; expected `multiplexed` with `quic`"
+        )
 
 
 def rates_of_requests(scenario: ResolvedScenario) -> Iterator[Finding]:

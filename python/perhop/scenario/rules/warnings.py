@@ -94,7 +94,7 @@ def _is_random(flow: Flow) -> bool:
     if flow.tcp is not None:
         return flow.tcp.congestion_control.startswith("bbr") or _has_random_requests(flow)
     if flow.quic is not None:
-        return flow.quic.congestion_control.startswith("bbr")
+        return flow.quic.congestion_control.startswith("bbr") or _has_random_requests(flow)
     udp = flow.datagrams
     assert udp is not None
     if flow.voice is not None or flow.game is not None:

@@ -11,7 +11,7 @@ use perhop_core::{Duration, Header, Time};
 use perhop_measure::Samples;
 use perhop_tcp::{EcnMode, Receiver, Segment, Sender};
 
-use super::ConnectionConfig;
+use super::OverTcp;
 use crate::hosts::SrttReadings;
 use crate::hosts::socket::Socket;
 
@@ -64,7 +64,7 @@ impl Connection {
     pub fn new(
         (sender, receiver): (Sender, Receiver),
         (client, number): (u32, u32),
-        config: &ConnectionConfig,
+        config: &OverTcp,
         side: Side,
     ) -> Self {
         Self {
