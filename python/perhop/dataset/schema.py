@@ -7,7 +7,7 @@ import polars as pl
 
 __all__ = ["ANSWERS", "CAUSES", "FORMAT", "KINDS", "NULLABLE", "ROUTER", "TABLES"]
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
