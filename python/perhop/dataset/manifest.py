@@ -110,7 +110,7 @@ class Manifest(_Record):
 class Stored(Manifest):
     """The content of `manifest.json`: the manifest, the scenario, and the SHA-256 of each table."""
 
-    format: Literal[8]
+    format: Literal[9]
     scenario: dict[str, Any]
     tables: dict[str, str]
 
