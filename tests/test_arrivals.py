@@ -150,7 +150,7 @@ def test_a_link_duplicates_and_reorders() -> None:
     link = analysis.link_loads(run).row(0, named=True)
     found = analysis.order(run, "call")
     assert found.duplicates == link["duplicated_packets"] == pytest.approx(400, abs=99)
-    assert found.reordered == link["delayed_packets"] == pytest.approx(200, abs=71)
+    assert found.reordered == link["reordered_packets"] == pytest.approx(200, abs=71)
     assert found.extent_mean == pytest.approx(7, abs=0.2)
     density = analysis.reorder_density(run, "call")
     # Each packet that is seven late makes seven others one early.

@@ -448,7 +448,7 @@ def test_a_wire_loses_duplicates_and_delays_what_it_is_told() -> None:
     # Five standard deviations of a binomial.
     assert row["lost_packets"] / packets == pytest.approx(0.2, abs=5 * (0.16 / packets) ** 0.5)
     left = packets - row["lost_packets"]
-    for name, share in (("duplicated_packets", 0.3), ("delayed_packets", 0.25)):
+    for name, share in (("duplicated_packets", 0.3), ("reordered_packets", 0.25)):
         deviation = (share * (1 - share) / left) ** 0.5
         assert row[name] / left == pytest.approx(share, abs=5 * deviation)
 

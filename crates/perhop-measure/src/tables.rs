@@ -209,7 +209,7 @@ table! {
         sent_bytes: Integers,
         lost_packets: Integers,
         duplicated_packets: Integers,
-        delayed_packets: Integers,
+        reordered_packets: Integers,
         utilisation: Floats,
     }
 }
@@ -529,7 +529,7 @@ impl Links {
         self.sent_bytes.push(bytes as i64);
         self.lost_packets.push((after.lost - before.lost) as i64);
         self.duplicated_packets.push((after.duplicated - before.duplicated) as i64);
-        self.delayed_packets.push((after.delayed - before.delayed) as i64);
+        self.reordered_packets.push((after.reordered - before.reordered) as i64);
         self.utilisation.push(bytes as f64 / capacity);
     }
 }

@@ -62,7 +62,7 @@ pub struct LinkCounters {
     /// Packets that arrived followed by a copy.
     pub duplicated: u64,
     /// Packets with additional delay, which others could overtake.
-    pub delayed: u64,
+    pub reordered: u64,
 }
 
 /// Random loss, delay, reordering and duplication in one direction of a link.
@@ -100,7 +100,7 @@ impl Impairments {
             && share > 0
             && self.random.chance_ppb(share)
         {
-            counters.delayed += 1;
+            counters.reordered += 1;
             arrival += by;
         }
         Some(arrival)
@@ -166,7 +166,7 @@ mod tests {
         let (at, counters) = arrivals(&wire, &due);
         let late = at.iter().zip(&due).filter(|(at, due)| at.unwrap() == *due + 1_000_000).count();
         let in_time = at.iter().zip(&due).filter(|(at, due)| at.unwrap() == **due).count();
-        assert_eq!((late as u64, late + in_time), (counters.delayed, 1_000));
+        assert_eq!((late as u64, late + in_time), (counters.reordered, 1_000));
         assert!((400..600).contains(&late), "{late}");
     }
 

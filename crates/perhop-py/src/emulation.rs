@@ -90,7 +90,7 @@ impl Emulation {
                 ("sent_bytes", link.bytes.get()),
                 ("lost_packets", link.lost),
                 ("duplicated_packets", link.duplicated),
-                ("delayed_packets", link.delayed),
+                ("reordered_packets", link.reordered),
             ] {
                 counted.set_item(name, count)?;
             }

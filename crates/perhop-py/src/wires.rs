@@ -102,7 +102,7 @@ impl Wires {
                 ("sent_bytes", one.carried.bytes.get()),
                 ("lost_packets", one.carried.lost),
                 ("duplicated_packets", one.carried.duplicated),
-                ("delayed_packets", one.carried.delayed),
+                ("reordered_packets", one.carried.reordered),
                 ("refused_packets", one.refused),
             ] {
                 counted.set_item(name, count)?;

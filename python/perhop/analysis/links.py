@@ -89,7 +89,7 @@ def link_loads(dataset: Dataset, window: Window | None = None) -> pl.DataFrame:
         "sent_bytes",
         "lost_packets",
         "duplicated_packets",
-        "delayed_packets",
+        "reordered_packets",
     )
     return (
         cut(_with_shapers(dataset), clip(dataset, window) or (0.0, 0.0))

@@ -119,7 +119,7 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "sent_bytes": pl.Int64,
             "lost_packets": pl.Int64,
             "duplicated_packets": pl.Int64,
-            "delayed_packets": pl.Int64,
+            "reordered_packets": pl.Int64,
             "utilisation": pl.Float64,
         }
     ),

@@ -36,7 +36,7 @@ _CARRIED: Final = (
     "sent_bytes",
     "lost_packets",
     "duplicated_packets",
-    "delayed_packets",
+    "reordered_packets",
 )
 """The counters of a direction in `links`."""
 
