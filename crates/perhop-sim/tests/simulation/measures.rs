@@ -126,7 +126,8 @@ fn what_a_link_does_to_packets_is_what_is_measured_of_them() {
         let links = [fast([0, 2], changes.clone()), fast([2, 1], loss)];
         let network = plan("hhr", &links, &[21 * SECOND]);
         let results = run(&with(network, json!({"flows": [flow]})));
-        let [copies, late] = ["duplicated_packets", "reordered_packets"].map(|c| results.port(0, c));
+        let [copies, late] =
+            ["duplicated_packets", "reordered_packets"].map(|c| results.port(0, c));
         assert!(copies.abs_diff(400) < 99 && late.abs_diff(200) < 71, "{copies}, {late}");
         let [arrived, lost, reordered, duplicates] =
             ["packets", "lost", "reordered", "duplicates"].map(|column| results.flow(0, column));
