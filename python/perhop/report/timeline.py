@@ -61,7 +61,11 @@ def phase_table(dataset: Dataset) -> Table:
     shown = {*flows, TOTAL}
     sending = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
     windows = stretches(dataset.scenario)
-    narrow = {row[:3]: row[3:] for row in analysis.bottlenecks(dataset).iter_rows()}
+    narrow = {}
+    # A group has a share only if it is a single phase.
+    phases = map(analysis.seconds, dataset.scenario.phases_ps)
+    if windows is None or not {*windows}.isdisjoint(phases):
+        narrow = {row[:3]: row[3:] for row in analysis.bottlenecks(dataset).iter_rows()}
     named: dict[tuple[str, int], None] = {}  # in order of appearance
 
     def cell(start: float, end: float, flow: str, bps: float | None) -> str:
