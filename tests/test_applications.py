@@ -198,6 +198,7 @@ def test_a_scenario_with_applications_is_written_and_read_alike() -> None:
         assert parse(perhop.scenario.dump(first)) == first
 
 
+@SLOW
 def test_results_are_in_tables_and_in_json() -> None:
     more = "expect:\n  - {completion_p95: app, at_most: 1 s}\n  - {slowdown_p99: app, at_most: 5}"
     sizes = "transfers: {sizes: web-search, load: 30%}"

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perhop
+from conftest import SLOW
 from perhop import analysis, report
 from perhop.engines.plan import network_plan
 from perhop.errors import ScenarioError
@@ -172,6 +173,7 @@ def test_a_node_may_have_the_name_of_a_key() -> None:
     assert {one.links[1].queue_of(end).drop for end in one.links[1].ends} == {"head"}
 
 
+@SLOW
 def test_the_schema_takes_both_forms() -> None:
     rate = json_schema()["$defs"]["Link"]["properties"]["rate"]["anyOf"]
     assert [form.get("type") for form in rate] == ["string", "object"]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 import perhop
-from conftest import MEASURES, Outcome
+from conftest import MEASURES, SLOW, Outcome
 from datasets import dataset
 from perhop import Dataset, Scenario, analysis, report
 from perhop.analysis.emodel import Parameters, mos, rating
@@ -216,6 +216,7 @@ def test_expectations_have_the_score(perhop: Callable[..., Outcome], tmp_path: P
     assert judged[0]["text"] == "MOS of the worst call of call is at least 4"
 
 
+@SLOW
 def test_the_page_has_the_scores_over_time() -> None:
     found = perhop.run(line("g711", link="delay: 10 ms, loss: 2%"))
     page = report.page(found)

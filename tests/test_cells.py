@@ -6,7 +6,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import perhop
-from conftest import MEASURES
+from conftest import MEASURES, SLOW
 from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.linux import mapping
@@ -86,6 +86,7 @@ def test_seeds_mean_something_and_fix_everything() -> None:
     assert not first.equals(other)
 
 
+@SLOW
 def test_forms_are_read_and_written() -> None:
     long = (
         "{base_station: enodeb, bandwidth: 5 MHz, scheduler: round-robin, bler: 1%, retries: 2, "

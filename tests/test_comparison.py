@@ -214,6 +214,7 @@ def test_the_command_prints_writes_and_explains(
     assert "is not a dataset" in err
 
 
+@SLOW
 def test_the_page_has_the_delays_of_every_run_by_its_name(
     perhop: Callable[..., Outcome], tmp_path: Path
 ) -> None:

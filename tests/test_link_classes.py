@@ -5,6 +5,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import perhop
+from conftest import SLOW
 from perhop import analysis
 from perhop.engines.plan import network_plan
 from perhop.errors import ScenarioError, UnsupportedError
@@ -121,6 +122,7 @@ def test_targets_without_tags_refuse_them() -> None:
         refuse(mapping(scenario).gaps, "line")
 
 
+@SLOW
 def test_the_forms_are_read_and_written() -> None:
     for form in ("dot1q", "mpls", "{dot1q: 2}", "{mpls: 4}"):
         scenario = line(f"encapsulation: {form}", NONE)

@@ -249,6 +249,7 @@ def test_zeros_on_a_log_scale_are_marked_and_never_drawn_as_values() -> None:
     assert before[1] is None
 
 
+@SLOW
 def test_charts_of_long_runs_and_many_flows_stay_small() -> None:
     flows = "".join(f"  f{i}: {{from: a, to: b, stop: 1000 s}}\n" for i in range(40))
     scenario = parse(

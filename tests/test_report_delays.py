@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Outcome
+from conftest import SLOW, Outcome
 from datasets import SCAVENGER, dataset, scavenger
 from perhop import analysis, charts
 from perhop.errors import UsageError
@@ -126,6 +126,7 @@ def test_every_chart_is_written_by_name(perhop: Callable[..., Outcome], tmp_path
     assert perhop("report", str(folder), "--format", "csv").code == 2
 
 
+@SLOW
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 9))
 def test_the_grid_conserves_packets(dropped: list[int], step: int) -> None:
     queues = [

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 import perhop as library
-from conftest import Outcome
+from conftest import SLOW, Outcome
 from perhop import ensembles, gallery, metrics, testing
 from perhop.errors import UsageError
 
@@ -55,6 +55,7 @@ def test_medians_and_intervals_are_those_of_single_runs(small: str) -> None:
     assert len({*losses}) > 1
 
 
+@SLOW
 def test_the_verdicts_are_those_of_perhop_test(perhop: Perhop, small: str, place: Path) -> None:
     code, out, err = perhop("run", small, "--seeds", "8", "--json")
     assert (code, err) == (1, "")

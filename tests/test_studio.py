@@ -99,6 +99,7 @@ def ran(page: studio.Studio, text: str) -> list[dict[str, Any]]:
 # Who gets answers
 
 
+@SLOW
 def test_only_who_has_the_address_gets_answers(page: studio.Studio) -> None:
     assert asked(page, "")[0] == asked(page, "start")[0] == 200
     other = page.host.replace("127.0.0.1", "example.com")
@@ -157,6 +158,7 @@ def test_the_page_may_load_nothing_from_elsewhere(page: studio.Studio) -> None:
 # What answers hold
 
 
+@SLOW
 def test_the_page_begins_with_a_file_or_a_template(page: studio.Studio) -> None:
     found = json.loads(asked(page, "start")[1])
     assert (found["name"], found["text"]) == ("small.yaml", SMALL)
@@ -262,6 +264,7 @@ def begun(runs: Runs, variant: str, text: str) -> tuple[threading.Thread, list[A
     return thread, found
 
 
+@SLOW
 @DEADLINES
 def test_the_latest_run_of_a_variant_wins() -> None:
     runs = Runs("x.yaml")
@@ -283,6 +286,7 @@ def test_the_latest_run_of_a_variant_wins() -> None:
     assert answer["result"]["verdicts"][0]["ok"] is None
 
 
+@SLOW
 @DEADLINES
 def test_a_run_is_limited_in_time(page: studio.Studio) -> None:
     *progress, last = ran(page, ENDLESS)
