@@ -161,7 +161,7 @@ impl ModelledHosts {
         }
     }
 
-    fn send_quic_packets(&mut self, network: &mut Net, id: u32) {
+    pub(super) fn send_quic_packets(&mut self, network: &mut Net, id: u32) {
         let now = network.now();
         loop {
             let endpoint = &mut self.endpoints[id as usize];
@@ -173,6 +173,13 @@ impl ModelledHosts {
                     (quic.sender.poll(now), quic.waits)
                 }
                 Role::QuicReceiver(quic) => (quic.receiver.poll(now), false),
+                Role::QuicEnd(quic) => {
+                    quic.respond(now);
+                    if quic.socket.is_full(quic.waits) {
+                        return;
+                    }
+                    (quic.end.poll(now), quic.waits)
+                }
                 _ => return,
             };
             let Some(packet) = packet else { return };

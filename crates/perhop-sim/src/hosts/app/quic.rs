@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use perhop_app::{Event, Request};
 use perhop_core::{Duration, Header, Packet, Time};
 use perhop_measure::{Samples, StreamReading};
-use perhop_quic::{Sender, SenderConfig, sizes};
+use perhop_quic::{Sender, SenderConfig};
 use perhop_tcp::Congestion;
 
 use crate::hosts::bodies::{BodyId, Stored};
 use crate::hosts::socket::Socket;
-use crate::hosts::{IP_HEADER, Message, ModelledHosts, Net, Role, SrttReadings};
+use crate::hosts::{ModelledHosts, Net, Role, SrttReadings};
 
 /// Time after which an end whose peer was not told of the end of the connection forgets it: the
 /// idle timeout of most implementations (RFC 9000, section 10.1, leaves it open).
@@ -132,7 +132,7 @@ impl QuicEnd {
     }
 
     /// Writes the responses that are ready.
-    fn respond(&mut self, now: Time) {
+    pub(in crate::hosts) fn respond(&mut self, now: Time) {
         let Side::Server { responses, .. } = &mut self.side else { return };
         while let Some(&(ready, stream, bytes)) = responses.first()
             && ready <= now
@@ -307,38 +307,13 @@ impl ModelledHosts {
 
     /// Sends all packets that an end may send; see [`send_quic`](Self::send_quic).
     pub(in crate::hosts) fn send_at_end(&mut self, network: &mut Net, id: u32) {
-        self.send_packets_at_end(network, id);
+        self.send_quic_packets(network, id);
         while self
             .quic_end(id)
             .is_some_and(|end| !end.socket.blocked && end.end.deadline() <= network.now())
         {
             self.expire_end(network.now(), id);
-            self.send_packets_at_end(network, id);
-        }
-    }
-
-    fn send_packets_at_end(&mut self, network: &mut Net, id: u32) {
-        let now = network.now();
-        loop {
-            let line = self.endpoints[id as usize].line;
-            let Some(end) = self.quic_end(id) else { return };
-            end.respond(now);
-            if end.socket.is_full(end.waits) {
-                return;
-            }
-            let waits = end.waits;
-            let Some(packet) = end.end.poll(now) else { return };
-            let size = IP_HEADER + sizes::UDP_HEADER + u32::from(packet.datagram);
-            let class = line.header.traffic_class.with_ecn(packet.ecn);
-            let mut line = line;
-            line.header = Header { traffic_class: class, ..line.header };
-            let message = Message::Quic(self.bodies.put_quic(packet));
-            let (sent_packet, sent) = line.send(network, &mut self.bodies, size, message);
-            if let Some(room) = sent.waits
-                && waits
-            {
-                self.wait(network, id, sent_packet, room);
-            }
+            self.send_quic_packets(network, id);
         }
     }
 }
