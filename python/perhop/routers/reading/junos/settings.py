@@ -127,14 +127,12 @@ def rewrite(codes: CodePoints, first: Placed, second: Placed) -> tuple[RewriteTa
     """
     found: tuple[RewriteTable, Node | None] = ({}, None)
     for kind in _MARKS:
-        node = first.value("rewrite-rules", kind) or second.value("rewrite-rules", kind)
-        if node is None:
+        rule = _rewrite(codes, kind, first, second)
+        if rule is None:
             continue
-        table = codes.rewrite(kind, node.word)
-        if table is None:
-            node.undefined("the configuration has no such rewrite rule")
-        elif found[1] is None:
-            found = (table, node)
+        table, node = rule
+        if found[1] is None:
+            found = rule
             node.modelled()
         elif table != found[0]:
             node.approximated(f"all packets are marked by `{found[1].word}`")
@@ -155,13 +153,22 @@ def link_rewrites(
     """
     found: dict[str, tuple[RewriteTable, Node]] = {}
     for kind, key in LINK_KINDS.items():
-        node = first.value("rewrite-rules", kind) or second.value("rewrite-rules", kind)
-        if node is None:
-            continue
-        table = codes.rewrite(kind, node.word)
-        if table is None:
-            node.undefined("the configuration has no such rewrite rule")
-            continue
-        node.modelled()
-        found[key] = (table, node)
+        rule = _rewrite(codes, kind, first, second)
+        if rule is not None:
+            rule[1].modelled()
+            found[key] = rule
     return found
+
+
+def _rewrite(
+    codes: CodePoints, kind: str, first: Placed, second: Placed
+) -> tuple[RewriteTable, Node] | None:
+    """Return the rewrite rule of a kind, and the statement that names it, if there are both."""
+    node = first.value("rewrite-rules", kind) or second.value("rewrite-rules", kind)
+    if node is None:
+        return None
+    table = codes.rewrite(kind, node.word)
+    if table is None:
+        node.undefined("the configuration has no such rewrite rule")
+        return None
+    return table, node
