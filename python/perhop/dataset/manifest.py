@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -110,7 +110,7 @@ class Manifest(_Record):
 class Stored(Manifest):
     """The content of `manifest.json`: the manifest, the scenario, and the SHA-256 of each table."""
 
-    format: Literal[9]
+    format: int
     scenario: dict[str, Any]
     tables: dict[str, str]
 
