@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from conftest import PERHOP, REAL_HOSTS
 from perhop.errors import UnsupportedError
 from perhop.lab import Lab, up
-from perhop.lab.layout import places
+from perhop.layout import places
 from perhop.scenario import parse
 from test_lab import SCENARIO, output
 from test_report_browser import ARGUMENTS, CHROMIUM

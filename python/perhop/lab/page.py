@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import PerhopError
-from perhop.lab.layout import places
 from perhop.lab.record import endings
+from perhop.layout import places
 from perhop.loopback import NOT_FOUND, LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:

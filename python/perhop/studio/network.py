@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perhop.lab.layout import places
+from perhop.layout import places
 from perhop.units import format_duration, format_rate
 
 if TYPE_CHECKING:
