@@ -146,8 +146,8 @@ def ping_chart(dataset: Dataset) -> Spec | None:
         pings = [name for name in pings if name in slowest[:MOST_FLOWS]]
     least = min(answered[name][0] for name in pings)
     greatest = max(answered[name][-1] for name in pings)
-    factor, unit = text.time_unit(greatest)
-    log = greatest > 30 * least
+    within = "answered within this time"
+    factor, x, y = distribution_axes(least, greatest, "round-trip time", within)
     points = []
     for name in pings:
         times, sent = answered[name], len(requests[name])
@@ -156,21 +156,6 @@ def ping_chart(dataset: Dataset) -> Spec | None:
         points += [
             {"t": times[i] / factor, "y": (i + 1) / sent, "flow": name} for i in sorted(kept)
         ]
-    domain = [0.9 * least / factor if log else 0.0, 1.05 * greatest / factor]
-    x: Spec = {
-        "field": "t",
-        "type": "quantitative",
-        "title": f"round-trip time ({unit})",
-        "scale": {"domain": domain, "nice": False, "type": "log" if log else "linear"},
-        "axis": {"values": log_ticks(domain), "format": "~r"} if log else {},
-    }
-    y: Spec = {
-        "field": "y",
-        "type": "quantitative",
-        "title": "answered within this time",
-        "scale": {"domain": [0, 1]},
-        "axis": {"format": ".0%"},
-    }
     layer = step_lines(points, x, y, pings, LINE_WIDTH)
     captions = ["round-trip times of pings; a curve that ends below 100% lost the rest"]
     if hidden > 0:
@@ -178,6 +163,41 @@ def ping_chart(dataset: Dataset) -> Spec | None:
     title = _titled(dataset, captions)
     description = f"Distribution of the round-trip times of {text.listed(pings)}"
     return chart([layer], description, title, 260)
+
+
+def distribution_axes(
+    least: float, greatest: float, across: str, up: str
+) -> tuple[float, Spec, Spec]:
+    """Return the axes of a distribution function of times.
+
+    Args:
+        least: The shortest time, in seconds.
+        greatest: The longest time.
+        across: The name of the horizontal axis.
+        up: The name of the vertical axis, a share.
+
+    Returns:
+        The unit of the horizontal axis in seconds, and both axes; the scale is logarithmic if the
+        times differ much.
+    """
+    factor, unit = text.time_unit(greatest)
+    log = greatest > 30 * least > 0
+    domain = [0.9 * least / factor if log else 0.0, 1.05 * greatest / factor]
+    x: Spec = {
+        "field": "t",
+        "type": "quantitative",
+        "title": f"{across} ({unit})",
+        "scale": {"domain": domain, "nice": False, "type": "log" if log else "linear"},
+        "axis": {"values": log_ticks(domain), "format": "~r"} if log else {},
+    }
+    y: Spec = {
+        "field": "y",
+        "type": "quantitative",
+        "title": up,
+        "scale": {"domain": [0, 1]},
+        "axis": {"format": ".0%"},
+    }
+    return factor, x, y
 
 
 def drawn_flows(dataset: Dataset) -> list[str]:
@@ -238,20 +258,20 @@ def _apart(marks: list[Spec], least: float) -> list[Spec]:
     return kept
 
 
+def rules(marks: list[labels.Change], x: Spec, end: float) -> Spec:
+    """Return rules at changes of the timeline, those that are too close together left out."""
+    instants = labels.visible_instants([mark.t for mark in marks], end)
+    return {
+        "data": {"values": [{"t": t} for t in instants]},
+        "mark": {"type": "rule", "color": "#9A9A9A", "strokeDash": [3, 3]},
+        "encoding": {"x": x},
+    }
+
+
 def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
     """Return rules at the changes of the timeline, with their labels above the plot."""
     marks = labels.changes(dataset)
-    layers: list[Spec] = [
-        {
-            "data": {
-                "values": [
-                    {"t": t} for t in labels.visible_instants([mark.t for mark in marks], end)
-                ]
-            },
-            "mark": {"type": "rule", "color": "#9A9A9A", "strokeDash": [3, 3]},
-            "encoding": {"x": x},
-        }
-    ]
+    layers = [rules(marks, x, end)]
     rows: dict[tuple[int, str], list[Spec]] = defaultdict(list)
     for mark in marks:
         if mark.text and mark.t <= end:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from perhop import analysis
 from perhop.report import labels, text
-from perhop.report.charts import MOST_FLOWS, drawn_flows, grid_s
+from perhop.report.charts import MOST_FLOWS, distribution_axes, drawn_flows, grid_s, rules
 from perhop.report.style import (
     LINE_WIDTH,
     Spec,
     chart,
-    log_ticks,
     rounded,
     step_lines,
     time_axis,
@@ -100,28 +99,12 @@ def distribution_chart(
         return None
     least = float(min(min(bins["low_s"]) for bins in curves.values()))
     greatest = float(max(max(bins["high_s"]) for bins in curves.values()))
-    factor, unit = text.time_unit(greatest)
-    log = greatest > 30 * least > 0
+    factor, x, y = distribution_axes(least, greatest, across, up)
     points = [
         {"t": rounded(time / factor), "y": rounded(part), "flow": name}
         for name, bins in curves.items()
         for time, part in _thinned(_distribution(bins))
     ]
-    domain = [0.9 * least / factor if log else 0.0, 1.05 * greatest / factor]
-    x: Spec = {
-        "field": "t",
-        "type": "quantitative",
-        "title": f"{across} ({unit})",
-        "scale": {"domain": domain, "nice": False, "type": "log" if log else "linear"},
-        "axis": {"values": log_ticks(domain), "format": "~r"} if log else {},
-    }
-    y: Spec = {
-        "field": "y",
-        "type": "quantitative",
-        "title": up,
-        "scale": {"domain": [0, 1]},
-        "axis": {"format": ".0%"},
-    }
     layer = step_lines(points, x, y, list(curves), LINE_WIDTH)
     layer["mark"]["interpolate"] = "linear"
     description = f"Distribution of the {across} of {text.listed(list(curves))}"
@@ -189,17 +172,11 @@ def _chart(
         "scale": {"domain": [0, 1.08 * top or 1.0], "nice": False},
         "axis": {"tickCount": 5},
     }
-    instants = labels.visible_instants([mark.t for mark in labels.changes(dataset)], end)
-    rules: Spec = {
-        "data": {"values": [{"t": t} for t in instants]},
-        "mark": {"type": "rule", "color": "#9A9A9A", "strokeDash": [3, 3]},
-        "encoding": {"x": x},
-    }
     captions = [caption]
     if hidden := len(greatest) - len(kept):
         captions.append(f"the {len(kept)} lines with the greatest values; {hidden} more")
     title = titled(dataset.scenario.title or dataset.scenario.name, captions)
-    layers = [rules, step_lines(points, x, y, kept, LINE_WIDTH)]
+    layers = [rules(labels.changes(dataset), x, end), step_lines(points, x, y, kept, LINE_WIDTH)]
     return chart(layers, f"{name.capitalize()} over time: {text.listed(kept)}", title, _HEIGHT)
 
 
