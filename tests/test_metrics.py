@@ -60,9 +60,10 @@ TARGETS = {"flow": "site", "ping": "echo", "link": "r1>r2", "total": "total"}
 OF_ONE = [
     metric
     for metric in METRICS.values()
-    # The ping of `bufferbloat` begins before all flows: `test_responsiveness.py`. Links on radio
-    # channels are in `test_stations.py`.
+    # The ping of `bufferbloat` begins before all flows: `test_responsiveness.py`. Radio channels
+    # and tunnels are in `test_stations.py`.
     if metric.several[0] == 1 and metric.name not in ("bufferbloat", *RADIO)
+    if metric.targets != ("tunnel",)
 ]
 
 

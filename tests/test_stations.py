@@ -187,3 +187,41 @@ def test_a_tunnel_adds_its_headers_and_loses_nothing_itself(tunnel: str, added: 
     assert told["hub"]["dropped_too_long"] == too_long
     [table] = report.sharing_tables(dataset)
     assert [row[:2] for row in table.rows] == [("vpn", "edge"), ("vpn", "hub")]
+    overhead = added * there["encapsulated_packets"] / there["outer_bytes"]
+    assert told["edge"]["tunnel_overhead"] == pytest.approx(overhead)
+    assert analysis.measure(dataset, "tunnel_drops", "vpn") == too_long
+    entered = there["encapsulated_packets"]
+    lost = 1 - there["decapsulated_packets"] / entered
+    assert analysis.measure(dataset, "tunnel_loss", "vpn", entry="edge") == pytest.approx(lost)
+    both = 1 - (there["decapsulated_packets"] + back["decapsulated_packets"]) / (
+        entered + back["encapsulated_packets"]
+    )
+    assert analysis.measure(dataset, "tunnel_loss", "vpn") == pytest.approx(both)
+
+
+def test_expectations_of_tunnels() -> None:
+    expected = """
+expect:
+  - {tunnel_loss: vpn, entry: edge, during: 0 s..1 s, at_least: 15%, at_most: 25%}
+  - {tunnel_overhead: vpn, entry: edge, during: 0 s..1 s, about: 2.279%, within: 0.1%}
+  - {tunnel_rate: vpn, entry: edge, during: 100 ms..1 s, about: 9.675 Mbps, within: 2%}
+  - {tunnel_drops: vpn, at_least: 1}
+"""
+    # Datagrams of 1029 B with 24 B of headers, at 12.6 Mb/s on a link of 10 Mb/s that loses 1%.
+    text = TUNNEL.replace("TUNNEL", "type: gre").replace("kB}", "kB, start: 1500 ms}") + expected
+    judged = analysis.verdicts(perhop.run(parse(text)))
+    assert [(each.ok, each.unit) for each in judged] == [
+        (True, unit) for unit in ("share", "share", "bps", "packets")
+    ], judged
+    assert judged[0].text.startswith("loss in the tunnel of vpn from edge during 0 s..1 s is")
+    for old, new, said in (
+        (
+            "loss: vpn, entry: edge",
+            "loss: vpn, entry: isp",
+            "is no end of `vpn`; expected edge or hub",
+        ),
+        ("tunnel_drops: vpn", "tunnel_drops: copy", "is a flow; expected a tunnel"),
+        ("tunnel_drops: vpn", "drops: isp>hub, entry: hub", "means nothing for `drops`"),
+    ):
+        with pytest.raises(ScenarioError, match=said):
+            parse(text.replace(old, new))

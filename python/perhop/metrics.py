@@ -48,6 +48,7 @@ TARGETS: Final = {
     "ping": "a ping",
     "link": "a directed link",
     "channel": "a radio channel",
+    "tunnel": "a tunnel",
     "total": '"total"',
 }
 """The kinds of targets in words."""
@@ -70,9 +71,9 @@ def table(dataset: Dataset, during: str | Window | None = None) -> pl.DataFrame:
         during: The window, as text such as ``10 s..30 s`` or in seconds; the whole run by default.
 
     Returns:
-        A row per target and metric: `target` (a flow, a ping, a directed link, a radio channel or
-        "total"), `metric`, `value` and `unit`. Metrics that need a class or several targets are
-        left out.
+        A row per target and metric: `target` (a flow, a ping, a directed link, a radio channel, a
+        tunnel or "total"), `metric`, `value` and `unit`. Metrics that need a class or several
+        targets are left out.
 
     Raises:
         UsageError: `during` is no window.
@@ -109,6 +110,7 @@ def _targets(dataset: Dataset, metric: Metric) -> list[str]:
             if metric.name not in RADIO or link.channel is not None
         ],
         "channel": list(scenario.channels),
+        "tunnel": list(scenario.tunnels),
         "total": ["total"] if scenario.flows else [],
     }
     return [name for kind in metric.targets for name in found[kind]]
@@ -169,6 +171,7 @@ _ARGUMENTS: Final = {
     "of": "The metric of each target; a name of this module.",
     "class_": "The class of the link, such as ``voice`` or ``wan/voice``; by default all.",
     "cause": "The cause of drops: ``full queue``, ``policer`` or ``early drop``; by default all.",
+    "entry": "The end at which packets enter; by default both directions together.",
 }
 
 

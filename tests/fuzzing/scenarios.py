@@ -45,7 +45,16 @@ from perhop.scenario.model.game import Game
 from perhop.scenario.model.hfsc import CURVES, HFSC, Curve
 from perhop.scenario.model.lte import REQUEST_PERIODS, Lte
 from perhop.scenario.model.matching import Match
-from perhop.scenario.model.metrics import CAUSE, CLASS, DATAGRAMS, KINDS, RADIO, SCORES, Metric
+from perhop.scenario.model.metrics import (
+    CAUSE,
+    CLASS,
+    DATAGRAMS,
+    ENTRY,
+    KINDS,
+    RADIO,
+    SCORES,
+    Metric,
+)
 from perhop.scenario.model.queues import DISCIPLINES, Codel, FqCodel, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.quic import Quic
 from perhop.scenario.model.replay import Replay
@@ -604,6 +613,7 @@ class Author(Writer):
             "ping": list(scenario.pings),
             "link": list(scenario.directions),
             "channel": list(scenario.channels),
+            "tunnel": list(scenario.tunnels),
             "total": ["total"],
         }
         targets = {
@@ -618,7 +628,7 @@ class Author(Writer):
             if CLASS not in metric.needs and (metric.name != "ratio" or scenario.flows)
         }
         names = [name for name, some in targets.items() if some]
-        wanted = [key for key in ("of", CAUSE) if f"{model.__name__}.{key}" in WANTED]
+        wanted = [key for key in ("of", CAUSE, ENTRY) if f"{model.__name__}.{key}" in WANTED]
         taking = [name for name in names if {*wanted} & {*METRICS[name].takes}]
         metric = METRICS[self.pick(taking if taking and self.chance(50) else names)]
         number = self.whole(metric.several[0], min(metric.several[1], 3))
@@ -636,7 +646,9 @@ class Author(Writer):
             found["class"] = self.pick(classes)
         if CAUSE in metric.takes and self.chance(50):
             found[CAUSE] = self.pick(["full queue", "policer", "early drop"])
-        written = self.model(model, but=[*METRICS, *VALUES, "of", CLASS, CAUSE])
+        if ENTRY in metric.takes and self.chance(50):
+            found[ENTRY] = self.pick(list(scenario.tunnels[of[0]].ends))
+        written = self.model(model, but=[*METRICS, *VALUES, "of", CLASS, CAUSE, ENTRY])
         values = [key for key in VALUES if key in model.model_fields]
         chosen = ["value", *self.some(["precision"], 1)]
         if model is Expectation:

@@ -16,6 +16,7 @@ from perhop.analysis.channels import (
     retries,
     station_loads,
     tunnel_counters,
+    tunnel_metric,
 )
 from perhop.analysis.codepoints import codepoints, dscp_kept, ecn_fields
 from perhop.analysis.compared import ComparedPhase, ComparedQuantity, Difference, RunComparison
@@ -196,6 +197,7 @@ __all__ = [
     "summary",
     "throughput",
     "tunnel_counters",
+    "tunnel_metric",
     "unfinished",
     "utilisation",
     "verdicts",

@@ -1,11 +1,12 @@
 """Use of radio channels by the stations on them, and counters of tunnels."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import polars as pl
 
 from perhop.analysis.cache import cached
-from perhop.analysis.links import of_direction
+from perhop.analysis.links import of_direction, unknown
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import TABLES, Dataset
 
@@ -33,6 +34,84 @@ def tunnel_counters(dataset: Dataset, window: Window | None = None) -> pl.DataFr
         Columns `tunnel`, `entry` and the counters of `tunnels` summed over time.
     """
     return _summed(dataset, "tunnels", _TUNNELS, window)
+
+
+_Counts = Mapping[str, int | None]
+
+
+def tunnel_metric(
+    dataset: Dataset,
+    metric: str,
+    tunnel: str,
+    entry: str | None = None,
+    window: Window | None = None,
+) -> float | None:
+    """Return a metric of a tunnel in a window.
+
+    Args:
+        dataset: The run.
+        metric: ``tunnel_rate`` in bit/s, ``tunnel_overhead`` and ``tunnel_loss`` from 0 to 1, or
+            ``tunnel_drops``.
+        tunnel: The tunnel.
+        entry: The end at which packets enter; both directions together by default.
+        window: Seconds of the run; the whole run by default.
+
+    Returns:
+        The value; None if the engine does not count it, or nothing entered.
+
+    Raises:
+        UsageError: Unknown tunnel, or no end of it.
+    """
+    if tunnel not in dataset.scenario.tunnels:
+        unknown("tunnel", tunnel, "of this run", dataset.scenario.tunnels)
+    ends = dataset.scenario.tunnels[tunnel].ends
+    if entry is not None and entry not in ends:
+        unknown("end", entry, f"of {tunnel}", ends)
+    chosen = tunnel_counters(dataset, window).filter(
+        pl.col("tunnel") == tunnel, pl.col("entry").is_in(ends if entry is None else [entry])
+    )
+    part = clip(dataset, window)
+    if chosen.is_empty() or part is None:
+        return None
+    # The sum of both directions is unknown if one of them is.
+    counts = {name: _total(chosen[name]) for name in TABLES["tunnels"] if name in chosen.columns}
+    found = TUNNEL_METRICS[metric](counts)
+    return found / (part[1] - part[0]) if metric == "tunnel_rate" and found is not None else found
+
+
+def _total(column: pl.Series) -> int | None:
+    return None if column.dtype != pl.Int64 or column.null_count() else int(column.sum())
+
+
+def _bits(counts: _Counts) -> float | None:
+    found = counts["decapsulated_bytes"]
+    return None if found is None else 8.0 * found
+
+
+def _overhead(counts: _Counts) -> float | None:
+    inner, outer = counts["encapsulated_bytes"], counts["outer_bytes"]
+    return 1 - inner / outer if outer and inner is not None else None
+
+
+def _loss(counts: _Counts) -> float | None:
+    entered, left = counts["encapsulated_packets"], counts["decapsulated_packets"]
+    # Packets that entered before the window, and copies by a link, may leave in it.
+    return max(0.0, 1 - left / entered) if entered and left is not None else None
+
+
+def _drops(counts: _Counts) -> float | None:
+    found = [count for name, count in counts.items() if name.startswith("dropped")]
+    known = [count for count in found if count is not None]
+    return float(sum(known)) if len(known) == len(found) else None
+
+
+TUNNEL_METRICS: Final[Mapping[str, Callable[[_Counts], float | None]]] = {
+    "tunnel_rate": _bits,
+    "tunnel_overhead": _overhead,
+    "tunnel_loss": _loss,
+    "tunnel_drops": _drops,
+}
+"""Metrics of the counters of a tunnel; of the rate, the bits."""
 
 
 def _length() -> pl.Expr:

@@ -7,7 +7,13 @@ from typing import Final
 
 from perhop.analysis.arrivals import jitter, order
 from perhop.analysis.calls import quality
-from perhop.analysis.channels import airtime, channel_utilisation, retries
+from perhop.analysis.channels import (
+    TUNNEL_METRICS,
+    airtime,
+    channel_utilisation,
+    retries,
+    tunnel_metric,
+)
 from perhop.analysis.codepoints import dscp_kept
 from perhop.analysis.completions import completions, page_loads, slowdowns, video
 from perhop.analysis.distributions import (
@@ -122,23 +128,26 @@ def measure(
     *,
     class_: str | None = None,
     cause: str | None = None,
+    entry: str | None = None,
 ) -> float | None:
     """The value of a metric of one target as `expect` and `published` name it.
 
     Args:
         dataset: The run.
         metric: A key of `perhop.scenario.METRICS` of one target; not `ratio` or `rpm`.
-        target: The name of the flow, ping, directed link or radio channel, or "total".
+        target: The name of the flow, ping, directed link, radio channel or tunnel, or "total".
         window: Seconds of the run; the whole scenario by default.
         class_: The class of the directed link; all classes by default.
         cause: The cause of drops, as in `perhop.dataset.CAUSES`; all causes by default.
+        entry: The end of the tunnel at which packets enter; both directions by default.
 
     Returns:
         The value: rates in bit/s, times in seconds, shares from 0 to 1, sizes in bytes; or None if
         there is nothing to measure.
 
     Raises:
-        UsageError: If the metric is unknown, or the run has no such flow, ping, link or class.
+        UsageError: If the metric is unknown, or the run has no such flow, ping, link, class or
+            tunnel.
     """
     found = _OF_LINKS.get(metric)
     if found is not None:
@@ -184,6 +193,8 @@ def measure(
             return _sent_rate(dataset, target, class_, window)
         case "share":
             return _share(dataset, target, class_, window)
+    if metric in TUNNEL_METRICS:
+        return tunnel_metric(dataset, metric, target, entry, window)
     if metric in CALLS:
         return quality(dataset, target, metric, window)
     name, _, statistic = metric.rpartition("_")
@@ -251,17 +262,19 @@ def evaluate(
     of: str = "throughput",
     class_: str | None = None,
     cause: str | None = None,
+    entry: str | None = None,
 ) -> float | None:
     """Return the value of any metric, as expectations have it.
 
     Args:
         dataset: The run.
         metric: A key of `perhop.scenario.METRICS`.
-        targets: The names of flows, pings or a directed link, or "total".
+        targets: The names of flows, pings, or one link, channel or tunnel, or "total".
         window: Seconds of the run, which it must cover; the whole scenario by default.
         of: The metric of each target of `ratio`.
         class_: The class of the directed link, as for `measure`.
         cause: The cause of drops, as for `measure`.
+        entry: The end of the tunnel at which packets enter, as for `measure`.
 
     Returns:
         The value in the unit of verdicts; None if nothing was measured, or if the run ended before
@@ -283,7 +296,8 @@ def evaluate(
         return None if answered is None else answered.rpm
     each = of if metric == "ratio" else metric
     values = [
-        measure(dataset, each, target, window, class_=class_, cause=cause) for target in targets
+        measure(dataset, each, target, window, class_=class_, cause=cause, entry=entry)
+        for target in targets
     ]
     if metric != "ratio":
         return values[0]
@@ -309,6 +323,7 @@ def _of_item(dataset: Dataset, item: Measured) -> float | None:
         of=item.measured_metric.name,
         class_=item.class_,
         cause=item.cause,
+        entry=item.entry,
     )
 
 

@@ -146,7 +146,7 @@ def class_counts(
         pl.col("class") == class_ if class_ else ~pl.col("class").str.contains("/", literal=True)
     )
     if class_ is not None and class_ not in set(rows["class"]):
-        _unknown(
+        unknown(
             "class", class_, f"of {link} in this run", rows["class"].unique(maintain_order=True)
         )
     part = clip(dataset, window) or (0.0, 0.0)
@@ -176,11 +176,12 @@ def utilisation(dataset: Dataset, link: str, window: Window | None = None) -> fl
 def of_direction(dataset: Dataset, link: str) -> pl.DataFrame:
     """Return the rows of `queues` for a directed link."""
     if link not in dataset.scenario.directions:
-        _unknown("directed link", link, "of this run", dataset.scenario.directions)
+        unknown("directed link", link, "of this run", dataset.scenario.directions)
     return dataset.queues.filter(pl.col("link") == link)
 
 
-def _unknown(kind: str, name: str, where: str, known: Iterable[str]) -> NoReturn:
+def unknown(kind: str, name: str, where: str, known: Iterable[str]) -> NoReturn:
+    """Raise a UsageError about a name, with the known ones."""
     names = list(known)
     hint = did_you_mean(name, names) or listed(names).removeprefix("; ")
     message = f"{quote(name)} is not a {kind} {where}"

@@ -7,7 +7,13 @@ from typing import Any
 from perhop.analysis.arrivals import jitter, order, reorder_density
 from perhop.analysis.cache import cached
 from perhop.analysis.calls import calls, of_calls
-from perhop.analysis.channels import channel_directions, station_loads, tunnel_counters
+from perhop.analysis.channels import (
+    TUNNEL_METRICS,
+    channel_directions,
+    station_loads,
+    tunnel_counters,
+    tunnel_metric,
+)
 from perhop.analysis.codepoints import codepoints, ecn_fields
 from perhop.analysis.completions import (
     completions,
@@ -214,7 +220,9 @@ def _shared(dataset: Dataset) -> dict[str, Any]:
         channels[row.pop("channel")]["links"][row.pop("link")] = row
     tunnels: dict[str, Any] = {name: {} for name in dataset.scenario.tunnels}
     for row in tunnel_counters(dataset).iter_rows(named=True):
-        tunnels[row.pop("tunnel")][row.pop("entry")] = row
+        tunnel, entry = row.pop("tunnel"), row.pop("entry")
+        values = {name: tunnel_metric(dataset, name, tunnel, entry) for name in TUNNEL_METRICS}
+        tunnels[tunnel][entry] = {**row, **values}
     found = {"channels": channels, "tunnels": tunnels}
     return {name: rows for name, rows in found.items() if rows}
 

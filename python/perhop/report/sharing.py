@@ -1,5 +1,7 @@
 """The tables of radio channels and of tunnels."""
 
+from typing import Any
+
 from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.report import text
@@ -63,6 +65,11 @@ def channel_table(dataset: Dataset) -> Table | None:
 
 def tunnel_table(dataset: Dataset) -> Table | None:
     """Return the counters of tunnels; None without tunnels."""
+
+    def shown(metric: str, row: dict[str, Any]) -> str:
+        value = analysis.tunnel_metric(dataset, metric, row["tunnel"], row["entry"])
+        return text.ABSENT if value is None else text.share(value)
+
     rows = tuple(
         (
             row["tunnel"],
@@ -70,10 +77,12 @@ def tunnel_table(dataset: Dataset) -> Table | None:
             text.count(row["encapsulated_packets"]),
             text.size(row["encapsulated_bytes"]),
             text.size(row["outer_bytes"]),
+            shown("tunnel_overhead", row),
             *map(text.count, (row["dropped_too_long"], row["dropped_no_route"])),
             text.count(row["decapsulated_packets"]),
             text.size(row["decapsulated_bytes"]),
             text.count(row["dropped_ecn"]),
+            shown("tunnel_loss", row),
         )
         for row in analysis.tunnel_counters(dataset).iter_rows(named=True)
     )
@@ -83,11 +92,13 @@ def tunnel_table(dataset: Dataset) -> Table | None:
         "in",
         "bytes",
         "outer bytes",
+        "overhead",
         "too long",
         "no route",
         "out",
         "bytes out",
         "ECN error",
+        "loss",
     )
     columns = (*(Column(name, "left") for name in ("tunnel", "from")), *map(Column, names))
     note = (

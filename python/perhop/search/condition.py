@@ -32,7 +32,7 @@ _BOUNDS: Final = {
 }
 """The key of an expectation for each comparison, and whether the condition holds with it."""
 
-_KEYS: Final = ("of", "class", "cause", "during")
+_KEYS: Final = ("of", "class", "cause", "entry", "during")
 
 
 @dataclass(frozen=True, slots=True)

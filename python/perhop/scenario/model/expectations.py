@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema
 from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.metrics import METRIC_NAMES, METRICS, Metric
-from perhop.scenario.model.names import ClassPath, Target
+from perhop.scenario.model.names import ClassPath, Name, Target
 from perhop.scenario.model.quantities import Share, Window, format_window
 from perhop.scenario.model.text import Text
 from perhop.units import WHOLE, format_share, quote
@@ -70,7 +70,7 @@ else:
 
 
 class Measured(MetricNames):
-    """A metric of flows, a ping or a link over a stretch of time; exactly one metric is named."""
+    """A metric of flows, or of one other object, over a stretch of time; exactly one is named."""
 
     of: MetricName | None = None
     """The metric of which `ratio` is; ``throughput`` by default."""
@@ -80,6 +80,9 @@ class Measured(MetricNames):
 
     cause: DropCause | None = None
     """The cause of the drops; by default all causes."""
+
+    entry: Name | None = None
+    """The end of the tunnel at which packets enter; by default both directions together."""
 
     during: Window | None = None
     """The window; by default the whole scenario."""
@@ -96,7 +99,7 @@ class Measured(MetricNames):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Its targets: the names of flows, a ping or a directed link, or "total"."""
+        """Its targets: the names of flows, or of one ping, link, channel or tunnel, or "total"."""
         found: tuple[str, ...] = getattr(self, self.metric.name)
         return found
 
@@ -108,7 +111,14 @@ class Measured(MetricNames):
     @property
     def target(self) -> str:
         """Its targets in words, with the class of a link: ``r1>r2 voice``."""
-        return " ".join(filter(None, (", ".join(self.targets), self.class_)))
+        return f"{', '.join(self.targets)}{self._part}"
+
+    @property
+    def _part(self) -> str:
+        """The class of the link, or the entry of the tunnel, behind the name."""
+        if self.entry is not None:
+            return f" from {self.entry}"
+        return "" if self.class_ is None else f" {self.class_}"
 
     @property
     def subject(self) -> str:
@@ -119,7 +129,7 @@ class Measured(MetricNames):
             label, of = f"{label} of the {self.measured_metric.label}", " to ".join(self.targets)
         if self.cause is not None:
             label = f"{label} ({self.cause})"
-        return f"{label} of {of}{f' {self.class_}' if self.class_ else ''}{during}"
+        return f"{label} of {of}{self._part}{during}"
 
     @classmethod
     def __get_pydantic_json_schema__(

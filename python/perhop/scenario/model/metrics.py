@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.text import Text
 
 Quantity = Literal["rate", "duration", "share", "size", "count", "ratio"]
-TargetKind = Literal["flow", "ping", "link", "channel", "total"]
+TargetKind = Literal["flow", "ping", "link", "channel", "tunnel", "total"]
 FlowKind = Literal["tcp", "udp", "quic", "voice", "game"]
 
 KINDS: tuple[FlowKind, ...] = ("tcp", "udp", "quic", "voice", "game")
@@ -40,10 +40,13 @@ CLASS = "class_"
 CAUSE = "cause"
 """The key that limits drops to a cause."""
 
+ENTRY = "entry"
+"""The key that limits a metric of a tunnel to the direction that begins at a node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that a run yields for a flow, a ping or a link.
+    """A number that a run yields for a flow, a ping, a link, a radio channel or a tunnel.
 
     Attributes:
         name: Its key in a scenario.
@@ -149,6 +152,35 @@ def _of_calls(
         Metric(f"{name}_worst", f"{label} of the worst call", quantity, flow, least, voice),
     ]
 
+
+_OF_TUNNELS: tuple[tuple[str, str, Quantity, str], ...] = (
+    (
+        "tunnel_rate",
+        "rate behind the tunnel",
+        "rate",
+        "The inner IP packets that leave this tunnel, in bits per second.",
+    ),
+    (
+        "tunnel_overhead",
+        "overhead",
+        "share",
+        "The share of the tunnel's headers and padding in the bytes of its outer IP packets.",
+    ),
+    (
+        "tunnel_loss",
+        "loss in the tunnel",
+        "share",
+        "The share of this tunnel's outer packets whose inner packets do not leave it: lost on "
+        "the way, dropped at the exit, or on the way at the end of the window.",
+    ),
+    (
+        "tunnel_drops",
+        "drops at the ends",
+        "count",
+        "The packets that the ends of this tunnel drop: too long to enter, without a route for "
+        "the outer packet, or with an ECN error at the exit (RFC 6040).",
+    ),
+)
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -446,6 +478,10 @@ METRICS: dict[str, Metric] = {
             "The maximum of the bytes that wait for this directed link, or in a class of it, at "
             "the end of each report interval.",
             takes=(CLASS,),
+        ),
+        *(
+            Metric(name, label, quantity, ("tunnel",), description, takes=(ENTRY,))
+            for name, label, quantity, description in _OF_TUNNELS
         ),
     )
 }

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean, listed
-from perhop.scenario.model.metrics import CAUSE, CLASS, LINK, METRIC_NAMES, METRICS, RADIO, SCORES
+from perhop.scenario.model.metrics import (
+    CAUSE,
+    CLASS,
+    ENTRY,
+    LINK,
+    METRIC_NAMES,
+    METRICS,
+    RADIO,
+    SCORES,
+)
 from perhop.scenario.resolve.elements import measured
 from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.shares import walk
@@ -57,6 +66,11 @@ def targets(scenario: ResolvedScenario) -> Iterator[Finding]:
                 yield from _target(scenario, (*loc, metric.name), item.measured_metric, target)
             if metric.name == "rpm":
                 yield from _probes_and_load(scenario, (*loc, "rpm"), item.targets)
+            if item.entry is not None and item.targets[0] in scenario.tunnels:
+                ends = scenario.tunnels[item.targets[0]].ends
+                if item.entry not in ends:
+                    message = f"{quote(item.entry)} is no end of {quote(item.targets[0])}"
+                    yield Finding((*loc, "entry"), f"{message}; expected {' or '.join(ends)}")
 
 
 def links(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -79,7 +93,7 @@ def links(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def _keys(loc: Loc, item: Measured) -> Iterator[Finding]:
     """Find keys that a metric lacks or does not have."""
-    metric, keys = item.metric, {CLASS: "class", CAUSE: "cause", "of": "of"}
+    metric, keys = item.metric, {CLASS: "class", CAUSE: "cause", ENTRY: "entry", "of": "of"}
     for field, key in keys.items():
         given = getattr(item, field) is not None
         if given and field not in metric.takes:
@@ -101,6 +115,7 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
         "ping": scenario.pings,
         LINK: scenario.directions if LINK in metric.targets else [],
         "channel": scenario.channels,
+        "tunnel": scenario.tunnels,
         "total": ["total"],
     }
     candidates = [name for kind in metric.targets for name in kinds[kind]]
