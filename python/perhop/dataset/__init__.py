@@ -13,7 +13,7 @@ start of the run, sizes are bytes; every column is always present.
 
 from perhop.dataset.dataset import Dataset
 from perhop.dataset.manifest import AgentRecord, Host, Live, Manifest, Warned
-from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, NULLABLE, ROUTER, TABLES
+from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, NULLABLE, ROUTER, TABLES, empty
 
 __all__ = [
     "ANSWERS",
@@ -28,4 +28,5 @@ __all__ = [
     "Live",
     "Manifest",
     "Warned",
+    "empty",
 ]

@@ -16,7 +16,7 @@ import polars as pl
 
 from perhop.dataset.folder import explained, present, refuse_foreign, sibling, swap
 from perhop.dataset.manifest import MANIFEST, Manifest, Warned, read_stored
-from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, KINDS, NULLABLE, TABLES
+from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, KINDS, NULLABLE, TABLES, empty
 from perhop.displays import show
 from perhop.errors import OutputError, ScenarioError
 from perhop.interruption import uninterruptible
@@ -241,6 +241,8 @@ class Dataset:
 
 
 def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
+    if table is empty(name):
+        return
     schema = TABLES[name]
     if table.schema != schema:
         raise ValueError(f"table {name} has columns {dict(table.schema)}; expected {dict(schema)}")
@@ -253,7 +255,7 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
         if dtype.is_numeric():
             if not _finite_and_not_negative(values):
                 raise ValueError(f"column {column} of table {name} has a negative or NaN value")
-        elif column in names and (unknown := {*values.drop_nulls().unique()} - {*names[column]}):
+        elif column in names and (unknown := {*values.unique()} - {*names[column], None}):
             raise ValueError(f"table {name} has a {column} unknown to the scenario: {min(unknown)}")
 
 

@@ -1,11 +1,12 @@
 """The format of datasets: the columns of their tables, and words in them."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import polars as pl
 
-__all__ = ["ANSWERS", "CAUSES", "FORMAT", "KINDS", "NULLABLE", "ROUTER", "TABLES"]
+__all__ = ["ANSWERS", "CAUSES", "FORMAT", "KINDS", "NULLABLE", "ROUTER", "TABLES", "empty"]
 
 FORMAT: Final = 9
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
@@ -283,3 +284,9 @@ ANSWERS: Final = (
     "packet too big",
 )
 """Kinds of answers to a ping's request."""
+
+
+@cache
+def empty(table: str) -> pl.DataFrame:
+    """Return a table without rows; always the same one, as most runs have several of them."""
+    return pl.DataFrame(schema=TABLES[table])

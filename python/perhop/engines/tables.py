@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from perhop.dataset import TABLES
+from perhop.dataset import TABLES, empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,12 +20,7 @@ __all__ = ["tables"]
 def tables(counted: Mapping[str, Mapping[str, Column]]) -> dict[str, pl.DataFrame]:
     """Return tables of the core as tables of a dataset."""
     found = {
-        table: pl.DataFrame(
-            [_series(name, columns[name]).cast(dtype) for name, dtype in TABLES[table].items()]
-            if any(map(_rows, columns.values()))
-            else None,
-            schema=TABLES[table],
-        )
+        table: _table(columns, TABLES[table]) if any(map(_rows, columns.values())) else empty(table)
         for table, columns in counted.items()
     }
     if "queues" in found:
@@ -39,22 +34,34 @@ def _rows(column: Column) -> int:
     return len(column[1] if isinstance(column, tuple) else column)
 
 
-def _series(name: str, column: Column) -> pl.Series:
-    """Return a column of the core, in which NaN or a negative number stands for null.
+def _table(columns: Mapping[str, Column], schema: pl.Schema) -> pl.DataFrame:
+    """Return a table, in whose columns NaN or a negative number stands for null.
 
-    To look whether there is one takes a tenth of the time of replacing it.
+    To look whether there is one takes a tenth of the time of replacing it, and one query for all
+    columns a tenth of the time of one for each.
     """
+    raw = pl.DataFrame([_series(name, columns[name]).cast(dtype) for name, dtype in schema.items()])
+    return raw.with_columns(
+        pl.col(column.name).fill_nan(None)
+        if column.dtype.is_float()
+        else pl.when(pl.col(column.name) >= 0).then(pl.col(column.name)).alias(column.name)
+        for column in raw.get_columns()
+        if column.dtype.is_numeric() and _lacking(column)
+    )
+
+
+def _lacking(column: pl.Series) -> bool:
+    """Return whether a column has NaN or a negative number."""
+    if column.dtype.is_float():
+        return math.isnan(column.sum())
+    least: Any = column.min()
+    return least is not None and least < 0
+
+
+def _series(name: str, column: Column) -> pl.Series:
+    """Return a column of the core as it is; of one of names, the names, with nulls."""
     if isinstance(column, tuple):
         names, places = column
-        known = pl.Series(name, names, dtype=pl.String)
-        return known.gather(_whole(name, places))
-    if column.format == "d":
-        numbers = pl.Series(name, column, dtype=pl.Float64)
-        return numbers.fill_nan(None) if math.isnan(numbers.sum()) else numbers
-    return _whole(name, column)
-
-
-def _whole(name: str, numbers: memoryview[int] | memoryview[float]) -> pl.Series:
-    found = pl.Series(name, numbers, dtype=pl.Int64)
-    least: Any = found.min()
-    return found if least is None or least >= 0 else found.set(found < 0, None)
+        # The place of a null is -1. (`gather` takes three times as long as an index.)
+        return pl.Series(name, [*names, None], dtype=pl.String)[pl.Series(places, dtype=pl.Int64)]
+    return pl.Series(name, column, dtype=pl.Float64 if column.format == "d" else pl.Int64)
