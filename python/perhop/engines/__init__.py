@@ -75,7 +75,7 @@ class Run(Protocol):
         """Write the packets at the capture's interfaces from now on to `file`, as pcapng."""
 
     def advance(self) -> None:
-        """Continue for a slice: about a tenth of a second of wall time.
+        """Continue for a slice: at most about a tenth of a second of wall time.
 
         Raises:
             OSError: If a capture cannot be written; it names the file, which ends with a whole
@@ -147,6 +147,7 @@ def run(
     captures: Mapping[str, str | os.PathLike[str]] | None = None,
     snaplen: int = SNAPLEN,
     watch: Callable[[Progress], None] | None = None,
+    ended: Callable[[Run], None] | None = None,
 ) -> Dataset:
     """Run a scenario.
 
@@ -164,6 +165,7 @@ def run(
             An existing capture is replaced when the run starts.
         snaplen: The bytes of each packet to keep; 0 for all.
         watch: A function to call after every slice.
+        ended: A function that gets the run when it has ended, before its dataset is made.
 
     Raises:
         UsageError: If the engine or a link is unknown, the seed is not in 0..2^64, or the
@@ -249,6 +251,8 @@ def run(
         if signals.came:
             under_way.stop()
             signals.answer()
+        if ended is not None:
+            ended(under_way)
         result = dataset()
         if out is not None:
             result.write(out)

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from perhop._core import Column
     from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
 __all__ = ["SimRun", "start"]
 
-_SLICE_S: Final = 0.1
+_SLICE_S: Final = 0.02
 """The wall time that a slice should take."""
 
 _FIRST_SLICE_PS: Final = MILLISECOND
@@ -73,7 +74,7 @@ class SimRun:
         return {"events": self._core.events, "packet_hops": self._core.packet_hops}
 
     def advance(self) -> None:
-        """Simulate for about a tenth of a second of wall time."""
+        """Simulate for about a fiftieth of a second of wall time."""
         began = time.perf_counter()
         now = self._core.now_ps
         change = self._changes_ps[bisect_right(self._changes_ps, now)]
@@ -94,6 +95,10 @@ class SimRun:
         """End the simulation at the current time."""
         self._core.stop()
 
+    def columns(self) -> dict[str, dict[str, Column]]:
+        """Return the columns of the tables as the core has them: NaN and negatives are nulls."""
+        return self._core.tables()
+
     def tables(self) -> dict[str, pl.DataFrame]:
         """Return the dataset's tables up to the last mark."""
-        return tables(self._core.tables())
+        return tables(self.columns())
