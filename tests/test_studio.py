@@ -14,8 +14,11 @@ import pytest
 
 from conftest import DEADLINES, PERHOP, SLOW
 from perhop import analysis, engines, gallery, scenario, studio, templates
+from perhop.engines.sim import SimRun
 from perhop.errors import ScenarioError, UnsupportedError
+from perhop.report import text
 from perhop.studio import server
+from perhop.studio.lines import lines
 from perhop.studio.network import network
 from perhop.studio.results import results
 from perhop.studio.runs import Answer, Runs
@@ -49,6 +52,10 @@ background: {link: r>b, load: 5%}
 duration: 2 s
 report: {interval: 500 ms}
 """
+
+
+LINKS = ["b>r", "r>b", "r>a", "a>r"]
+"""Its directed links, without those of background traffic."""
 
 
 @pytest.fixture(autouse=True)
@@ -175,10 +182,22 @@ def test_the_page_begins_with_a_file_or_a_template(page: studio.Studio) -> None:
 
 
 def test_a_run_has_the_numbers_of_analysis() -> None:
-    run = engines.run(scenario.parse(DIVIDED))
-    found = json.loads(json.dumps(results(run), allow_nan=False))
+    divided = scenario.parse(DIVIDED)
+    drawn = []
+
+    def draw(ended: engines.Run) -> None:
+        assert isinstance(ended, SimRun)
+        drawn.append(lines(divided, ended))
+
+    run = engines.run(divided, ended=draw)
+    found = json.loads(json.dumps(drawn[0], allow_nan=False))
+    said = json.loads(json.dumps(results(run), allow_nan=False))
     assert (found["step_s"], found["cells"]) == (0.5, 4)
     flows = {flow["name"]: flow for flow in found["flows"]}
+    window = analysis.active(run, "late")
+    assert said["flows"]["late"] == text.rate(analysis.throughput(run, "late", window))
+    used = dict(analysis.link_loads(run).select("link", "utilisation").iter_rows())
+    assert said["utilisation"] == pytest.approx({name: used[name] for name in LINKS}, abs=1e-4)
     assert [*flows] == [*run.scenario.flows]
     for name, flow in flows.items():
         series = analysis.series(run).filter(flow=name)["throughput_bps"].to_list()
@@ -191,7 +210,7 @@ def test_a_run_has_the_numbers_of_analysis() -> None:
         [max(rtts[at : at + 5]) for at in (0, 5, 10, 15)], abs=1e-6
     )
     links = {link["name"]: link for link in found["links"]}
-    assert [*links] == ["b>r", "r>b", "r>a", "a>r"]  # without those of background traffic
+    assert [*links] == LINKS
     assert [links[name]["rate_bps"] for name in ("r>a", "a>r")] == [2e6, 4e6]
     assert [each["name"] for each in links["a>r"]["classes"]] == ["bulk/web", "bulk/rest", "rest"]
     (web, inner, rest) = links["a>r"]["classes"]
@@ -203,7 +222,7 @@ def test_a_run_has_the_numbers_of_analysis() -> None:
 
 def test_long_runs_have_few_points(page: studio.Studio) -> None:
     text = SMALL.replace("expect:", "report: {interval: 1 ms}\nexpect:")
-    found = ran(page, text)[-1]["result"]
+    found = ran(page, text)[-2]["lines"]
     assert (found["step_s"], found["cells"]) == (0.005, 400)
     rates = found["flows"][0]["rate_bps"]
     assert len(rates) == 400
@@ -289,10 +308,11 @@ def test_the_latest_run_of_a_variant_wins() -> None:
 @SLOW
 @DEADLINES
 def test_a_run_is_limited_in_time(page: studio.Studio) -> None:
-    *progress, last = ran(page, ENDLESS)
+    *progress, drawn, last = ran(page, ENDLESS)
     assert all(0 < each["now_s"] < each["end_s"] == 36_000 for each in progress)
     assert last["ended"] == "ended after 0.5 s"
-    assert last["result"]["flows"][0]["rate_bps"][0] > 0
+    assert last["result"]["complete"] is False
+    assert drawn["lines"]["flows"][0]["rate_bps"][0] > 0
 
 
 @DEADLINES

@@ -16,22 +16,29 @@ export interface Line {
   rate_bps: (number | null)[];
 }
 
-export interface Result {
+/** The lines of the charts, which come first. */
+export interface Lines {
   duration_s: number;
   step_s: number;
   cells: number;
+  flows: (Line & { rtt_s: (number | null)[] })[];
+  pings: { name: string; rtt_s: (number | null)[] }[];
+  links: {
+    name: string;
+    rate_bps: number;
+    classes: (Line & { sent_bytes: number; dropped: number })[];
+  }[];
+}
+
+/** What is said of a run: verdicts, and what stands beside names. */
+export interface Result {
   wall_s: number;
   complete: boolean;
   warnings: { path: string; message: string }[];
   verdicts: { text: string; ok: boolean | null; measured: string }[];
-  flows: (Line & { mean: string; rtt_s: (number | null)[] })[];
-  pings: { name: string; p99: string; loss: string; rtt_s: (number | null)[] }[];
-  links: {
-    name: string;
-    rate_bps: number;
-    utilisation: number;
-    classes: (Line & { sent_bytes: number; dropped: number })[];
-  }[];
+  flows: Record<string, string>;
+  pings: Record<string, string>;
+  utilisation: Record<string, number>;
 }
 
 export interface Network {
@@ -56,6 +63,7 @@ export interface Answer {
   problems?: Problem[];
   more?: number;
   network?: Network;
+  lines?: Lines;
   error?: string;
   ended?: string;
   result?: Result;
@@ -79,12 +87,13 @@ export async function get<T>(name: string): Promise<T> {
   return (await response.json()) as T;
 }
 
-/** Runs a text; progress of long runs comes before the answer. */
+/** Runs a text; progress of long runs, and the lines of its charts, come before the answer. */
 export async function run(
   variant: string,
   text: string,
   seed: number,
   told: (progress: Progress) => void,
+  drew: (answer: Answer) => void,
 ): Promise<Answer> {
   const response = await post("run", { variant, text, seed });
   if (!response.ok || !response.body) throw new Error(await response.text());
@@ -101,6 +110,7 @@ export async function run(
     for (const line of lines) {
       const said = JSON.parse(line) as Answer & Progress;
       if ("now_s" in said) told(said);
+      else if ("lines" in said) drew(said);
       else last = said;
     }
   }

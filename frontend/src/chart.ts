@@ -1,6 +1,6 @@
 // Lines and stacked areas over time, as SVG that is written anew for each result.
 
-import { element, escape, shown, unitFor, type Kind } from "./text";
+import { element, shown, unitFor, type Kind } from "./text";
 
 export interface Line {
   name: string;
@@ -75,6 +75,18 @@ export class Chart {
     this.redraw();
   }
 
+  /** Says what the legend has beside the names; lines and names are those that were drawn. */
+  say(data: Data): void {
+    this.data = data;
+    this.label();
+    this.read(null);
+  }
+
+  private label(): void {
+    const said = this.data!.lines.map((line) => `${line.name} ${line.summary}`).join(", ");
+    this.plot.firstElementChild?.setAttribute("aria-label", `${this.title}: ${said}`);
+  }
+
   private redraw(): void {
     const data = this.data;
     if (!data) return;
@@ -118,10 +130,10 @@ export class Chart {
         );
       }
     }
-    const said = data.lines.map((line) => `${line.name} ${line.summary}`).join(", ");
     this.plot.innerHTML =
-      `<svg role="img" aria-label="${escape(`${this.title}: ${said}`)}" width="${this.width}" ` +
+      `<svg role="img" width="${this.width}" ` +
       `height="${HEIGHT}">${parts.join("")}<path class="cursor" d=""/></svg>`;
+    this.label();
     this.drawLegend(data);
   }
 

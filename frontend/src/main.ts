@@ -22,6 +22,7 @@ class Variant {
   private begun = 0;
   private again = false;
   private newest = 0;
+  private shown = 0;
   private timer = 0;
   private since: number | null = null;
 
@@ -82,43 +83,59 @@ class Variant {
       if (this.again) void this.run(this.editor.text);
       else if (mine === this.newest) this.view.progress(0);
     }, PATIENCE_MS);
+    // The next run begins while this one is drawn.
+    const done = () => {
+      clearTimeout(late);
+      if (mine !== this.newest || !this.begun) return;
+      this.begun = 0;
+      this.view.progress(null);
+      if (this.again) void this.run(this.editor.text);
+    };
     let answer: Answer;
     try {
-      answer = await run(this.name, text, this.studio.seed, ({ now_s, end_s }) => {
-        if (mine === this.newest) this.view.progress(now_s / end_s);
-      });
+      answer = await run(
+        this.name,
+        text,
+        this.studio.seed,
+        ({ now_s, end_s }) => {
+          if (mine === this.newest) this.view.progress(now_s / end_s);
+        },
+        (lines) => {
+          done();
+          if (mine < this.shown) return;
+          this.shown = mine;
+          this.view.lines(lines);
+          this.studio.draw();
+          if (since !== null) drawn("slider to chart", since);
+        },
+      );
     } catch {
       answer = { error: "The server does not answer: was `perhop studio` ended?" };
     }
-    clearTimeout(late);
-    if (mine !== this.newest || answer.superseded) return;
-    this.begun = 0;
-    this.view.progress(null);
-    const again = this.again;
-    if (again) void this.run(this.editor.text);
+    done();
+    // A later run may have been drawn meanwhile.
+    if (mine < this.shown || answer.superseded) return;
+    this.shown = mine;
     this.take(answer);
-    if (since !== null) drawn(since);
+    if (since !== null) drawn("slider to verdicts", since);
   }
 
   private take(answer: Answer): void {
-    // What was drawn stays while the text has errors.
-    const { result, network } = this.view.answer;
     const { problems = [] } = answer;
-    this.view.answer = problems.length ? { ...answer, result, network } : answer;
+    this.view.say(answer);
     if (problems.length || this.erroneous) this.editor.show(problems);
     this.erroneous = problems.length > 0;
-    this.studio.draw();
   }
 
   private erroneous = false;
 }
 
 /** Notes the time from an event to the frame that shows its result. */
-function drawn(since: number): void {
+function drawn(name: string, since: number): void {
   requestAnimationFrame(() => {
     const channel = new MessageChannel();
     channel.port1.onmessage = () => {
-      performance.measure("slider to chart", { start: since, end: performance.now() });
+      performance.measure(name, { start: since, end: performance.now() });
     };
     channel.port2.postMessage(null);
   });

@@ -1,6 +1,6 @@
 // The network: nodes, both directions of links with their use, classes at the ends.
 
-import type { Network, Result } from "./api";
+import type { Lines, Network } from "./api";
 import { COLOURS } from "./chart";
 import { element, escape, lastName } from "./text";
 
@@ -30,8 +30,14 @@ export class Drawing {
     }).observe(this.root);
   }
 
-  draw(network: Network, result: Result | undefined, colours: Map<string, number>): void {
-    this.again = () => this.draw(network, result, colours);
+  /** Draws the network with what its links sent, and their use from 0 to 1. */
+  draw(
+    network: Network,
+    sent: Lines["links"],
+    use: Record<string, number>,
+    colours: Map<string, number>,
+  ): void {
+    this.again = () => this.draw(network, sent, use, colours);
     const columns = network.nodes.map((node) => node.column);
     const rows = network.nodes.map((node) => node.row);
     const top = Math.min(...rows);
@@ -46,7 +52,8 @@ export class Drawing {
         { x: MARGIN_X + across * node.column, y: MARGIN_Y + DOWN * (node.row - top) },
       ]),
     );
-    const used = new Map(result?.links.map((link) => [link.name, link]));
+    const links = new Map(sent.map((link) => [link.name, link]));
+    const used = (name: string) => use[name] ?? 0;
     const parallel = new Map<string, number>();
     const wires: string[] = [];
     const parts: string[] = [];
@@ -60,18 +67,17 @@ export class Drawing {
       const beside = 22 * (number % 2 ? (number + 1) / 2 : -number / 2);
       link.directions.forEach((name, direction) => {
         const by = beside + (direction ? APART : -APART);
-        const use = used.get(name)?.utilisation ?? 0;
         const [a, b] = [one, two].map((end) => `${end.x + normal.x * by} ${end.y + normal.y * by}`);
-        const title = `${name}: ${Math.round(use * 100)}% used`;
-        const level = Math.min(4, Math.ceil(use * 4));
+        const title = `${name}: ${Math.round(used(name) * 100)}% used`;
+        const level = Math.min(4, Math.ceil(used(name) * 4));
         wires.push(`<path class="wire use${level}" d="M${a}L${b}"><title>${escape(title)}</title></path>`);
       });
       if (network.links.length <= LABELLED) {
         const middle = { x: (one.x + two.x) / 2, y: (one.y + two.y) / 2 + beside };
-        const uses = link.directions.map((name) => used.get(name)?.utilisation ?? 0);
+        const uses = link.directions.map(used);
         const percent = (share: number) => `${Math.round(share * 100)}%`;
         const [there, back] = (one.x <= two.x ? uses : uses.toReversed()).map(percent);
-        const said = result ? `→ ${there}  ← ${back}` : "";
+        const said = sent.length ? `→ ${there}  ← ${back}` : "";
         // Above the names of policies, if there is no room beside them.
         const named = link.ends.map((end) => Boolean(link.policies[end]));
         const flat = Math.abs(one.y - two.y) < 1;
@@ -86,7 +92,7 @@ export class Drawing {
         const [near, far] = direction ? [two, one] : [one, two];
         const x = near.x + ((far.x - near.x) / length) * FROM_NODE;
         const y = near.y + ((far.y - near.y) / length) * FROM_NODE + beside;
-        const classes = used.get(link.directions[direction]!)?.classes;
+        const classes = links.get(link.directions[direction]!)?.classes;
         parts.push(queue(x, y, policy, classes, colours));
       });
     }

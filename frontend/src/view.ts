@@ -1,6 +1,6 @@
 // The results of a variant: verdicts, charts, warnings.
 
-import type { Answer, Result } from "./api";
+import type { Answer, Lines, Network, Result } from "./api";
 import { Chart, type Data } from "./chart";
 import { Drawing } from "./network";
 import { element, lastName, shown } from "./text";
@@ -21,7 +21,9 @@ export class View {
   private throughput = new Chart("Throughput of flows");
   private classes: Chart;
   private delays = new Chart("Round-trip times");
-  answer: Answer = {};
+  private drawn: { lines: Lines; network: Network } | null = null;
+  private result: Result | null = null;
+  private answer: Answer = {};
 
   constructor(
     private changed: () => void,
@@ -52,15 +54,12 @@ export class View {
     );
   }
 
-  get result(): Result | undefined {
-    return this.answer.result;
-  }
-
   /** The data of the three charts of a result. */
   data(): { throughput: Data; classes: Data | null; delays: Data } | null {
-    const result = this.result;
-    if (!result) return null;
-    const colours = coloursOf(this.answer);
+    if (!this.drawn) return null;
+    const { lines: result } = this.drawn;
+    const said = this.result;
+    const colours = coloursOf(this.drawn);
     const colour = (name: string) => colours.get(lastName(name)) ?? 0;
     const grid = { step_s: result.step_s, end_s: result.duration_s };
     const throughput: Data = {
@@ -70,7 +69,7 @@ export class View {
         name: flow.name,
         values: flow.rate_bps,
         colour: colour(flow.name),
-        summary: flow.mean,
+        summary: said?.flows[flow.name] ?? "",
       })),
     };
     const link = result.links.find(({ name }) => name === this.link(result));
@@ -88,11 +87,11 @@ export class View {
           })),
         }
       : null;
-    const pings = result.pings.map(({ name, rtt_s, p99, loss }) => ({
+    const pings = result.pings.map(({ name, rtt_s }) => ({
       name,
       values: rtt_s,
       colour: colour(name),
-      summary: `p99 ${p99}, loss ${loss}`,
+      summary: said?.pings[name] ?? "",
     }));
     const flows = result.flows.map(({ name, rtt_s }) => ({
       name: pings.some((ping) => ping.name === name) ? `${name} (flow)` : name,
@@ -105,16 +104,33 @@ export class View {
     return { throughput, classes, delays: { ...grid, kind: "time", lines: measured } };
   }
 
-  /** Draws an answer; the charts go up to the largest values of all variants. */
+  /** Takes the lines of a run, and its network; what is said of it comes later. */
+  lines({ lines, network }: Answer): void {
+    this.drawn = { lines: lines!, network: network! };
+  }
+
+  /** Draws the charts; they go up to the largest values of all variants. */
   draw(tops: { throughput: number; classes: number; delays: number }): void {
-    const { result, network, ended, error, problems } = this.answer;
+    const data = this.data();
+    if (!data) return;
+    this.choose(this.drawn!.lines);
+    this.throughput.draw(data.throughput, tops.throughput);
+    this.classes.root.hidden = !data.classes;
+    if (data.classes) this.classes.draw(data.classes, tops.classes);
+    this.delays.draw(data.delays, tops.delays);
+  }
+
+  /** Says an answer: verdicts, means, the use of links. What was said stays beside errors. */
+  say(answer: Answer): void {
+    const { result, network, ended, error, problems } = answer;
+    this.answer = answer;
     this.root.classList.toggle("stale", Boolean(problems?.length || error));
-    if (network) this.network.draw(network, result, coloursOf(this.answer));
-    this.say(this.sentence());
-    this.took.textContent = result
-      ? `${result.duration_s} s in ${Math.round(result.wall_s * 1000)} ms`
-      : "";
+    this.tell(this.sentence());
+    if (network) this.network.draw(network, [], {}, new Map());
     if (!result) return;
+    this.result = result;
+    const { lines } = this.drawn!;
+    this.took.textContent = `${lines.duration_s} s in ${Math.round(result.wall_s * 1000)} ms`;
     this.verdicts.replaceChildren(...result.verdicts.map(verdict));
     this.warnings.replaceChildren(
       ...result.warnings.map(({ path, message }) =>
@@ -122,12 +138,12 @@ export class View {
       ),
     );
     this.root.classList.toggle("ended", Boolean(ended));
-    this.choose(result);
+    this.choose(lines);
     const data = this.data()!;
-    this.throughput.draw(data.throughput, tops.throughput);
-    this.classes.root.hidden = !data.classes;
-    if (data.classes) this.classes.draw(data.classes, tops.classes);
-    this.delays.draw(data.delays, tops.delays);
+    this.throughput.say(data.throughput);
+    if (data.classes) this.classes.say(data.classes);
+    this.delays.say(data.delays);
+    this.network.draw(this.drawn!.network, lines.links, result.utilisation, coloursOf(this.drawn!));
   }
 
   /** Shows the progress of a long run, from 0 to 1; null when it is over. */
@@ -155,21 +171,21 @@ export class View {
     return ended ? `${held}; ${ended}` : held;
   }
 
-  private say(text: string): void {
+  private tell(text: string): void {
     if (this.status.textContent !== text) this.status.textContent = text;
   }
 
   /** Returns the link whose classes are drawn: the chosen one, or the one with the most classes. */
-  private link(result: Result): string {
+  private link(result: Lines): string {
     if (result.links.some(({ name }) => name === this.chosen)) return this.chosen;
+    const used = (name: string) => this.result?.utilisation[name] ?? 0;
     const ranked = result.links.toSorted(
-      (one, two) =>
-        two.classes.length - one.classes.length || two.utilisation - one.utilisation,
+      (one, two) => two.classes.length - one.classes.length || used(two.name) - used(one.name),
     );
     return ranked[0]?.name ?? "";
   }
 
-  private choose(result: Result): void {
+  private choose(result: Lines): void {
     const names = result.links.map(({ name }) => name);
     if (names.join(" ") !== [...this.links.options].map(({ value }) => value).join(" ")) {
       this.links.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
@@ -179,14 +195,14 @@ export class View {
 }
 
 /** Gives a colour to each name: flows, classes and pings of one name have the same. */
-function coloursOf({ network, result }: Answer): Map<string, number> {
+function coloursOf(drawn: { lines: Lines; network: Network }): Map<string, number> {
   const found = new Map<string, number>();
-  const policies = network?.links.flatMap((link) => Object.values(link.policies)) ?? [];
+  const policies = drawn.network.links.flatMap((link) => Object.values(link.policies));
   const names = [
-    ...(result?.flows ?? []).map(({ name }) => name),
-    ...(result?.pings ?? []).map(({ name }) => name),
+    ...drawn.lines.flows.map(({ name }) => name),
+    ...drawn.lines.pings.map(({ name }) => name),
     ...policies.flatMap(({ classes }) => classes),
-    ...(result?.links ?? []).flatMap(({ classes }) => classes.map(({ name }) => lastName(name))),
+    ...drawn.lines.links.flatMap(({ classes }) => classes.map(({ name }) => lastName(name))),
   ];
   for (const name of names) if (!found.has(name)) found.set(name, found.size);
   return found;

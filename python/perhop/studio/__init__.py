@@ -4,7 +4,8 @@ The page has the text of a scenario. It sends the text with every change; the se
 engine `sim` in this process, which has everything loaded, and answers with what the page draws.
 
 ===========  ==========================================================================
-`results`    a run as the numbers that the page draws
+`lines`      the lines of the charts of a run, which the page gets first
+`results`    its verdicts, warnings and means
 `network`    the network as the page draws it
 `runs`       runs on demand: the latest of each variant, limited in time
 `server`     the page, for who has its address

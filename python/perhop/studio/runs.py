@@ -6,8 +6,10 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop import engines
+from perhop.engines.sim import SimRun
 from perhop.errors import PerhopError, ScenarioError
 from perhop.scenario import Scenario, parse
+from perhop.studio.lines import lines
 from perhop.studio.network import network
 from perhop.studio.results import results
 
@@ -22,7 +24,7 @@ LIMIT_S: Final = 60.0
 """The wall time after which a run is ended; its results up to then are shown."""
 
 _AT_ONCE: Final = 4
-"""The most runs at once. A run that is superseded ends with its slice, about a tenth of a second
+"""The most runs at once. A run that is superseded ends with its slice, about a fiftieth of a second
 later."""
 
 _EVERY_S: Final = 0.2
@@ -62,14 +64,14 @@ class Runs:
     def answer(
         self, variant: str, text: str, seed: int, tell: Callable[[Answer], None]
     ) -> Answer | None:
-        """Run a scenario, and return what the page shows of it; None if a later run has begun.
+        """Run a scenario, and return what the page says of it; None if a later run has begun.
 
         Args:
             variant: The variant, of which earlier runs end.
             text: The text of the scenario.
             seed: The seed of all random numbers.
-            tell: A function that gets the progress of a long run, several times a second. Its
-                OSError ends the run: the page has gone.
+            tell: A function that gets the progress of a long run, several times a second, and the
+                lines of its charts. Its OSError ends the run: the page has gone.
         """
         mine = object()
         with self._lock:
@@ -101,7 +103,6 @@ class Runs:
             scenario = self._parse(text)
         except ScenarioError as error:
             return {"problems": [*_problems(error)], "more": error.more}
-        drawn = network(scenario)
         ended: list[str] = []
 
         def watch(progress: engines.Progress, due: list[float]) -> None:
@@ -118,22 +119,30 @@ class Runs:
                 due[0] = progress.wall_s + _EVERY_S
                 tell({"now_s": progress.now_s, "end_s": progress.end_s, "wall_s": progress.wall_s})
 
+        def draw(run: engines.Run) -> None:
+            assert isinstance(run, SimRun)
+            tell({"network": network(scenario), "lines": lines(scenario, run)})
+
         due = [_EVERY_S]
         try:
-            dataset = self._run(scenario, seed, lambda progress: watch(progress, due))
+            dataset = self._run(scenario, seed, lambda progress: watch(progress, due), draw)
         except PerhopError as error:
-            return {"network": drawn, "error": str(error)}
-        return {"network": drawn, "ended": ended[0] if ended else "", "result": results(dataset)}
+            return {"network": network(scenario), "error": str(error)}
+        return {"ended": ended[0] if ended else "", "result": results(dataset)}
 
     def _parse(self, text: str) -> Scenario:
         return parse(text, self._filename)
 
     def _run(
-        self, scenario: Scenario, seed: int, watch: Callable[[engines.Progress], None]
+        self,
+        scenario: Scenario,
+        seed: int,
+        watch: Callable[[engines.Progress], None],
+        ended: Callable[[engines.Run], None] | None = None,
     ) -> Dataset:
         """Run a scenario when there are not too many others."""
         with self._free:
-            return engines.run(scenario, seed=seed, watch=watch)
+            return engines.run(scenario, seed=seed, watch=watch, ended=ended)
 
     def _deadline(self, progress: engines.Progress) -> None:
         if progress.wall_s > self._limit_s:

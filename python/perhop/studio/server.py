@@ -7,7 +7,7 @@ Requests below the token:
 ``GET /NAME``       its script, its style
 ``GET /start``      the text to begin with, the JSON Schema, names to start from
 ``GET /text/NAME``  the text of a template or of a scenario of the gallery
-``POST /run``       runs a text; answers with a JSON object a line: progress, then results
+``POST /run``       runs a text; answers with a JSON object a line: progress, lines, results
 ``POST /stop``      ends the run of a variant early
 ``POST /report``    the report of a run, as one page
 ==================  =========================================================================
@@ -132,7 +132,7 @@ class _Handler(LoopbackHandler):
     server: Studio
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # an answer is one packet, as far as it fits
+    wbufsize = 65536  # a part of an answer is sent in one piece
 
     def asked(self) -> str | None:
         """Return the path after the token; the connection of who has the token stays open."""
