@@ -15,9 +15,9 @@ import pytest
 from conftest import DEADLINES, PERHOP, SLOW
 from perhop import analysis, engines, gallery, scenario, studio, templates
 from perhop.engines.sim import SimRun
-from perhop.errors import ScenarioError, UnsupportedError
+from perhop.errors import OutputError, ScenarioError, UnsupportedError
 from perhop.report import text
-from perhop.studio import server
+from perhop.studio import saving, server
 from perhop.studio.lines import lines
 from perhop.studio.network import network
 from perhop.studio.results import results
@@ -267,6 +267,64 @@ def test_a_report_is_the_page_of_the_run(page: studio.Studio) -> None:
     status, content = asked(page, "report", wanted("perhop: 2"))
     assert status == 422
     assert "perhop" in json.loads(content)["error"]
+
+
+# The file
+
+
+def test_the_file_is_written_whole_and_only_when_asked(
+    page: studio.Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "small.yaml"
+    assert json.loads(asked(page, "start")[1])["file"] == "small.yaml"
+    ran(page, SMALL + "# one\n")
+    assert file.read_text() == SMALL
+    for refused in ({"Origin": "http://example.com"}, {"Host": "example.com"}):
+        assert asked(page, "save", wanted("# one"), **refused)[0] == 404
+    assert asked(page, "save", wanted("# one"), token="x" * 32)[0] == 404
+    assert file.read_text() == SMALL
+    file.chmod(0o640)
+    for written in (SMALL + "# one\n", "perhop: 2 # \N{EURO SIGN}"):  # also one with errors
+        assert asked(page, "save", wanted(written)) == (200, '{"saved": "small.yaml"}')
+        assert file.read_text("utf-8") == written
+    assert file.stat().st_mode & 0o777 == 0o640
+    file.write_text("of another program")
+    status, content = asked(page, "save", wanted(SMALL))
+    assert status == 409
+    assert "was changed by another program" in json.loads(content)["error"]
+    assert file.read_text() == "of another program"
+    file.write_text(written, "utf-8")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(saving.os, "fsync", full)
+        assert "No space left on device" in asked(page, "save", wanted(SMALL))[1]
+    assert "surrogates" in asked(page, "save", wanted("\ud800"))[1]
+    assert file.read_text("utf-8") == written
+    assert [*tmp_path.iterdir()] == [file]
+    file.unlink()
+    assert "cannot be read" in asked(page, "save", wanted(SMALL))[1]
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_link_and_ends_of_lines_stay(tmp_path: Path) -> None:
+    file, link = tmp_path / "file.yaml", tmp_path / "link.yaml"
+    file.write_bytes(b"perhop: 1\r\n")
+    link.symlink_to(file.name)
+    saving.ScenarioFile(str(link), file.read_bytes()).save("perhop: 1\nname: x\n")
+    assert link.is_symlink()
+    assert file.read_bytes() == b"perhop: 1\r\nname: x\r\n"
+    with pytest.raises(OutputError, match="not UTF-8"):
+        file.write_bytes(b"\xff")
+        saving.ScenarioFile(str(file), b"\xff").save("")
+
+
+def test_without_a_file_nothing_is_saved() -> None:
+    with studio.Studio("qbss-1-70") as page:
+        assert page.start()["file"] is None
+        assert asked(page, "save", wanted(SMALL))[0] == 409
 
 
 # Which runs go on

@@ -231,6 +231,8 @@ def test_scenarios_and_reports_are_saved(page: Page) -> None:
     with page.expect_download() as saved:
         page.get_by_role("button", name="Download").click()
     assert saved.value.path().read_text("utf-8") == OFFICE
+    page.get_by_role("button", name="Save office.yaml").click()
+    expect(page.locator("#said")).to_have_text("office.yaml is saved")
     with page.expect_download() as saved:
         page.get_by_role("button", name="Report").click()
     assert "All 3 expectations hold." in saved.value.path().read_text("utf-8")

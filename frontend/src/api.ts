@@ -4,6 +4,8 @@ import type { Schema } from "./schema";
 
 export interface Start {
   name: string;
+  /** The name of the file that can be saved. */
+  file: string | null;
   text: string;
   schema: Schema;
   targets: Record<string, string[]>;
@@ -126,4 +128,11 @@ export async function report(text: string, seed: number): Promise<string> {
   const said = (await response.json()) as { page?: string; error?: string };
   if (said.page === undefined) throw new Error(said.error ?? String(response.status));
   return said.page;
+}
+
+/** Writes a text to the file that the page began with. */
+export async function saveFile(text: string): Promise<void> {
+  const response = await post("save", { variant: "save", text, seed: 0 });
+  const said = (await response.json()) as { error?: string };
+  if (!response.ok) throw new Error(said.error ?? String(response.status));
 }

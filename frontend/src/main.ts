@@ -1,6 +1,6 @@
 // The studio: texts at the left, what they do at the right.
 
-import { get, report, run, stop, type Answer, type Start } from "./api";
+import { get, report, run, saveFile, stop, type Answer, type Start } from "./api";
 import { Chart } from "./chart";
 import { Editor } from "./editor";
 import type { Quantity } from "./quantities";
@@ -148,6 +148,7 @@ class Studio {
   private sliders: Sliders;
   private sliding = false;
   private filename: string;
+  private file: string | null;
 
   constructor(start: Start) {
     this.language = new Language(start.schema, start.targets);
@@ -163,6 +164,11 @@ class Studio {
     this.menu(start);
     this.add("A", start.text);
     byId("compare").addEventListener("click", () => this.compare());
+    this.file = start.file;
+    const saving = byId("save");
+    saving.hidden = start.file === null;
+    saving.textContent = `Save ${start.file}`;
+    saving.addEventListener("click", () => void this.save());
     byId("download").addEventListener("click", () => this.download());
     byId("report").addEventListener("click", () => void this.report());
     byId("open").addEventListener("click", () => byId("file").click());
@@ -173,6 +179,10 @@ class Studio {
     byId("tabs").addEventListener("keydown", (event) => this.arrow(event));
     document.addEventListener("keydown", (event) => {
       if (event.altKey && event.key === "s" && this.sliders.focus()) event.preventDefault();
+      if ((event.ctrlKey || event.metaKey) && event.key === "s") {
+        event.preventDefault();
+        void this.save();
+      }
     });
   }
 
@@ -287,6 +297,17 @@ class Studio {
     this.sliders.forget();
     this.current.editor.text = text;
     this.say(`${name}: undo brings the text before back`);
+  }
+
+  /** Writes the text to the file that the page began with; without one, it is downloaded. */
+  private async save(): Promise<void> {
+    if (this.file === null) return this.download();
+    try {
+      await saveFile(this.current.editor.text);
+      this.say(`${this.file} is saved`);
+    } catch (error) {
+      this.say(String(error instanceof Error ? error.message : error));
+    }
   }
 
   private download(): void {

@@ -22,7 +22,8 @@ def studio(scenario: str | None, port: int, no_browser: bool) -> int:
     """Open a page on which one plays with a scenario.
 
     SCENARIO is a file, or a name that `perhop list` prints. The page has its text, its network, a
-    slider for each quantity, and results that follow. It changes no file. Ctrl-C ends it.
+    slider for each quantity, and results that follow. It writes the file
+    only when you save. Ctrl-C ends it.
     """
     import gc
     import os

@@ -8,6 +8,7 @@ engine `sim` in this process, which has everything loaded, and answers with what
 `results`    its verdicts, warnings and means
 `network`    the network as the page draws it
 `runs`       runs on demand: the latest of each variant, limited in time
+`saving`     the file that it began with
 `server`     the page, for who has its address
 ===========  ==========================================================================
 

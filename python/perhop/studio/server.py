@@ -9,6 +9,7 @@ Requests below the token:
 ``GET /text/NAME``  the text of a template or of a scenario of the gallery
 ``POST /run``       runs a text; answers with a JSON object a line: progress, lines, results
 ``POST /stop``      ends the run of a variant early
+``POST /save``      writes a text to the file that the page began with
 ``POST /report``    the report of a run, as one page
 ==================  =========================================================================
 
@@ -29,10 +30,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from perhop import gallery, templates
-from perhop.errors import PerhopError, UnsupportedError
+from perhop.errors import OutputError, PerhopError, UnsupportedError
 from perhop.loopback import NOT_FOUND, LoopbackHandler, LoopbackServer
 from perhop.scenario import METRICS, json_schema
 from perhop.studio.runs import LIMIT_S, Runs
+from perhop.studio.saving import ScenarioFile
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -83,9 +85,12 @@ class Studio(LoopbackServer):
         source = None if file is None else gallery.read(file)
         self.text = templates.text(_DEFAULT) if source is None else source.text
         self.name = f"{_DEFAULT}.yaml" if source is None else Path(source.filename).name
+        self.file: ScenarioFile | None = None
         with ExitStack() as closing:
             if source is not None and file not in gallery.names():
                 base = source.filename
+                content = source.text
+                self.file = ScenarioFile(base, content if isinstance(content, bytes) else b"")
             else:
                 # An empty folder: texts that no file is behind may not refer to other files.
                 folder = closing.enter_context(TemporaryDirectory(prefix="perhop-studio-"))
@@ -118,6 +123,7 @@ class Studio(LoopbackServer):
         text = self.text if isinstance(self.text, str) else self.text.decode("utf-8", "replace")
         return {
             "name": self.name,
+            "file": self.file.name if self.file else None,
             "text": text,
             "schema": _schema(),
             "targets": {name: list(metric.targets) for name, metric in METRICS.items()},
@@ -156,9 +162,9 @@ class _Handler(LoopbackHandler):
             self._refuse()
 
     def do_POST(self) -> None:  # noqa: N802
-        """Run a text, end its run, or write its report."""
+        """Run a text, end its run, save it, or write its report."""
         name = self.asked()
-        if name not in ("run", "stop", "report"):
+        if name not in ("run", "stop", "save", "report"):
             self.close_connection = True  # what it sent was not read
             self._refuse()
             return
@@ -171,6 +177,8 @@ class _Handler(LoopbackHandler):
         elif name == "stop":
             self.server.runs.stop(body["variant"])
             self._json(200, {})
+        elif name == "save":
+            self._save(body["text"])
         else:
             self._report(body["text"], body["seed"])
 
@@ -232,6 +240,18 @@ class _Handler(LoopbackHandler):
             tell({"superseded": True} if answer is None else answer, last=True)
         except OSError:
             self.close_connection = True
+
+    def _save(self, text: str) -> None:
+        """Write a text to the file that the page began with."""
+        file = self.server.file
+        try:
+            if file is None:
+                raise OutputError("the studio has no file; start it with `perhop studio FILE`")
+            file.save(text)
+        except OutputError as error:
+            self._json(409, {"error": str(error)})
+        else:
+            self._json(200, {"saved": file.name})
 
     def _report(self, text: str, seed: int) -> None:
         """Send the report of a run."""
