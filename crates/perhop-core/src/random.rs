@@ -79,6 +79,12 @@ impl Stream {
         least * exp(-ln(shape * (1.0 - below)) / (shape - 1.0))
     }
 
+    /// Returns a number of the standard distribution of largest extreme values (Gumbel's), by
+    /// inversion. Its mean is Euler's constant.
+    pub fn extreme(&mut self) -> f64 {
+        -ln(self.exponential().max(f64::MIN_POSITIVE))
+    }
+
     /// Returns `true` with a probability of `ppb` parts per billion.
     pub fn chance_ppb(&mut self, ppb: u32) -> bool {
         self.up_to(999_999_999) < u64::from(ppb)
@@ -102,8 +108,9 @@ mod tests {
         // Recorded once; a change here changes every seeded result that users have kept.
         assert_eq!(Stream::new(1, "r1>r2").up_to(999), 109);
         let mut stream = Stream::new(1, "r1>r2");
-        let numbers = [stream.exponential(), stream.pareto(1.5)];
-        assert_eq!(numbers.map(f64::to_bits), [4593033449104028785, 4600707989362421737]);
+        let numbers = [stream.exponential(), stream.pareto(1.5), stream.extreme()];
+        let recorded = [4593033449104028785, 4600707989362421737, 13832116280726190654];
+        assert_eq!(numbers.map(f64::to_bits), recorded);
     }
 
     #[test]

@@ -48,12 +48,12 @@ pub struct Extreme {
 }
 
 impl Extreme {
-    /// Draws a value by inversion: the location minus the scale times ln E, where E is exponential.
+    /// Draws a value of the distribution with this location and scale.
     fn draw(&mut self, [location, scale]: [f64; 2]) -> f64 {
         if scale == 0.0 {
             return location;
         }
-        location - scale * self.random.exponential().max(f64::MIN_POSITIVE).ln()
+        location + scale * self.random.extreme()
     }
 
     fn gap(&mut self) -> Duration {
