@@ -177,9 +177,13 @@ check-dist: ## Install what `make dist` built into an empty environment, and use
 check-sdist: ## The same with the source archive, which it builds (5 minutes)
 	packaging/check.sh dist $(PYTHON) sdist
 
+BUILDER = $(firstword $(foreach each,podman buildah,$(shell command -v $(each))))
+BASE ?= docker.io/library/debian:stable-slim
+
 .PHONY: image
-image: ## Build the container image `perhop` from dist/, with podman or buildah
-	$$(command -v podman || command -v buildah) build --file packaging/perhop.Containerfile --tag perhop .
+image: ## Build the container image `perhop` from dist/ and BASE=debian:stable-slim, with podman or buildah
+	@$(if $(BUILDER),,echo 'make image needs podman or buildah' >&2; exit 1)
+	$(BUILDER) build --file packaging/perhop.Containerfile --build-arg BASE=$(BASE) --tag perhop .
 
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them

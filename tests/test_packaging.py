@@ -56,6 +56,19 @@ def test_the_source_archive_has_every_file(tmp_path: Path) -> None:
         assert {name for name in packed if name.startswith(f"{folder}/")} == present
 
 
+@pytest.mark.parametrize("name", ["Containerfile", "perhop.Containerfile"])
+def test_images_may_copy_their_files(name: str) -> None:
+    kept = [
+        line.removeprefix("!")
+        for line in (ROOT / ".containerignore").read_text("utf-8").splitlines()
+        if line.startswith("!")
+    ]
+    copied = re.findall(
+        r"^COPY (?!--)(.*) \S+$", (PACKAGING / name).read_text("utf-8"), re.MULTILINE
+    )
+    assert copied and set(" ".join(copied).split()) <= set(kept)
+
+
 def analyze(*arguments: str) -> str:
     """What `systemd-analyze` says of a unit that it takes."""
     need("systemd-analyze")
