@@ -106,9 +106,12 @@ bench: .venv/built ## Measure the simulator's speed, and how costs grow with a s
 	$(BIN)/python bench/costs.py
 
 .PHONY: bench-ns3
-bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)
+bench-ns3: .venv/built ## Compare the simulator's results with ns-3's (Debian: libns3-dev)
 	$(BIN)/python bench/ns3/compare.py
-	CARGO=$(CARGO) $(BIN)/python bench/ns3_speed.py
+
+.PHONY: bench-peers
+bench-peers: .venv/built ## Compare the simulator's speed with ns-3's, pair by pair (Debian: libns3-dev)
+	CARGO=$(CARGO) $(BIN)/python bench/peers.py
 
 .PHONY: bench-emu
 bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, iperf, iputils-ping)

@@ -1,7 +1,7 @@
-"""The simulator beside ns-3: goodput and loss over the same dumbbells, and the CPU time they take.
+"""The simulator beside ns-3: goodput and loss over the same dumbbells.
 
 Needs ns-3 (Debian: libns3-dev) and g++. Builds dumbbell.cc into a temporary folder, runs both on
-every setting, and prints a table. `make bench-ns3` calls it.
+every setting, and prints a table. `make bench-ns3` calls it. `bench/peers.py` compares speed.
 
 What differs, found by changing one thing at a time:
 
@@ -60,11 +60,10 @@ What differs, found by changing one thing at a time:
 """
 
 import json
-import resource
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +90,7 @@ class Setting:
     flows: int
     red: tuple[int, int] | None = None
     ecn: str | None = None
-    end_s: int = 40
+    end_s: float = 40
     start_s: int = 10
 
 
@@ -102,7 +101,6 @@ class Outcome:
     goodput_bps: float
     loss: float
     queue: float
-    cpu_s: float
     marked: int = 0
 
 
@@ -146,26 +144,40 @@ ECN_SETTINGS = [
 ]
 
 
-def build(folder: Path) -> Path:
-    """Compile the program for ns-3."""
-    program = folder / "dumbbell"
-    libraries = [f"-lns3-{name}" for name in LIBRARIES]
-    source = str(HERE / "dumbbell.cc")
+def build(folder: Path, name: str = "dumbbell") -> Path:
+    """Compile a program for ns-3.
+
+    Raises:
+        SystemExit: ns-3 or the compiler is missing.
+    """
+    if shutil.which("g++") is None or not Path("/usr/include/ns3/core-module.h").exists():
+        sys.exit("ns-3 is missing; expected its headers and a compiler: apt install libns3-dev g++")
+    program = folder / name
+    libraries = [f"-lns3-{library}" for library in LIBRARIES]
+    source = str(HERE / f"{name}.cc")
     subprocess.run(["g++", "-O2", "-std=c++17", source, "-o", program, *libraries], check=True)
     return program
 
 
+def ns3_version() -> str:
+    """Return the version of ns-3."""
+    command = ["pkg-config", "--modversion", "ns3-core"]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "of unknown version"
+
+
 def ns3(program: Path, setting: Setting) -> Outcome:
-    """Goodput, share of packets lost at the bottleneck, what waits there, CPU time."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    said = json.loads(
-        subprocess.run(ns3_command(program, setting), check=True, capture_output=True).stdout
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    offered = said["sent"] + said["dropped"]
-    loss = said["dropped"] / offered
-    return Outcome(said["goodput_bps"], loss, said["queue"], cpu_s, said["marked"])
+    """Goodput, share of packets lost at the bottleneck, what waits there."""
+    said = printed(ns3_command(program, setting))
+    loss = said["dropped"] / (said["sent"] + said["dropped"])
+    return Outcome(said["goodput_bps"], loss, said["queue"], said["marked"])
+
+
+def printed(command: list[str]) -> dict[str, float]:
+    """Return what a program for ns-3 prints."""
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def ns3_command(program: Path, setting: Setting) -> list[str]:
@@ -242,10 +254,7 @@ def scenario(setting: Setting) -> Scenario:
 
 def ours(setting: Setting) -> Outcome:
     """The same of perhop."""
-    built = scenario(setting)
-    began = time.process_time()
-    dataset = perhop.run(built)
-    cpu_s = time.process_time() - began
+    dataset = perhop.run(scenario(setting))
     goodput = analysis.throughput(dataset, "total", (setting.start_s, setting.end_s))
     rows = dataset.queues.filter(
         (dataset.queues["link"] == "left>right") & (dataset.queues["start_s"] >= setting.start_s)
@@ -254,7 +263,7 @@ def ours(setting: Setting) -> Outcome:
     waiting = float(rows["backlog_packets"].mean())
     assert goodput is not None
     marked = int(rows["marked_packets"].sum())
-    return Outcome(goodput, dropped / (sent + dropped), waiting, cpu_s, marked)
+    return Outcome(goodput, dropped / (sent + dropped), waiting, marked)
 
 
 def red(program: Path) -> int:
@@ -297,10 +306,10 @@ def ecn(program: Path) -> int:
 
 def main() -> int:
     """Print the table; exit with 1 if a setting is outside the tolerances."""
-    print(f"{'':36} {'goodput (Mb/s)':>24} {'':>8} {'loss (%)':>16} {'':>8} {'CPU time':>8}")
+    print(f"{'':36} {'goodput (Mb/s)':>24} {'':>8} {'loss (%)':>16}")
     print(
         f"{'control, rate, delay, queue, flows':36} {'ns-3':>12} {'perhop':>11} {'ratio':>8} "
-        f"{'ns-3':>8} {'perhop':>7} {'ratio':>8} {'ratio':>8}"
+        f"{'ns-3':>8} {'perhop':>7} {'ratio':>8}"
     )
     outside = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -318,8 +327,7 @@ def main() -> int:
             )
             print(
                 f"{name:36} {theirs.goodput_bps / 1e6:12.3f} {mine.goodput_bps / 1e6:11.3f} "
-                f"{goodput:8.3f} {100 * theirs.loss:8.4f} {100 * mine.loss:7.4f} {loss:8.2f} "
-                f"{theirs.cpu_s / mine.cpu_s:8.0f}"
+                f"{goodput:8.3f} {100 * theirs.loss:8.4f} {100 * mine.loss:7.4f} {loss:8.2f}"
                 f"{'' if within else '  *'}",
                 flush=True,
             )

@@ -6,11 +6,11 @@
 //   dumbbell --cc=ns3::TcpLinuxReno --rate=100Mbps --delay=10ms --queue=100 --flows=4 --from=10 --to=40
 //
 // prints one JSON object: goodput in bit/s, packets enqueued and dropped at the bottleneck between
-// the two times, the mean of what waited there in packets, and the wall time of the simulation. With
+// the two times, the mean of what waited there in packets, packet-hops of all links from the start,
+// and the CPU seconds of the simulation. With
 // --red-min and --red-max the bottleneck has RED, with --aqm=CoDel or --aqm=Pie that, with settings
 // as in RFC 8289 and RFC 8033. --ecn has it mark, and TCP answer (RFC 3168).
 
-#include <chrono>
 #include <functional>
 #include <iostream>
 #include <vector>
@@ -23,6 +23,7 @@
 #include "ns3/traffic-control-module.h"
 
 #include "cubic.h"
+#include "work.h"
 
 using namespace ns3;
 
@@ -53,6 +54,7 @@ main(int argc, char* argv[])
     command.AddValue("aqm", "CoDel or Pie at the bottleneck", aqm);
     command.AddValue("ecn", "whether packets are marked there instead of dropped", ecn);
     command.Parse(argc, argv);
+    double began = perhop::CpuSeconds();
     if (redMin > 0)
     {
         aqm = "Red";
@@ -194,11 +196,11 @@ main(int argc, char* argv[])
     Simulator::Schedule(Seconds(from), [&] { count(-1); });
     Simulator::Schedule(Seconds(to), [&] { count(1); });
     Simulator::Stop(Seconds(to));
-    auto began = std::chrono::steady_clock::now();
     Simulator::Run();
-    std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
-    Simulator::Destroy();
-
+    double cpu = perhop::CpuSeconds() - began;
     std::cout << "{\"goodput_bps\": " << 8.0 * bytes / (to - from) << ", \"sent\": " << received
-              << ", \"dropped\": " << dropped << ", \"marked\": " << marked << ", \"queue\": " << waiting / samples << ", \"wall_s\": " << wall.count() << "}\n";
+              << ", \"dropped\": " << dropped << ", \"marked\": " << marked
+              << ", \"queue\": " << waiting / samples << ", \"hops\": " << perhop::PacketHops()
+              << ", \"cpu_s\": " << cpu << "}\n";
+    Simulator::Destroy();
 }
