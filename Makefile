@@ -103,6 +103,8 @@ validate-queues: .venv/built ## Compare queues with Linux's, in User Mode Linux 
 bench: .venv/built ## Measure the simulator's speed, and how costs grow with a scenario
 	$(CARGO) bench --quiet --package perhop-sim --bench speed
 	CARGO=$(CARGO) $(PYTHON) bench/instructions.py
+	$(BIN)/python bench/streams.py
+	$(BIN)/python bench/pathologies.py
 	$(BIN)/python bench/costs.py
 
 .PHONY: bench-ns3

@@ -15,9 +15,9 @@ in perhop of the same case of its benchmark in Rust, with its start.
 
 What is the same in both: datagrams and segments, rates, delays and overhead of links, drop-tail
 queues, buffers of 8 MiB, SACK, timestamps, delayed acknowledgements, CUBIC without its
-Reno-friendly region but with HyStart, proportional rate reduction, no limited transmit, and a least
-timeout of 1 s. Debian's ns-3 is no `optimized` build: assertions are off, but logging is compiled in
-and asked at run time whether it is on, which takes at least 4% of its instructions.
+Reno-friendly region but with HyStart, proportional rate reduction, no limited transmit, and a
+least timeout of 1 s. Debian's ns-3 is no `optimized` build: assertions are off, but logging is
+compiled in and asked at run time whether it is on, which takes at least 4% of its instructions.
 """
 
 import argparse
