@@ -42,6 +42,21 @@ def test_the_site_has_each_page_once() -> None:
     assert sorted(listed) == sorted(str(links.in_site(page)) for page in every_page())
 
 
+def test_pages_name_targets_and_programs_that_exist() -> None:
+    """Targets of make, and programs of benchmarks; the changelog has those of earlier releases."""
+    targets = set(
+        re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    )
+    for page in sorted({*links.pages()} - {"CHANGELOG.md"}):
+        text = (ROOT / page).read_text("utf-8")
+        named = re.findall(
+            r"(?:`|^)make ([a-z0-9-]+(?: [a-z0-9-]+)*)(?=[`=\n]| [A-Z]+=)", text, re.MULTILINE
+        )
+        assert {target for some in named for target in some.split()} <= targets, page
+        for program in re.findall(r"`((?:bench|validation)/[\w/]+\.\w+)`", text):
+            assert (ROOT / program).is_file(), page
+
+
 def test_links_are_those_of_the_site() -> None:
     text = "[a](docs/ci.md#one-run-or-many) ![b](docs/images/x.svg) [c](LICENSE) [d](https://e.org)"
     found = "[a](ci.md#one-run-or-many) ![b](images/x.svg) c [d](https://e.org)"
