@@ -11,7 +11,11 @@ import pytest
 import perhop as library
 from conftest import SLOW, Outcome
 from perhop import ensembles, gallery, metrics, testing
-from perhop.errors import UsageError
+from perhop.dataset.ensembles import replacing
+from perhop.errors import OutputError, UsageError
+from perhop.report import text
+from perhop.report.output import save_ensemble
+from perhop.runs import listed_runs
 
 Perhop = Callable[..., Outcome]
 
@@ -81,8 +85,57 @@ def test_tables_have_medians_and_intervals(perhop: Perhop, small: str) -> None:
 
 
 def test_options_that_need_one_run_are_refused(perhop: Perhop, small: str) -> None:
-    for more in (("--seed", "2"), ("--out", "x"), ("--pcap", "a>r=x.pcapng")):
+    for more in (("--seed", "2"), ("--pcap", "a>r=x.pcapng")):
         code, _, err = perhop("run", small, "--seeds", "6", *more)
         assert (code, "--seeds: has no effect with" in err) == (2, True)
     with pytest.raises(UsageError, match="not a number of runs for an interval"):
         ensembles.run(library.load(small), 3)
+
+
+@SLOW
+def test_an_ensemble_is_kept_whole_with_its_page(perhop: Perhop, small: str, place: Path) -> None:
+    folder = place / "kept"
+    code, out, _ = perhop("run", small, "--seeds", "6", "--out", str(folder), "--json")
+    printed = json.loads(out)
+    assert (code, printed.pop("folder")) == (1, str(folder))
+    assert json.loads((folder / "ensemble.json").read_text("utf-8")) == printed
+    runs = [library.Dataset.read(folder / "runs" / str(seed)) for seed in range(1, 7)]
+    assert [run.manifest.seed for run in runs] == [*range(1, 7)]
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == [*"123456"]
+    again = ensembles.read(folder)
+    assert json.loads(json.dumps(again.as_object())) == printed
+    page = (folder / "ensemble.html").read_text("utf-8")
+    for spread in (again.metrics["data", "loss", "share"], again.throughput[0.25, 0.5, "late"]):
+        unit = "share" if spread.high < 1 else "bps"
+        assert f"{text.quantity(spread.low, unit)} to {text.quantity(spread.high, unit)}" in page
+    assert "</span> UNDECIDED" in page
+    assert "<a " not in page
+    assert str(folder) in page.partition("perhop report ")[2]
+    (folder / "runs" / "2" / "report.html").touch()
+    save_ensemble(again, folder)
+    assert '<a href="runs/2/report.html">2</a>' in (folder / "ensemble.html").read_text("utf-8")
+    (listed,) = (run for run in listed_runs(place) if run.folder == "kept")
+    assert (listed.kind, listed.seeds, listed.page) == ("ensemble", 6, "kept/ensemble.html")
+    assert (listed.holds, listed.fails, listed.missed) == (1, 1, 1)
+    assert listed.pages == ("kept/runs/2/report.html",)
+
+
+def test_an_ensemble_replaces_nothing_but_an_ensemble(place: Path) -> None:
+    folder = place / "kept"
+    folder.mkdir()
+    (folder / "notes").touch()
+    with pytest.raises(OutputError, match="is not empty"), replacing(folder):
+        pass
+    (folder / "ensemble.json").touch()
+    before = sorted(place.iterdir())
+    with pytest.raises(KeyboardInterrupt), replacing(folder) as fresh:
+        (fresh / "ensemble.json").write_text("new")
+        raise KeyboardInterrupt
+    assert sorted(place.iterdir()) == before
+    assert (folder / "ensemble.json").read_text() == ""
+    with replacing(folder) as fresh:
+        (fresh / "ensemble.json").write_text("new")
+    assert sorted(place.iterdir()) == before
+    assert [path.name for path in folder.iterdir()] == ["ensemble.json"]
+    with pytest.raises(OutputError, match="is not the description"):
+        ensembles.read(folder)

@@ -24,6 +24,7 @@ def folder(tmp_path: Path) -> Path:
     (runs / "sweep").mkdir()
     (runs / "sweep" / "sweep.json").write_text('{"scenario": {"name": "office"}}')
     scavenger().write(runs / "sweep" / "points" / "0")
+    (runs / "sweep" / "points" / "0" / "report.html").write_text("")
     (runs / "broken").mkdir()
     (runs / "broken" / "manifest.json").write_text("{")
     (runs / "notes").mkdir()
@@ -55,7 +56,8 @@ def test_the_command_prints_a_table_json_and_a_page(
     content = Path(page).read_text("utf-8")
     assert '<a href="good/report.html">good</a>' in content
     assert "UNDECIDED 4 of 5 (interrupted)" in content
-    assert content.count("<a ") == 1
+    assert '<p>sweep: <a href="sweep/points/0/report.html">0</a></p>' in content
+    assert content.count("<a ") == 2
 
 
 def test_a_folder_that_is_not_there_is_an_error(perhop: Callable[..., Outcome]) -> None:

@@ -1,11 +1,13 @@
 """The page and the lines of a sweep over numbers."""
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from perhop.report.output import save_sweep
 from perhop.report.sweep_page import line_chart, sweep_page
 
 RATES = {"1 Mbps": 1e6, "10 Mbps": 10e6, "100 Mbps": 100e6}
@@ -70,3 +72,15 @@ def test_the_page_has_lines_and_a_heat_map_for_two_paths_and_lines_alone_for_one
     words = sweep_page(table(numeric=False), "throughput", "total", "office")
     assert 'id="lines"' not in words
     assert 'id="sweep"' in words
+
+
+def test_the_page_links_the_pages_of_runs_that_have_one(tmp_path: Path) -> None:
+    page = tmp_path / "points" / "3" / "report.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    save_sweep(table(("1",)).drop("flows.a.streams"), "throughput", "total", tmp_path)
+    content = (tmp_path / "sweep.html").read_text("utf-8")
+    assert content.count("<a ") == 1
+    row = '<a href="points/3/report.html">3</a></td><td class="left">10 Mbps</td>'
+    assert f'{row}<td class="left">2</td><td class="right">10.0 Mb/s</td>' in content
+    assert f"perhop report {tmp_path}/points/0" in content

@@ -7,15 +7,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perhop import analysis, engines, metrics, rights, workers
+from perhop.dataset import Dataset
+from perhop.dataset.ensembles import ENSEMBLE, single_run
 from perhop.displays import show
-from perhop.errors import PerhopError, UsageError
+from perhop.errors import OutputError, PerhopError, UsageError
 from perhop.scenario import Scenario, to_mapping
 from perhop.scenario.model.quantities import parse_seeds
 from perhop.scenario.rules.warnings import is_random, unused_seeds
@@ -26,9 +31,18 @@ if TYPE_CHECKING:
     import polars as pl
 
     from perhop.analysis import EnsembleVerdict, Spread, Verdict
-    from perhop.dataset import Dataset
 
-__all__ = ["Ensemble", "Judged", "check_seeds", "judged", "make", "run", "seeds_of"]
+__all__ = [
+    "Ensemble",
+    "Judged",
+    "Single",
+    "check_seeds",
+    "judged",
+    "make",
+    "read",
+    "run",
+    "seeds_of",
+]
 
 _Result = TypeVar("_Result")
 
@@ -64,6 +78,7 @@ class Ensemble:
             `perhop.metrics.table`.
         verdicts: The results of the expectations.
         warnings: Warnings about the results.
+        singles: What was measured in each run, the first one with seed 1.
     """
 
     scenario: Scenario
@@ -73,6 +88,7 @@ class Ensemble:
     metrics: Mapping[tuple[str, str, str], Spread]
     verdicts: tuple[EnsembleVerdict, ...]
     warnings: tuple[str, ...]
+    singles: tuple[Single, ...] = ()
 
     def __repr__(self) -> str:
         """Return ``<Ensemble of dumbbell: sim, 20 runs, 3 of 4 expectations hold>``."""
@@ -153,6 +169,7 @@ def run(
     engine: str = "sim",
     jobs: int | None = None,
     watch: Callable[[int, int], None] | None = None,
+    folder: Path | None = None,
 ) -> Ensemble:
     """Run a scenario with several seeds.
 
@@ -163,6 +180,7 @@ def run(
         engine: The engine.
         jobs: The number of processes, as for `make`.
         watch: A function to call with the numbers of finished runs and of all runs.
+        folder: A folder for the datasets of the runs: `runs/SEED` in it.
 
     Raises:
         UsageError: Too few seeds for an interval.
@@ -170,41 +188,82 @@ def run(
     """
     check_seeds(seeds)
     runs = [(scenario, seed) for seed in seeds_of(scenario, engine, seeds)]
-    made: dict[int, _Measured] = {}
-    with closing(make(runs, _measured, engine, expected=len(runs), jobs=jobs)) as results:
+    made: dict[int, Single] = {}
+    measure = _measured if folder is None else partial(_kept, str(folder))
+    with closing(make(runs, measure, engine, expected=len(runs), jobs=jobs)) as results:
         for number, result in results:
             if isinstance(result, PerhopError):
                 raise result
             made[number] = result
             if watch is not None:
                 watch(len(made), len(runs))
-    found = [made[number] for number in range(len(runs))]
-    said = chain.from_iterable(each.judged.warnings for each in found)
-    return Ensemble(
-        scenario,
-        engine,
-        len(runs),
-        _spreads([each.throughput for each in found]),
-        _spreads([each.metrics for each in found]),
-        tuple(analysis.ensemble_verdicts(scenario.expect, [e.judged.verdicts for e in found])),
-        (*unused_seeds(scenario, engine, range(seeds)), *dict.fromkeys(said)),
-    )
+    lacking = unused_seeds(scenario, engine, range(seeds))
+    return _ensemble(scenario, engine, [made[number] for number in range(len(runs))], lacking)
+
+
+def read(folder: Path) -> Ensemble:
+    """Return the ensemble of a folder that `run` made.
+
+    Raises:
+        OutputError: The folder is none, or one of its runs is damaged.
+    """
+    definition = folder / ENSEMBLE
+    try:
+        stored = json.loads(definition.read_bytes())
+        seeds, warnings = range(1, 1 + int(stored["runs"])), [*map(str, stored["warnings"])]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise OutputError(f"{definition} is not the description of an ensemble: {error}") from error
+    runs = [Dataset.read(single_run(folder, seed)) for seed in seeds]
+    if not runs:
+        raise OutputError(f"{folder} has no runs")
+    first = runs[0]
+    return _ensemble(first.scenario, first.manifest.engine, [*map(_measured, runs)], warnings)
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class Single:
+    """What was measured in one run of an ensemble.
+
+    Attributes:
+        judged: The verdicts, and the warnings.
+        throughput: As in `Ensemble`, of this run.
+        metrics: As in `Ensemble`, of this run.
+    """
+
     judged: Judged
-    throughput: dict[tuple[float, float, str], float | None]
-    metrics: dict[tuple[str, str, str], float | None]
+    throughput: Mapping[tuple[float, float, str], float | None]
+    metrics: Mapping[tuple[str, str, str], float | None]
 
 
-def _measured(dataset: Dataset) -> _Measured:
+def _measured(dataset: Dataset) -> Single:
     phases = analysis.phases(dataset).select("start_s", "end_s", "flow", "throughput_bps")
     table = metrics.table(dataset).select("target", "metric", "unit", "value")
-    return _Measured(
+    return Single(
         judged(dataset),
         {(start, end, flow): bps for start, end, flow, bps in phases.iter_rows()},
         {(target, metric, unit): value for target, metric, unit, value in table.iter_rows()},
+    )
+
+
+def _kept(folder: str, dataset: Dataset) -> Single:
+    """Write a run into its folder below `folder`."""
+    dataset.write(single_run(Path(folder), dataset.manifest.seed))
+    return _measured(dataset)
+
+
+def _ensemble(
+    scenario: Scenario, engine: str, found: Sequence[Single], warnings: Iterable[str]
+) -> Ensemble:
+    said = chain(warnings, *(each.judged.warnings for each in found))
+    return Ensemble(
+        scenario,
+        engine,
+        len(found),
+        _spreads([each.throughput for each in found]),
+        _spreads([each.metrics for each in found]),
+        tuple(analysis.ensemble_verdicts(scenario.expect, [e.judged.verdicts for e in found])),
+        tuple(dict.fromkeys(said)),
+        tuple(found),
     )
 
 

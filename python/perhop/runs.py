@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from perhop import analysis
 from perhop.dataset import Dataset
+from perhop.dataset.ensembles import ENSEMBLE
 from perhop.errors import OutputError, PerhopError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = ["ListedRun", "listed_runs"]
 
 _MANIFEST: Final = "manifest.json"
 _SWEEP: Final = "sweep.json"
+_POINTS: Final = "points"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,32 +28,37 @@ class ListedRun:
 
     Attributes:
         folder: The folder, relative to the one that is listed.
-        kind: What it is. A sweep has a folder and a scenario only.
+        kind: What it is. A sweep has a folder, a scenario and pages only.
         scenario: The name of the scenario.
         title: The title of the scenario.
         engine: The engine.
-        seed: The seed.
+        seed: The seed; None for an ensemble.
+        seeds: Number of runs of an ensemble.
         started: The instant of the start: ISO 8601 in UTC.
         complete: Whether the run reached its end.
         holds: Number of expectations that hold.
         fails: Number of expectations that fail.
-        missed: Number of expectations that an interrupted run did not reach.
+        missed: Number of expectations that an interrupted run did not reach, or that the runs of
+            an ensemble leave undecided.
         page: The page of the report relative to the folder that is listed, if there is one.
+        pages: Those of the single runs of a sweep or an ensemble.
         problem: What is wrong with the folder; nothing else is known then.
     """
 
     folder: str
-    kind: Literal["run", "sweep", "damaged"] = "run"
+    kind: Literal["run", "ensemble", "sweep", "damaged"] = "run"
     scenario: str = ""
     title: str = ""
     engine: str = ""
     seed: int | None = None
+    seeds: int | None = None
     started: str = ""
     complete: bool = True
     holds: int = 0
     fails: int = 0
     missed: int = 0
     page: str | None = None
+    pages: tuple[str, ...] = ()
     problem: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -62,7 +69,7 @@ class ListedRun:
 def listed_runs(folder: Path) -> list[ListedRun]:
     """Return the runs and sweeps in a folder and in its folders, by the time of their start.
 
-    Sweeps, of which the single runs are not listed, and damaged runs come last.
+    Ensembles and sweeps, of which the single runs are not listed, and damaged runs come last.
 
     Raises:
         OutputError: The folder cannot be read.
@@ -72,7 +79,7 @@ def listed_runs(folder: Path) -> list[ListedRun]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"cannot read {folder}: {reason}; give a folder of runs") from error
-    kinds = ("run", "sweep", "damaged")
+    kinds = ("run", "ensemble", "sweep", "damaged")
     return sorted(found, key=lambda run: (kinds.index(run.kind), run.started, run.folder))
 
 
@@ -88,15 +95,18 @@ def _datasets(folder: Path) -> Iterator[Path]:
 
 
 def _is_one(folder: Path) -> bool:
-    return (folder / _MANIFEST).is_file() or (folder / _SWEEP).is_file()
+    return any((folder / name).is_file() for name in (_MANIFEST, ENSEMBLE, _SWEEP))
 
 
 def _listed(top: Path, folder: Path) -> ListedRun:
     name = folder.relative_to(top).as_posix()
     if (folder / _SWEEP).is_file():
         page = f"{name}/sweep.html" if (folder / "sweep.html").is_file() else None
-        return ListedRun(name, "sweep", scenario=_swept(folder), page=page)
+        pages = _pages(top, folder / _POINTS)
+        return ListedRun(name, "sweep", scenario=_swept(folder), page=page, pages=pages)
     try:
+        if (folder / ENSEMBLE).is_file():
+            return _of_ensemble(top, folder)
         dataset = Dataset.read(folder)
         verdicts = [verdict.ok for verdict in analysis.verdicts(dataset)]
     except PerhopError as error:
@@ -115,6 +125,39 @@ def _listed(top: Path, folder: Path) -> ListedRun:
         missed=verdicts.count(None),
         page=f"{name}/report.html" if (folder / "report.html").is_file() else None,
     )
+
+
+def _of_ensemble(top: Path, folder: Path) -> ListedRun:
+    """Return an ensemble, whose verdicts are in its description.
+
+    Raises:
+        OutputError: The description is damaged.
+    """
+    name = folder.relative_to(top).as_posix()
+    try:
+        stored = json.loads((folder / ENSEMBLE).read_bytes())
+        states = [verdict["state"] for verdict in stored["expect"]]
+        return ListedRun(
+            name,
+            "ensemble",
+            scenario=str(stored["scenario"]),
+            engine=str(stored["engine"]),
+            seeds=int(stored["runs"]),
+            holds=states.count("holds"),
+            fails=states.count("fails"),
+            missed=len(states) - states.count("holds") - states.count("fails"),
+            page=f"{name}/ensemble.html" if (folder / "ensemble.html").is_file() else None,
+            pages=_pages(top, folder / "runs"),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise OutputError(f"{folder / ENSEMBLE} is damaged: {error}") from error
+
+
+def _pages(top: Path, folder: Path) -> tuple[str, ...]:
+    """Return the pages of numbered runs in a folder, in the order of their numbers."""
+    found = [path for path in folder.glob("*/report.html") if path.parent.name.isdecimal()]
+    ordered = sorted(found, key=lambda path: int(path.parent.name))
+    return tuple(path.relative_to(top).as_posix() for path in ordered)
 
 
 def _swept(folder: Path) -> str:

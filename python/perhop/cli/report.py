@@ -48,15 +48,28 @@ def report(
 ) -> int:
     """Write a page and pictures of a run.
 
-    RUN is the folder of a run. The page, report.html, is self-contained and needs no network. The
+    RUN is the folder of a run, or of `perhop run --seeds`, whose runs then all get their pages. The
+    page, report.html, is self-contained and needs no network. The
     throughput chart is also written as PNG and SVG; --chart writes any chart by its name.
     """
     from perhop.dataset import Dataset
+    from perhop.dataset.ensembles import ENSEMBLE
     from perhop.errors import UsageError
     from perhop.report import write
 
     if kind is not None and not names:
         raise UsageError("--format: needs --chart NAME; --list-charts lists the names")
+    if (run / ENSEMBLE).is_file():
+        if out is not None or names or listing:
+            raise UsageError(
+                f"{run} has several runs; give the folder of one, such as {run}/runs/1"
+            )
+        from perhop import ensembles
+        from perhop.report.output import save_ensemble
+
+        for path in save_ensemble(ensembles.read(run), run, singles=True):
+            click.echo(path)
+        return 0
     dataset = Dataset.read(run)
     folder = out or run
     if not names and not listing:

@@ -32,7 +32,7 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
 @click.option(
     "--seeds",
     type=int,
-    help="Run with seeds 1 to N, 1 or 6 to 1000, and show medians with intervals. Saves nothing.",
+    help="Run with seeds 1 to N, 1 or 6 to 1000, and show medians and intervals; --out keeps them.",
 )
 @options.rate
 @options.overrides
@@ -78,7 +78,8 @@ def run(
     and the result of every expectation.
 
     With --seeds N, the tables have the median of N runs and its 95% confidence interval. An
-    expectation holds or fails if it does in the whole interval, and is undecided otherwise.
+    expectation holds or fails if it does in the whole interval, and is undecided otherwise. With
+    --out, DIR/runs has a folder for each run, and DIR/ensemble.html is the page of all.
     """
     from perhop import rights
 
@@ -90,11 +91,11 @@ def run(
     if no_save and out is not None:
         raise click.UsageError("--no-save: with --out, results are saved; give one of them")
     files, speed = captured(captures), options.rate_of(rate)
-    if seeds is not None and (seed != 1 or captures or out is not None):
-        raise click.UsageError("--seeds: has no effect with --seed, --pcap or --out; remove one")
+    if seeds is not None and (seed != 1 or captures):
+        raise click.UsageError("--seeds: has no effect with --seed or --pcap; remove one")
     loaded = load(scenario, overrides=overrides, agents=agents, rate=speed)
     if seeds is not None:
-        return _ensemble(loaded, engine, seeds, as_json)
+        return _ensemble(loaded, engine, seeds, out, as_json)
     dataset, folder = execute(loaded, engine, seed, out, files, snaplen, save=not no_save)
     if as_json:
         click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
@@ -103,15 +104,22 @@ def run(
     return exit_code(dataset)
 
 
-def _ensemble(loaded: Scenario, engine: str, seeds: int, as_json: bool) -> int:
+def _ensemble(loaded: Scenario, engine: str, seeds: int, out: Path | None, as_json: bool) -> int:
     """Run a scenario with several seeds, print the results and return the exit code."""
     from perhop import ensembles, report
     from perhop.cli.progress import counting
+    from perhop.dataset.ensembles import replacing
 
-    with counting(loaded.name) as watch:
-        found = ensembles.run(loaded, seeds, engine=engine, watch=watch)
+    with nullcontext() if out is None else replacing(out) as folder:
+        with counting(loaded.name) as watch:
+            found = ensembles.run(loaded, seeds, engine=engine, watch=watch, folder=folder)
+        if folder is not None:
+            from perhop.report.output import save_ensemble
+
+            save_ensemble(found, folder, out)
     if as_json:
-        click.echo(json.dumps(found.as_object(), indent=2, allow_nan=False))
+        kept = {} if out is None else {"folder": str(out.resolve())}
+        click.echo(json.dumps({**found.as_object(), **kept}, indent=2, allow_nan=False))
         return found.exit_code
     from perhop.cli.render import print_table
 
@@ -124,6 +132,9 @@ def _ensemble(loaded: Scenario, engine: str, seeds: int, as_json: bool) -> int:
         print_table(table)
     for warning in found.warnings:
         click.echo(f"perhop: warning: {warning}", err=True)
+    if out is not None:
+        click.echo(f"results: {out}")
+        click.echo(f"page:    {out / 'ensemble.html'}")
     return found.exit_code
 
 

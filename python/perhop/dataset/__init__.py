@@ -8,6 +8,7 @@ start of the run, sizes are bytes; every column is always present.
 `schema`        the format: columns of tables, and words in them
 `manifest`      the circumstances of a run
 `folder`        folders that are replaced in one step
+`ensembles`     the folder of an ensemble
 ==============  ================================================================================
 """
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from perhop.report import text
-from perhop.report.document import document, verdict_cell
+from perhop.report.document import document
 from perhop.report.html import Html, element, join
+from perhop.report.links import link, linked_grid
 from perhop.report.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from perhop.runs import ListedRun
 
 __all__ = ["index_page", "index_table"]
+
+_MOST_SINGLES: Final = 50
 
 _COLUMNS = (
     Column("folder", "left"),
@@ -38,31 +41,32 @@ def index_table(runs: Sequence[ListedRun]) -> Table:
 def index_page(runs: Sequence[ListedRun], title: str) -> str:
     """Return the page of the runs in a folder, with links to the pages of their reports."""
     table = index_table(runs)
-    heads = (element("th", c.name, class_=c.align, scope="col") for c in table.columns)
-    rows = [
-        element("tr", _folder(run), *map(verdict_cell, table.columns[1:], cells[1:]))
-        for run, cells in zip(runs, table.rows, strict=True)
-    ]
-    grid = element("table", element("thead", element("tr", *heads)), element("tbody", *rows))
+    singles = [_singles(run) for run in runs if run.pages]
     body = join(
         element("h1", title),
         element("p", f"{table.title}. {table.note}", class_="lead"),
-        element("div", grid, class_="scroll", tabindex="0", role="group", aria_label=title),
+        linked_grid(replace(table, title=title), [run.page for run in runs]),
         element(
             "p", "Runs without a link have no page: `perhop report RUN` writes it.", class_="note"
         ),
+        element("section", element("h2", "Single runs with a page"), *singles) if singles else "",
     )
     return document(title, body)
 
 
-def _folder(run: ListedRun) -> Html:
-    if run.page is None:
-        return element("td", run.folder, class_="left")
-    return element("td", element("a", run.folder, href=quote(run.page)), class_="left")
+def _singles(run: ListedRun) -> Html:
+    """Return links to the pages of single runs of a sweep or an ensemble."""
+    shown = [(page.split("/")[-2], page) for page in run.pages[:_MOST_SINGLES]]
+    links = join(*(join(" ", link(name, page)) for name, page in shown))
+    left = len(run.pages) - len(shown)
+    return element("p", f"{run.folder}:", links, f" and {left} more" if left else "")
 
 
 def _row(run: ListedRun) -> tuple[str, ...]:
     name = run.title or run.scenario
+    if run.kind == "ensemble":
+        seeds = f"{run.seeds} seeds"
+        return run.folder, name, run.engine, seeds, "", _verdict(run)
     if run.kind != "run":
         return (run.folder, name or text.ABSENT, run.kind, *("" for _ in range(3)))
     started = run.started.replace("T", " ")[:19]

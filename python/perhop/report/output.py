@@ -1,25 +1,36 @@
 """A report on disk: the page, and the throughput chart as pictures."""
 
-import os
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+import json
 from io import BytesIO
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import polars as pl
 import vl_convert
 
-from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
+from perhop.dataset.ensembles import ENSEMBLE, single_run
 from perhop.errors import OutputError
 from perhop.report.calls import mos_chart
 from perhop.report.charts import Spec, throughput_chart
 from perhop.report.comparison import comparison_chart
 from perhop.report.document import comparison_page, page
 from perhop.report.drawing import svg
+from perhop.report.ensemble_page import ensemble_page
+from perhop.report.links import page_of
 from perhop.report.replacing import replace
 from perhop.report.sweep_page import line_chart, sweep_page
 from perhop.report.sweeps import sweep_chart
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+    from perhop.analysis import RunComparison
+    from perhop.ensembles import Ensemble
 
 _PIXEL_RATIO: Final = 2
 
@@ -67,6 +78,8 @@ def save_sweep(
         OutputError: If the folder cannot be written.
     """
     varied = table.columns.index("seed") - 1
+    numbers = table["point"].unique(maintain_order=True).to_list()
+    pages = [page_of(folder / "points" / str(number), folder) for number in numbers]
     lines = line_chart(table, metric, target) if varied == 1 else None
     buffer = BytesIO()
     table.write_parquet(buffer, compression="zstd")
@@ -75,10 +88,39 @@ def save_sweep(
         {
             "sweep.parquet": buffer.getvalue(),
             "sweep.csv": table.write_csv().encode(),
-            "sweep.html": sweep_page(table, metric, target, title or folder.name).encode(),
+            "sweep.html": sweep_page(
+                table, metric, target, title or folder.name, pages, str(folder)
+            ).encode(),
             **pictures("sweep", lines or sweep_chart(table, metric, target)),
         },
     )
+
+
+def save_ensemble(
+    found: Ensemble, folder: Path, shown: Path | None = None, *, singles: bool = False
+) -> list[Path]:
+    """Write `ensemble.json` and the page of an ensemble, `ensemble.html`, into its folder.
+
+    Args:
+        found: The ensemble.
+        folder: The folder, which has the datasets of the runs.
+        shown: The folder as commands on the page name it; by default `folder`.
+        singles: Whether to write the reports of the runs first, which the page then links.
+
+    Raises:
+        OutputError: The folder cannot be written, or a run is damaged.
+    """
+    places = [single_run(folder, seed) for seed in range(1, found.runs + 1)]
+    if singles:
+        for place in places:
+            write(Dataset.read(place), place)
+    described = json.dumps(found.as_object(), indent=2, ensure_ascii=False, allow_nan=False)
+    links = [page_of(place, folder) for place in places]
+    contents = {
+        ENSEMBLE: f"{described}\n".encode(),
+        "ensemble.html": ensemble_page(found, links, str(shown or folder)).encode(),
+    }
+    return write_all(folder.resolve(), contents)
 
 
 def save_comparison(

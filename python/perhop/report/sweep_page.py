@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from perhop.report import text
 from perhop.report.document import document, figure, grid
 from perhop.report.html import Html, element, join
+from perhop.report.links import linked_runs
 from perhop.report.plots import Scale, line_plot
 from perhop.report.style import rounded, styles
 from perhop.report.sweeps import chosen, sweep_chart, sweep_table, unit_of
+from perhop.report.tables import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import polars as pl
+    from collections.abc import Callable, Sequence
 
     from perhop.report.style import Spec
 
@@ -22,6 +25,7 @@ __all__ = ["line_chart", "sweep_page"]
 
 _MOST_LINES: Final = 12
 _MOST_TABLES: Final = 40
+_MOST_RUNS: Final = 500
 _UNITS: Final[dict[str, Callable[[float], tuple[float, str]]]] = {
     "bps": text.rate_unit,
     "s": text.time_unit,
@@ -106,8 +110,25 @@ def line_chart(table: pl.DataFrame, metric: str, target: str) -> Spec | None:
     return {**spec, "layer": [bar, *spec["layer"]]}
 
 
-def sweep_page(table: pl.DataFrame, metric: str, target: str, title: str) -> str:
-    """Return the page of a sweep: charts and a table of one metric, and tables of all others."""
+def sweep_page(
+    table: pl.DataFrame,
+    metric: str,
+    target: str,
+    title: str,
+    pages: Sequence[str | None] = (),
+    folder: str = "",
+) -> str:
+    """Return the page of a sweep: charts and a table of one metric, and tables of all others.
+
+    Args:
+        table: As `perhop.sweep.Sweep.run` returns it.
+        metric: One of its metrics.
+        target: One of its targets.
+        title: The title.
+        pages: The page of each run, relative to this one; None where there is none. Without any,
+            the page does not list the runs.
+        folder: The folder of the sweep, for commands.
+    """
     paths = table.columns[1 : table.columns.index("seed")]
     lines = line_chart(table, metric, target)
     varied = "; ".join(
@@ -135,8 +156,43 @@ def sweep_page(table: pl.DataFrame, metric: str, target: str, title: str) -> str
         )
         if more
         else Html(),
+        linked_runs(_run_table(table, metric, target), pages[:_MOST_RUNS], _how(folder))
+        if pages
+        else "",
     )
     return document(f"{title}: a sweep", body)
+
+
+def _run_table(table: pl.DataFrame, metric: str, target: str) -> Table:
+    """Return a row for each run, with its values and the metric that the page is about."""
+    paths = table.columns[1 : table.columns.index("seed")]
+    measured = table.filter((pl.col("metric") == metric) & (pl.col("target") == target))
+    found = dict(measured.select("point", "value").iter_rows())
+    runs = table.unique("point", keep="first", maintain_order=True).head(_MOST_RUNS)
+    unit = unit_of(metric)
+    rows = tuple(
+        (
+            str(row["point"]),
+            *(str(row[path]) for path in paths),
+            str(row["seed"]),
+            text.quantity(found.get(row["point"]), unit),
+        )
+        for row in runs.iter_rows(named=True)
+    )
+    names = ("run", *paths, "seed")
+    columns = (*(Column(name, "left") for name in names), Column(f"{metric} of {target}"))
+    every = table["point"].n_unique()
+    said = f"The first {_MOST_RUNS} of {every} runs" if every > _MOST_RUNS else f"{every} runs"
+    return Table(said, columns, rows)
+
+
+def _how(folder: str) -> str:
+    """Return how to make the page of a run, and have it linked."""
+    first = shlex.quote(f"{folder}/points/0")
+    return (
+        f"`perhop report {first}` writes the page of the first run, and so on; the command of the "
+        "sweep, once more, links it here and repeats no run."
+    )
 
 
 def _grid(paths: list[str]) -> bool:
