@@ -83,7 +83,7 @@ check: .venv/installed $(PAGE) ## Format, lint and type checks, warnings being e
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: docs
-docs: .venv/site ## Build the documentation as a site into runs/site
+docs: .venv/current ## Build the documentation as a site into runs/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo 'runs/site/index.html; for its search: $(PYTHON) -m http.server -d runs/site'
 
@@ -210,10 +210,6 @@ clean: ## Remove what the targets above have made
 	@$(PYTHON) -m venv .venv \
 	  || { echo 'Python cannot make virtual environments; on Debian: apt install python3-venv' >&2; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
-	@touch $@
-
-.venv/site: requirements/docs.txt .venv/current
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 # Builds the extension with some options of maturin, and installs the packages where they lie.

@@ -1,18 +1,26 @@
 """The site of the documentation: links that lead somewhere, and a reference that is complete."""
 
+import os
 import re
+import subprocess
 from functools import cache
+from importlib.resources import files as resources
 from pathlib import Path
 
 import click
 import pytest
+from playwright.sync_api import Browser
 
-from perhop import errors
+from conftest import PERHOP, SLOW
+from perhop import charts, errors, gallery, run
 from perhop.cli import perhop
 from perhop.dataset import TABLES
 from perhop.scenario import METRICS, json_schema
+from test_report_browser import browser
 from website import links, reference
 from website.links import ROOT
+
+__all__ = ["browser"]
 
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text("utf-8")
 
@@ -138,3 +146,74 @@ def test_the_reference_of_python_has_public_names() -> None:
 
 def test_generated_pages_are_not_kept() -> None:
     assert not Path(ROOT / "docs" / links.REFERENCE).exists()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, of which MkDocs has nothing to say."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [
+            PERHOP.with_name("python"),
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "--site-dir",
+            folder,
+            "-q",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return folder
+
+
+@SLOW
+def test_every_page_and_picture_is_in_the_site(site: Path) -> None:
+    for page in every_page():
+        assert (site / str(links.in_site(page))).with_suffix(".html").exists(), page
+    pictures = {path.name for path in (ROOT / "docs/images").iterdir()}
+    shown = {
+        found
+        for page in site.rglob("*.html")
+        for found in re.findall(r'<img [^>]*images/([^"/]+)"', page.read_text("utf-8"))
+    }
+    assert shown == pictures == {path.name for path in (site / "images").iterdir()}
+
+
+@SLOW
+@pytest.mark.parametrize("name", ["index", "ci", "comparison"])
+def test_axe_finds_no_violation(site: Path, browser: Browser, name: str) -> None:
+    axe = resources("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+    some = "runOnly: ['color-contrast', 'scrollable-region-focusable']"
+    for scheme, width, options in (("light", 1100, ""), ("dark", 360, some)):
+        page = browser.new_page(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if scheme == "dark" else "light",
+        )
+        requested: list[str] = []
+        page.on("request", lambda request, to=requested: to.append(request.url))
+        page.goto((site / f"{name}.html").as_uri())
+        page.evaluate(axe)
+        shade = page.evaluate("document.body.dataset.mdColorScheme")
+        assert shade == {"light": "default", "dark": "slate"}[scheme]
+        found = page.evaluate(f"axe.run({{preload: false, {options}}})")["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert [url for url in requested if not url.startswith("file:")] == []
+        page.close()
+
+
+@SLOW
+def test_the_picture_of_the_readme_is_that_of_its_command() -> None:
+    def lines(svg: str) -> list[str]:
+        return re.findall(r' d="(M[^"]{500,})"', svg)
+
+    kept = (ROOT / "docs/images/qbss-1-70.svg").read_text("utf-8")
+    drawn = charts.throughput(run(gallery.load("qbss-1-70"))).svg()
+    assert len(lines(kept)) == 4
+    assert lines(drawn) == lines(kept)
