@@ -1,23 +1,24 @@
-//! Applications over real connections: one thread serves all clients and their servers.
+//! Applications over real connections of TCP: one thread serves all clients and their servers.
 //!
 //! [`Client`](perhop_app::Client)s decide; this module carries out their actions. A client connects
 //! from the flow's destination to the port of its server at the flow's source. Both ends are in
 //! this process, so that a server knows its connections by their addresses.
 
 mod client;
+mod clients;
 mod connection;
 mod ports;
 mod stream;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use perhop_app::{Action, Event, Request};
-use perhop_core::{Time, TrafficClass};
+use perhop_core::TrafficClass;
 use perhop_socket::{Epoll, Event as Ready, Interest, Nanos, Socket};
 
 use crate::clock::{nanos, time};
@@ -29,15 +30,10 @@ use crate::stream::lock;
 
 pub use client::Completed;
 pub(crate) use client::{ClientState, receiver, sample, sender};
+pub(crate) use clients::{ATTEMPTS, Clients, check_files, client_address};
 use connection::{Connection, Room, Side};
 pub(crate) use ports::{client_of, client_port};
-
-/// Time after which a client learns that a connection could not be opened, so that it does not try
-/// again at once.
-const RETRY: Nanos = 1_000_000_000;
-
-/// Attempts to find a port for a connection, as earlier connections keep theirs for a minute.
-const ATTEMPTS: u32 = 100;
+pub(crate) use stream::{Headers, Piece};
 
 /// Sockets for the applications of a job, until they start.
 #[derive(Debug)]
@@ -51,10 +47,7 @@ impl Applications {
     /// Takes the sockets of a job's applications, whose connections may have `most` ends at once.
     pub fn new(job: &Job, opened: &mut BTreeMap<u16, Opened>, most: u64) -> Self {
         let listeners = opened.values_mut().flat_map(|host| host.servers.drain(..)).collect();
-        let namespaces = opened.iter_mut();
-        let namespaces =
-            namespaces.filter_map(|(node, host)| Some((*node, host.namespace.take()?))).collect();
-        Self { listeners, sockets: ClientSockets::new(job, namespaces), most }
+        Self { listeners, sockets: ClientSockets::new(job, opened), most }
     }
 
     /// Runs all clients and servers until the end of the run. Then their sockets are closed.
@@ -73,23 +66,12 @@ impl Applications {
             connections: HashMap::new(),
             at_clients: BTreeMap::new(),
             opening: HashMap::new(),
+            clients: Clients::new(shared, false),
             timers: BinaryHeap::new(),
-            news: VecDeque::new(),
             room: Room::default(),
         };
         driver.run()
     }
-}
-
-/// Reason to wake at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// A client begins something.
-    Client(StreamId),
-    /// A response is ready on the server's end of a connection.
-    Server(u64),
-    /// A connection of a client could not be opened.
-    Lost(StreamId, u32),
 }
 
 /// A connection that its server has not accepted.
@@ -116,128 +98,74 @@ struct Driver<'a> {
     at_clients: BTreeMap<(StreamId, u32), u64>,
     /// Connections that wait for their server, by the addresses of client and server.
     opening: HashMap<(SocketAddr, SocketAddr), Opening>,
-    timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
-    /// News that clients have not had.
-    news: VecDeque<(StreamId, Event)>,
+    clients: Clients<'a>,
+    /// Instants at which a response is ready on the server's end of a connection, by its token.
+    timers: BinaryHeap<Reverse<(Nanos, u64)>>,
     room: Room,
 }
 
 impl Driver<'_> {
     fn run(&mut self) -> io::Result<()> {
-        let clients: Vec<_> = self.shared.stream_ids().collect();
-        clients.into_iter().for_each(|id| self.set_timer(id));
         let mut ready = vec![Ready { events: 0, u64: 0 }; 256];
         self.shared.clock.await_zero();
+        self.act();
         while !self.shared.clock.is_over() {
             let next = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
-            let count = self.epoll.wait(&mut ready, self.shared.clock.wake(next))?;
+            let next = self.shared.clock.wake(next.min(self.clients.deadline()));
+            let count = self.epoll.wait(&mut ready, next)?;
             for event in &ready[..count] {
                 let (token, events) = (event.u64, event.events as libc::c_int);
                 match token < self.listeners.len() as u64 {
                     true => self.accept(token as usize),
                     false => self.serve(token, events),
                 }
-                self.tell();
+                self.act();
             }
             let now = self.shared.clock.now();
-            while let Some(&Reverse((at, timer))) = self.timers.peek()
+            while let Some(&Reverse((at, token))) = self.timers.peek()
                 && at <= now
             {
                 self.timers.pop();
-                self.on_timer(timer);
-                self.tell();
+                self.serve(token, libc::EPOLLOUT);
             }
+            self.act();
         }
         Ok(())
     }
 
-    fn client(&self, id: StreamId) -> Option<&Mutex<ClientState>> {
-        self.shared.at(id).1.client.as_ref()
-    }
-
-    fn on_timer(&mut self, timer: Timer) {
-        match timer {
-            Timer::Client(id) => {
-                let now = time(self.shared.clock.now());
-                if let Some(state) = self.client(id) {
-                    let mut state = lock(state);
-                    state.timer = Nanos::MAX;
-                    if state.client.deadline() <= now {
-                        state.client.on_timer(now);
-                    }
-                }
-                self.act(id);
-            }
-            Timer::Server(token) => self.serve(token, libc::EPOLLOUT),
-            Timer::Lost(id, connection) => self.news.push_back((id, Event::Lost { connection })),
-        }
-    }
-
-    /// Has a client woken when something is due.
-    fn set_timer(&mut self, id: StreamId) {
-        let Some(state) = self.client(id) else { return };
-        let mut state = lock(state);
-        let due = nanos(state.client.deadline().as_picos());
-        if state.client.deadline() < Time::MAX && due < state.timer {
-            state.timer = due;
-            drop(state);
-            self.timers.push(Reverse((due, Timer::Client(id))));
-        }
-    }
-
-    /// Passes news to clients.
-    fn tell(&mut self) {
-        while let Some((id, event)) = self.news.pop_front() {
-            if let Some(state) = self.client(id) {
-                lock(state).client.on_event(time(self.shared.clock.now()), event);
-            }
-            self.act(id);
-        }
-    }
-
-    /// Carries out the actions of a client.
-    fn act(&mut self, id: StreamId) {
-        loop {
-            let Some(state) = self.client(id) else { return };
-            let action = lock(state).client.poll();
+    /// Carries out the actions of clients.
+    fn act(&mut self) {
+        while let Some((id, action)) = self.clients.next() {
             match action {
-                Some(Action::Open { connection, multiplexed }) => {
+                Action::Open { connection, multiplexed } => {
                     self.open(Opening { client: id, number: connection, multiplexed });
                 }
-                Some(Action::Request { connection, request }) => {
+                Action::Request { connection, request } => {
                     self.request((id, connection), &request);
                 }
-                Some(Action::Close { connection }) => self.close((id, connection)),
-                Some(Action::Finished(record)) => lock(state).finished.push(record),
-                None => break,
+                Action::Close { connection } => self.close((id, connection)),
+                Action::Finished(_) => {}
             }
         }
-        self.set_timer(id);
     }
 
     /// Begins to connect.
     fn open(&mut self, opening: Opening) {
         let Opening { client: id, number, .. } = opening;
         if let Err(error) = self.connect(opening) {
-            let flow = &self.shared.at(id).0.name;
-            self.shared.warn(format!("{flow}: cannot open a connection: {error}"));
-            let at = self.shared.clock.now() + RETRY;
-            self.timers.push(Reverse((at, Timer::Lost(id, number))));
+            let what = format!("cannot open a connection: {error}");
+            self.clients.cannot_open((id, number), what);
         }
     }
 
     fn connect(&mut self, opening: Opening) -> Result<(), Box<dyn std::error::Error>> {
         let Opening { client: id, number, multiplexed } = opening;
-        if (self.connections.len() + self.opening.len() + 2) as u64 > self.most {
-            return Err("the process has no files left; raise `ulimit -n`".into());
-        }
-        let (flow, stream) = self.shared.at(id);
+        check_files(self.connections.len() + self.opening.len() + 2, self.most)?;
+        let stream = self.shared.at(id).1;
         let server = stream.server;
         let mut tried = 0;
         let (socket, at) = loop {
-            let place = number.wrapping_add(tried);
-            let port = client_port(id.stream, flow.streams.len() as u16, place);
-            let at = SocketAddr::new(stream.to.ip(), port.ok_or("no port is left")?);
+            let at = client_address(self.shared, id, number.wrapping_add(tried))?;
             let socket = self.sockets.open(id.flow, at)?;
             match socket.connect(server) {
                 Ok(()) => break (socket, at),
@@ -331,20 +259,20 @@ impl Driver<'_> {
             if events & (libc::EPOLLERR | libc::EPOLLHUP) != 0 {
                 let error = end.socket.take_error().unwrap_or(ErrorKind::NotConnected.into());
                 let server = stream.server;
-                self.shared.warn(format!("{}: cannot connect to {server}: {error}", flow.name));
                 self.remove(token);
-                return self.timers.push(Reverse((now + RETRY, Timer::Lost(id, number))));
+                let what = format!("cannot connect to {server}: {error}");
+                return self.clients.cannot_open((id, number), what);
             }
             if events & libc::EPOLLOUT == 0 {
                 return;
             }
             end.open();
-            self.news.push_back((id, Event::Opened { connection: number }));
+            self.clients.tell(id, Event::Opened { connection: number });
         }
         let readable = events & (libc::EPOLLIN | libc::EPOLLERR | libc::EPOLLHUP) != 0;
         let read = match readable {
             true => end.read(time(now), &mut self.room, |exchange, bytes| {
-                self.news.push_back((id, Event::Received { exchange, bytes }));
+                self.clients.tell(id, Event::Received { exchange, bytes });
             }),
             false => Ok(0),
         };
@@ -368,7 +296,7 @@ impl Driver<'_> {
         if let Err(error) = written {
             self.shared.warn(format!("{}: a connection was lost: {error}", flow.name));
         }
-        self.news.push_back((id, Event::Lost { connection: number }));
+        self.clients.tell(id, Event::Lost { connection: number });
     }
 
     /// Waits for what an end of a connection needs next.
@@ -379,7 +307,7 @@ impl Driver<'_> {
             end.interest = wanted;
         }
         if let Some(due) = end.ready_at() {
-            self.timers.push(Reverse((nanos(due.as_picos()), Timer::Server(token))));
+            self.timers.push(Reverse((nanos(due.as_picos()), token)));
         }
     }
 
@@ -388,7 +316,7 @@ impl Driver<'_> {
         let Some(end) = self.connections.remove(&token) else { return };
         let _ = self.epoll.remove(end.socket.as_fd());
         let (id, number) = end.of;
-        if let Some(state) = self.client(id) {
+        if let Some(state) = &self.shared.at(id).1.client {
             lock(state).ended(number, end.is_client());
         }
         if end.is_client() {

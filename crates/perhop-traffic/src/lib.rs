@@ -3,10 +3,10 @@
 //!
 //! A [`Job`] has every name and unit resolved. [`Traffic::new`] opens all sockets in the namespaces
 //! of their hosts. A socket stays in the namespace in which it was created, so that six threads
-//! serve all hosts: one writes to TCP connections, one runs applications with connections of their
-//! own, one runs both ends of QUIC connections, one sends datagrams and probes when they are due,
-//! one receives, and one reads the counters at every mark. The [tables](Traffic::tables) are those
-//! of modelled hosts.
+//! serve all hosts: one writes to TCP connections, one runs applications over TCP, one runs QUIC
+//! connections with their applications, one sends datagrams and probes when they are due, one
+//! receives, and one reads the counters at every mark. The [tables](Traffic::tables) are those of
+//! modelled hosts.
 //!
 //! Input is not trusted. A datagram counts if it has the addresses of a stream, the tag of this run
 //! and a number that was sent. All others count as packets from unknown senders.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::thread;
 
 use perhop_core::{Ecn, TrafficClass};
@@ -35,7 +36,7 @@ pub(crate) struct Opened {
     /// Sockets at which servers of applications accept connections.
     pub servers: Vec<(SocketAddr, Socket)>,
     /// Network namespace of a host with clients, which open their connections during the run.
-    pub namespace: Option<File>,
+    pub namespace: Option<Arc<File>>,
     pub datagrams: Vec<(SocketAddr, Socket)>,
     /// Sockets at which connections of QUIC arrive.
     pub quic: Vec<(SocketAddr, Socket)>,
@@ -256,11 +257,7 @@ impl Host<'_> {
                 self.bind(&socket, at, false).map_err(failed())?;
                 opened.datagrams.push((at, socket));
             }
-            TransportPlan::Quic(_) => {
-                if opened.quic.iter().all(|(address, _)| *address != at) {
-                    opened.quic.push((at, self.quic_socket(at).map_err(failed())?));
-                }
-            }
+            TransportPlan::Quic(_) => self.listen_for_quic(opened, at)?,
         }
         Ok(())
     }

@@ -104,8 +104,9 @@ pub(crate) fn share(
         let mut stream = StreamState::new((from, to), senders.remove(&number));
         stream.quic = quic.then(Mutex::default);
         if let Some(application) = &job.flows[flow].application {
-            by_address[0].remove(&(from, to));
-            applications.insert((from, to.ip()), flow);
+            if by_address[0].remove(&(from, to)).is_some() {
+                applications.insert((from, to.ip()), flow);
+            }
             stream.client = Some(client(job, &job.flows[flow], application, streams.len())?);
         }
         streams.push(stream);

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub udp: Vec<bool>,
     /// Streams by source and destination address of their packets: of TCP, and of UDP.
     pub by_address: OnceLock<ByAddress>,
-    /// Flows with clients, by the addresses of their server and of the clients' host.
+    /// Flows with clients over TCP, by the addresses of their server and of the clients' host.
     pub applications: HashMap<(SocketAddr, IpAddr), usize>,
     /// Token by which the ends of a live run recognise each other.
     pub proof: Option<Token>,

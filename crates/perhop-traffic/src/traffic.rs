@@ -120,14 +120,20 @@ impl Traffic {
             Some(live) => Some(Proof::new(job, live.token, &lines, &mut opened)?),
             None => None,
         };
+        let over = |quic| {
+            let over = |plan: &FlowPlan| matches!(plan.transport, TransportPlan::Quic(_)) == quic;
+            job.flows.iter().any(|flow| flow.application.is_some() && over(flow))
+        };
+        let [over_tcp, over_quic] = [over(false), over(true)];
+        // Clients over TCP and over QUIC share the files that are left.
+        let most = (limit - needed) / (1 + u64::from(over_tcp && over_quic));
+        let quic = QuicSockets::new(job, &lines, &mut opened, most)?;
         let shared = Arc::new(share(job, &lines, &mut opened, limits)?);
         let senders = patterns
             .into_iter()
             .map(|(id, pattern)| Datagrams::new(id, shared.at(id).0, pattern))
             .collect();
-        let applications =
-            applications.map(|_| Applications::new(job, &mut opened, limit - needed));
-        let quic = QuicSockets::new(job, &lines, &mut opened)?;
+        let applications = over_tcp.then(|| Applications::new(job, &mut opened, most));
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
         let stall_threshold = job.stall_threshold.unwrap_or(Duration::MAX);
         let recorder = Recorder {

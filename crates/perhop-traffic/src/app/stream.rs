@@ -2,7 +2,7 @@
 
 /// Part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<const N: usize> {
+pub(crate) enum Piece<const N: usize> {
     /// A header is complete.
     Header([u8; N]),
     /// Bytes of the body that follows.
@@ -11,7 +11,7 @@ pub(super) enum Piece<const N: usize> {
 
 /// Reads a stream of headers of `N` bytes with a body each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Headers<const N: usize> {
+pub(crate) struct Headers<const N: usize> {
     header: [u8; N],
     filled: usize,
     /// Bytes of the body that have not arrived.

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use nix::sched::{CloneFlags, setns};
 use perhop_core::TrafficClass;
@@ -77,10 +78,16 @@ impl Host<'_> {
     ) -> Result<(), TrafficError> {
         if flow.to == self.node.name && opened.namespace.is_none() {
             let failed = self.failed("cannot open its network namespace");
-            opened.namespace = Some(File::open(NAMESPACE).map_err(failed)?);
+            opened.namespace = Some(Arc::new(File::open(NAMESPACE).map_err(failed)?));
         }
         let taken = opened.servers.iter().any(|(address, _)| *address == at);
-        if flow.from == self.node.name && !taken {
+        if flow.from != self.node.name {
+            return Ok(());
+        }
+        if let TransportPlan::Quic(_) = flow.transport {
+            return self.listen_for_quic(opened, at);
+        }
+        if !taken {
             let failed = || self.failed(format!("cannot listen on {at}"));
             let socket = self.both(flow, at, failed)?;
             socket.listen(BACKLOG).map_err(failed())?;
@@ -213,18 +220,20 @@ impl Host<'_> {
 pub(crate) struct ClientSockets {
     job: Job,
     /// Network namespaces of hosts with clients, by number of the node.
-    namespaces: BTreeMap<u16, File>,
+    namespaces: BTreeMap<u16, Arc<File>>,
     /// Namespace of the calling thread, by its inode.
     current: Option<u64>,
 }
 
 impl ClientSockets {
-    pub fn new(job: &Job, namespaces: BTreeMap<u16, File>) -> Self {
-        Self { job: job.clone(), namespaces, current: None }
+    pub fn new(job: &Job, opened: &BTreeMap<u16, Opened>) -> Self {
+        let namespaces = opened.iter();
+        let namespaces = namespaces.filter_map(|(at, host)| Some((*at, host.namespace.clone()?)));
+        Self { job: job.clone(), namespaces: namespaces.collect(), current: None }
     }
 
-    /// Opens the socket of a client of a flow, bound to an address. The calling thread stays in the
-    /// namespace of the client's host.
+    /// Opens the socket of a client of a flow, bound to an address. The calling thread, always the
+    /// same one, stays in the namespace of the client's host.
     pub fn open(&mut self, flow: usize, at: SocketAddr) -> Result<Socket, TrafficError> {
         let flow = &self.job.flows[flow];
         let node = self.job.node(&flow.to)?;
@@ -243,7 +252,10 @@ impl ClientSockets {
             }
             self.current = Some(wanted);
         }
-        host.both(flow, at, failed)
+        match flow.transport {
+            TransportPlan::Quic(_) => host.quic_socket(at).map_err(failed()),
+            _ => host.both(flow, at, failed),
+        }
     }
 }
 

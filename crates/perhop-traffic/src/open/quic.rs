@@ -6,9 +6,23 @@ use std::net::SocketAddr;
 use perhop_socket::Socket;
 use perhop_workload::SEND_BUFFER;
 
-use super::{Host, SOCKET};
+use super::{Host, Opened, SOCKET};
+use crate::error::TrafficError;
 
 impl Host<'_> {
+    /// Opens the socket at which connections of QUIC arrive, unless it is open.
+    pub(super) fn listen_for_quic(
+        &self,
+        opened: &mut Opened,
+        at: SocketAddr,
+    ) -> Result<(), TrafficError> {
+        if opened.quic.iter().all(|(address, _)| *address != at) {
+            let failed = self.failed(format!("cannot listen on {at}"));
+            opened.quic.push((at, self.quic_socket(at).map_err(failed)?));
+        }
+        Ok(())
+    }
+
     /// Returns a socket bound to an address for an end of QUIC connections. Packets have their DSCP
     /// and ECN field when they are sent, and are never fragmented: probes find the path's MTU (RFC
     /// 9000, section 14).

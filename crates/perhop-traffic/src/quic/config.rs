@@ -104,8 +104,12 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Returns the settings of the end that sends data and opens the connection.
-pub(super) fn client(identity: &Identity, plan: &QuicPlan) -> Result<ClientConfig, String> {
+/// Returns the settings of the end that opens the connection: the sender, or a client.
+pub(super) fn client(
+    identity: &Identity,
+    plan: &QuicPlan,
+    requests: Option<u32>,
+) -> Result<ClientConfig, String> {
     let algorithms = default_provider().signature_verification_algorithms;
     let pinned = Pinned { public: identity.public.clone(), algorithms };
     let tls = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -116,27 +120,22 @@ pub(super) fn client(identity: &Identity, plan: &QuicPlan) -> Result<ClientConfi
     tls.resumption = Resumption::disabled();
     let tls = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut transport = transport(plan)?;
-    transport.congestion_controller_factory(congestion(plan)?);
-    if plan.max_datagram > plan.datagram {
-        let mut discovery = MtuDiscoveryConfig::default();
-        discovery.upper_bound(plan.max_datagram);
-        transport.mtu_discovery_config(Some(discovery));
-    }
-    if let Some(asked) = &plan.ack_frequency {
-        let mut frequency = AckFrequencyConfig::default();
-        frequency
-            .ack_eliciting_threshold(number(asked.threshold)?)
-            .reordering_threshold(number(asked.reordering)?)
-            .max_ack_delay(Some(Duration::from_nanos(asked.max_delay.as_picos() / 1_000)));
-        transport.ack_frequency_config(Some(frequency));
+    send_data(&mut transport, plan)?;
+    if requests.is_none() {
+        ask_for_acks(&mut transport, plan)?;
     }
     let mut config = ClientConfig::new(Arc::new(tls));
     config.transport_config(Arc::new(transport));
     Ok(config)
 }
 
-/// Returns the settings of the end that receives data.
-pub(super) fn server(identity: &Identity, plan: &QuicPlan) -> Result<ServerConfig, String> {
+/// Returns the settings of the end that accepts the connection: the receiver, or the server of
+/// clients with as many `requests` at once.
+pub(super) fn server(
+    identity: &Identity,
+    plan: &QuicPlan,
+    requests: Option<u32>,
+) -> Result<ServerConfig, String> {
     let certificates = vec![CertificateDer::from(vec![0; plan.certificates as usize])];
     let key = CertifiedKey::new(certificates, Arc::clone(&identity.key));
     let tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -146,18 +145,29 @@ pub(super) fn server(identity: &Identity, plan: &QuicPlan) -> Result<ServerConfi
     tls.session_storage = Arc::new(NoServerSessionStorage {});
     tls.send_tls13_tickets = 0;
     let tls = QuicServerConfig::try_from(tls).map_err(|error| error.to_string())?;
+    let mut transport = transport(plan)?;
+    match requests {
+        Some(requests) => {
+            transport.max_concurrent_bidi_streams(VarInt::from_u32(requests));
+            send_data(&mut transport, plan)?;
+            ask_for_acks(&mut transport, plan)?;
+        }
+        None => {
+            transport.max_concurrent_uni_streams(VarInt::from_u32(plan.streams));
+        }
+    }
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
-    config.transport_config(Arc::new(transport(plan)?)).migration(false);
+    config.transport_config(Arc::new(transport)).migration(false);
     Ok(config)
 }
 
-/// Returns the settings of both ends.
+/// Returns the settings of all ends.
 fn transport(plan: &QuicPlan) -> Result<TransportConfig, String> {
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(None)
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
-        .max_concurrent_uni_streams(VarInt::from_u32(plan.streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(number(plan.stream_window)?)
         .receive_window(number(plan.window)?)
         // The window of flow control limits what is in flight, not the sender's buffer.
@@ -168,6 +178,30 @@ fn transport(plan: &QuicPlan) -> Result<TransportConfig, String> {
         .datagram_receive_buffer_size(None)
         .enable_segmentation_offload(false);
     Ok(transport)
+}
+
+/// Adds the settings of an end that sends data.
+fn send_data(transport: &mut TransportConfig, plan: &QuicPlan) -> Result<(), String> {
+    transport.congestion_controller_factory(congestion(plan)?);
+    if plan.max_datagram > plan.datagram {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(plan.max_datagram);
+        transport.mtu_discovery_config(Some(discovery));
+    }
+    Ok(())
+}
+
+/// Adds the frequency of acknowledgements that the source of the flow's data requests.
+fn ask_for_acks(transport: &mut TransportConfig, plan: &QuicPlan) -> Result<(), String> {
+    if let Some(asked) = &plan.ack_frequency {
+        let mut frequency = AckFrequencyConfig::default();
+        frequency
+            .ack_eliciting_threshold(number(asked.threshold)?)
+            .reordering_threshold(number(asked.reordering)?)
+            .max_ack_delay(Some(Duration::from_nanos(asked.max_delay.as_picos() / 1_000)));
+        transport.ack_frequency_config(Some(frequency));
+    }
+    Ok(())
 }
 
 fn number(value: u64) -> Result<VarInt, String> {

@@ -18,9 +18,10 @@ use crate::tcp;
 /// Returns the number of streams, and of connections of clients.
 pub(super) fn connections(shared: &Shared) -> Nanos {
     let streams = shared.flows.iter().flat_map(|flow| &flow.streams);
-    let number = |stream: &StreamState| match &stream.client {
-        Some(client) => lock(client).connections(),
-        None => 1,
+    let number = |stream: &StreamState| match (&stream.quic, &stream.client) {
+        (Some(quic), _) => lock(quic).connections(),
+        (None, Some(client)) => lock(client).connections(),
+        (None, None) => 1,
     };
     streams.map(|stream| number(stream) as Nanos).sum()
 }
@@ -31,18 +32,15 @@ pub(super) fn sample_connection(
     history: &mut StreamHistory,
     srtts: &mut Histogram,
 ) {
-    if let Some(client) = &stream.client {
-        return app::sample(client, |srtt| {
-            history.srtt.add(srtt);
-            srtts.add(srtt);
-        });
-    }
+    let mut add = |srtt| {
+        history.srtt.add(srtt);
+        srtts.add(srtt);
+    };
     if let Some(quic) = &stream.quic {
-        if let Some(srtt) = lock(quic).take_srtt() {
-            history.srtt.add(srtt);
-            srtts.add(srtt);
-        }
-        return;
+        return lock(quic).take_srtts().for_each(add);
+    }
+    if let Some(client) = &stream.client {
+        return app::sample(client, add);
     }
     if let Some(receiver) = stream.receiver.get() {
         clamp_window(receiver, flow.window);
@@ -52,9 +50,7 @@ pub(super) fn sample_connection(
     history.window = history.window.max(info.snd_wnd);
     if info.segs_in != history.segments && info.rtt > 0 {
         history.segments = info.segs_in;
-        let srtt = Duration::from_micros(info.rtt.into());
-        history.srtt.add(srtt);
-        srtts.add(srtt);
+        add(Duration::from_micros(info.rtt.into()));
     }
     let unsent = tcp::unsent(info.delivery_rate);
     if unsent / 2 >= history.unsent || unsent <= history.unsent / 2 {
@@ -74,12 +70,12 @@ pub(super) fn connection_receiver(
     let marked = flow.watched.destination.then(|| stream.marked.load(Ordering::Relaxed));
     let completion = stream.completion.load(Ordering::Relaxed);
     let completion = flow.volume.filter(|_| completion > 0).map(|_| duration(completion));
+    if let Some(quic) = &stream.quic {
+        return (lock(quic).receiver(delivered, completion), None);
+    }
     if let Some(client) = &stream.client {
         let (reading, arrived) = app::receiver(client);
         return (ConnectionReceiver { delivered, marked, ..reading }, Some(arrived));
-    }
-    if let Some(quic) = &stream.quic {
-        return (lock(quic).receiver(delivered, completion), None);
     }
     let info = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
     let info = info.unwrap_or_default();
@@ -101,13 +97,13 @@ pub(super) fn connection_sender(
     stream: &StreamState,
     history: &mut StreamHistory,
 ) -> (ConnectionSender, Option<u64>) {
+    if let Some(quic) = &stream.quic {
+        return (lock(quic).sender(std::mem::take(&mut history.srtt)), None);
+    }
     if let Some(client) = &stream.client {
         let (reading, arrived) = app::sender(client);
         let srtt = std::mem::take(&mut history.srtt);
         return (ConnectionSender { srtt, ..reading }, Some(arrived));
-    }
-    if let Some(quic) = &stream.quic {
-        return (lock(quic).sender(std::mem::take(&mut history.srtt)), None);
     }
     let Some(socket) = stream.open_sender() else { return (Default::default(), Some(0)) };
     let info = TcpInfo::of(socket).unwrap_or_default();

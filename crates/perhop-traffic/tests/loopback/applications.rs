@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::lab::{MS, floats, integers, job, merge, open, run, sum, tables, tcp};
+use crate::quic;
 
 const SECOND: u64 = 1000 * MS;
 
@@ -10,6 +11,12 @@ const SECOND: u64 = 1000 * MS;
 fn flow(kind: &str, application: Value, stop: u64) -> Value {
     let mut flow = tcp(8, Some(stop), None, json!({}));
     merge(&mut flow, &json!({"name": kind, "application": {kind: application}}));
+    flow
+}
+
+/// Has the connections of a flow over QUIC.
+fn over_quic(mut flow: Value, settings: Value) -> Value {
+    flow["transport"] = json!({"quic": quic::settings(&settings)});
     flow
 }
 
@@ -31,35 +38,56 @@ fn took(tables: &crate::lab::Tables) -> Vec<f64> {
 
 #[test]
 fn every_byte_of_every_transfer_arrives_once() {
-    for (v6, reuse) in [(false, false), (false, true), (true, false)] {
-        let settings = json!({"reuse": reuse, "request": {"constant": 100_000}});
+    // QUIC takes more of a busy processor.
+    let cases = [
+        (false, false, 100_000, None),
+        (false, true, 100_000, None),
+        (true, false, 100_000, None),
+        (false, false, 20_000, Some(json!({"ecn": true}))),
+        (true, true, 20_000, Some(json!({"congestion_control": "bbr1"}))),
+        (false, true, 20_000, Some(json!({"window": 20_000, "stream_window": 5_000}))),
+    ];
+    for (v6, reuse, size, quic) in cases {
+        let [request, response] = [json!({"constant": size}), json!({"constant": size})];
+        let settings = json!({"reuse": reuse, "request": request, "response": response});
         let mut flow = flow("transfers", exchanges(settings), 300 * MS);
+        flow = quic.into_iter().fold(flow, over_quic);
         merge(&mut flow, &json!({"streams": 3}));
+        let transport = flow["transport"].clone();
+        let ecn = transport["quic"]["ecn"] == true;
         let (traffic, tables) = run(&job(v6, &[200 * MS, 500 * MS], vec![flow], vec![]));
         assert_eq!(traffic.take_warnings(), Vec::<String>::new());
-        let number = took(&tables).len();
-        assert_eq!(number, 45, "3 clients, every 20 ms");
-        assert!(took(&tables).iter().all(|&took| took > 0.0 && took < 0.2), "{:?}", took(&tables));
-        assert_eq!(traffic.delivered(), [4_500_000]);
-        assert_eq!(sum(&tables, "intervals", "bytes"), 4_500_000);
-        assert_eq!(sum(&tables, "completions", "bytes"), 4_500_000);
+        let all = took(&tables);
+        assert_eq!(all.len(), 45, "3 clients, every 20 ms");
+        assert!(all.iter().all(|&took| took > 0.0 && took < 0.2), "{transport}: {all:?}");
+        let sum_of_all = 45 * size;
+        assert_eq!(traffic.delivered(), [sum_of_all]);
+        assert_eq!(sum(&tables, "intervals", "bytes"), sum_of_all as i64);
+        assert_eq!(sum(&tables, "completions", "bytes"), sum_of_all as i64);
         let opened = sum(&tables, "completions", "opened");
         assert!(if reuse { (3..10).contains(&opened) } else { opened == 45 }, "{opened}");
-        assert!(sum(&tables, "intervals", "packets") >= 4_500_000 / 65_536);
+        assert!(sum(&tables, "intervals", "packets") >= sum_of_all as i64 / 65_536);
+        assert!(sum(&tables, "intervals", "acks") > 0);
         assert!(sum(&tables, "srtts", "samples") > 0);
         assert!(integers(&tables, "codepoints", "dscp_arrived").iter().all(|&dscp| dscp == 8));
+        // Both ends send data.
+        let fields = integers(&tables, "codepoints", "ecn_arrived");
+        assert!(fields.iter().all(|&field| field == if ecn { 2 } else { 0 }), "{fields:?}");
+        assert_eq!(traffic.counters()[0], ("unknown_senders", 0));
     }
 }
 
 #[test]
 fn a_server_takes_its_time() {
     let settings = json!({"server_time": 60 * MS, "response": {"constant": 10}, "reuse": true});
-    let flow = flow("rpc", exchanges(settings), 100 * MS);
-    let (traffic, tables) = run(&job(false, &[300 * MS], vec![flow], vec![]));
-    assert_eq!(traffic.take_warnings(), Vec::<String>::new());
-    let took = took(&tables);
-    assert_eq!(took.len(), 5);
-    assert!(took.iter().all(|&took| (0.06..0.16).contains(&took)), "{took:?}");
+    for over in [|flow| flow, |flow| over_quic(flow, json!({}))] {
+        let flow = over(flow("rpc", exchanges(settings.clone()), 100 * MS));
+        let (traffic, tables) = run(&job(false, &[300 * MS], vec![flow], vec![]));
+        assert_eq!(traffic.take_warnings(), Vec::<String>::new());
+        let took = took(&tables);
+        assert_eq!(took.len(), 5);
+        assert!(took.iter().all(|&took| (0.06..0.16).contains(&took)), "{took:?}");
+    }
 }
 
 #[test]
@@ -71,13 +99,16 @@ fn pages_load_with_and_without_multiplexing() {
     };
     let mut objects = vec![object(None, 30_000)];
     objects.extend((0..20).map(|_| object(Some(0), 50_000)));
-    for multiplexed in [false, true] {
+    let (tcp, quic): (fn(_) -> _, fn(_) -> _) = (|flow| flow, |flow| over_quic(flow, json!({})));
+    for (multiplexed, over) in [(false, tcp), (true, tcp), (true, quic)] {
         let page = json!({
             "objects": objects, "multiplexed": multiplexed, "connections": 6,
             "pause": {"mean": 50 * MS, "exponential": false},
         });
-        let job = job(false, &[400 * MS], vec![flow("web", page, 200 * MS)], vec![]);
-        let (traffic, tables) = run(&job);
+        let flow = over(flow("web", page, 200 * MS));
+        // QUIC has streams in place of frames.
+        let frames = multiplexed && flow["transport"]["quic"].is_null();
+        let (traffic, tables) = run(&job(false, &[400 * MS], vec![flow], vec![]));
         assert_eq!(traffic.take_warnings(), Vec::<String>::new());
         let took = took(&tables);
         assert!((2..=4).contains(&took.len()), "{took:?}");
@@ -85,7 +116,7 @@ fn pages_load_with_and_without_multiplexing() {
         let opened = integers(&tables, "completions", "opened");
         assert!(opened.iter().all(|&opened| opened == if multiplexed { 1 } else { 6 }));
         // A header of 9 bytes for each frame of at most 16384.
-        let headers = if multiplexed { 9 * (2 + 20 * 4) } else { 0 };
+        let headers = if frames { 9 * (2 + 20 * 4) } else { 0 };
         let pages = took.len() as i64;
         assert_eq!(sum(&tables, "intervals", "bytes"), pages * (1_030_000 + headers));
     }
@@ -97,10 +128,12 @@ fn a_video_plays_and_the_end_of_the_run_closes_everything() {
         "bitrates": [1_000_000, 8_000_000], "segment": 100 * MS, "buffer": 300 * MS,
         "startup": 100 * MS, "length": null, "algorithm": "throughput", "request": 200,
     });
+    let mut quic = over_quic(flow("video", video.clone(), 10 * SECOND), json!({}));
+    quic["name"] = json!("quic");
     let video = flow("video", video, 10 * SECOND);
     let settings = json!({"server_time": 5 * SECOND});
     let slow = flow("rpc", exchanges(settings), 10 * SECOND);
-    let mut traffic = open(&job(false, &[10 * SECOND], vec![video, slow], vec![])).unwrap();
+    let mut traffic = open(&job(false, &[10 * SECOND], vec![video, quic, slow], vec![])).unwrap();
     traffic.start(perhop_traffic::Traffic::instant_in(0)).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(500));
     let before = std::time::Instant::now();
@@ -110,8 +143,8 @@ fn a_video_plays_and_the_end_of_the_run_closes_everything() {
     let rates = integers(&tables, "completions", "bitrate_bps");
     let ends = floats(&tables, "completions", "end_s");
     let kinds = |rate: i64| rates.iter().zip(ends).filter(move |each| *each.0 == rate);
-    assert_eq!(kinds(1_000_000).count(), 1, "the first segment");
-    assert!((3..8).contains(&kinds(8_000_000).count()), "{rates:?}");
+    assert_eq!(kinds(1_000_000).count(), 2, "the first segments");
+    assert!((6..16).contains(&kinds(8_000_000).count()), "{rates:?}");
     let calls = kinds(-1).filter(|each| each.1.is_nan()).count();
     assert!((20..30).contains(&calls), "calls are incomplete: {calls}");
 }

@@ -4,14 +4,20 @@ use serde_json::{Value, json};
 
 use crate::lab::{MS, floats, integers, job, live, merge, open, ports, run, sum};
 
-/// Returns a flow of two connections.
-fn flow(stop: Option<u64>, volume: Option<u64>, more: Value) -> Value {
+/// Returns the settings of a connection.
+pub fn settings(more: &Value) -> Value {
     let mut quic = json!({
         "congestion_control": "cubic", "streams": 1, "window": 1 << 20, "stream_window": 1 << 20,
         "datagram": 1200, "max_datagram": 1452, "pacing": true, "ecn": false,
         "certificates": 2000, "waits": true,
     });
-    merge(&mut quic, &more);
+    merge(&mut quic, more);
+    quic
+}
+
+/// Returns a flow of two connections.
+fn flow(stop: Option<u64>, volume: Option<u64>, more: Value) -> Value {
+    let quic = settings(&more);
     json!({
         "name": "bulk", "from": "near", "to": "far", "dscp": 46, "port": ports(), "streams": 2,
         "start": 0, "stop": stop, "volume": volume, "transport": {"quic": quic},
