@@ -7,7 +7,6 @@ import pytest
 import perhop
 from perhop import analysis
 from perhop.dataset import Dataset
-from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
 
 RATE = 10e6
@@ -126,8 +125,3 @@ policies:
     assert measured(dataset, "bitrate") > 3e6
     assert measured(dataset, "stalls") == 0
     assert {row["dscp_arrived"] for row in dataset.codepoints.to_dicts()} == {34}
-
-
-def test_engines_without_it_refuse_it() -> None:
-    with pytest.raises(UnsupportedError, match=r"flows\.app\.quic.*applications over QUIC"):
-        perhop.run(scenario("web: desktop, quic: {}"), engine="emu")

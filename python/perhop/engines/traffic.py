@@ -211,11 +211,7 @@ def transport_gaps(scenario: Scenario, *, mtus: Mapping[str, int] | None = None)
     own = {host: _mtu(scenario, host) for host in scenario.nodes} if mtus is None else mtus
     for name, flow in scenario.flows.items():
         holds, ip = own[flow.source], scenario.ip_of(flow)
-        if flow.quic is not None and flow.applications:
-            found.append(
-                Gap(f"flows.{name}.quic", "only sim has applications over QUIC; use `tcp`")
-            )
-        elif flow.quic is not None:
+        if flow.quic is not None:
             found += _quic_gaps(f"flows.{name}.quic", flow.quic)
         elif flow.tcp is not None:
             agreed = min(holds, own[flow.destination])
@@ -238,7 +234,7 @@ def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
         for name, flow in scenario.flows.items()
         if not flow.applications
     }
-    serving: dict[tuple[str, str, int], str] = {}
+    serving: dict[tuple[str, str, bool, int], str] = {}
     for name, flow in scenario.flows.items():
         if flow.applications:
             port = scenario.port_of(name)
@@ -249,7 +245,8 @@ def _port_gaps(scenario: Scenario) -> Iterator[Gap]:
                     f"{other} arrives at port {port} of {flow.source}, so that no server can have "
                     "it",
                 )
-            first_with = serving.setdefault((flow.source, flow.destination, port), name)
+            ends = (flow.source, flow.destination, flow.tcp is None, port)
+            first_with = serving.setdefault(ends, name)
             if first_with != name:
                 yield Gap(
                     f"flows.{name}.port",
