@@ -18,13 +18,18 @@ perhop: 1
 name: linux
 nodes: {a: host, edge: router, isp: router, x: router, hub: router, b: host, c: host, other: router}
 links:
-  - {ends: [a, edge], rate: 100 Mbps}
-  - {ends: [edge, isp], rate: 8 Mbps, delay: 2 ms, overhead: ethernet, egress: {edge: p}}
-  - {ends: [isp, x], rate: 100 Mbps}
-  - {ends: [x, hub], rate: 100 Mbps}
-  - {ends: [hub, b], rate: 100 Mbps}
-  - {ends: [edge, other], rate: 8 Mbps, overhead: ethernet, egress: {edge: p}}
-  - {ends: [other, c], rate: 100 Mbps}
+  - {ends: [a, edge], mtu: 1500 B, rate: 100 Mbps}
+  - ends: [edge, isp]
+    mtu: 1500 B
+    rate: 8 Mbps
+    delay: 2 ms
+    overhead: ethernet
+    egress: {edge: p}
+  - {ends: [isp, x], mtu: 1500 B, rate: 100 Mbps}
+  - {ends: [x, hub], mtu: 1500 B, rate: 100 Mbps}
+  - {ends: [hub, b], mtu: 1500 B, rate: 100 Mbps}
+  - {ends: [edge, other], mtu: 1500 B, rate: 8 Mbps, overhead: ethernet, egress: {edge: p}}
+  - {ends: [other, c], mtu: 1500 B, rate: 100 Mbps}
 policies:
   p:
     classes:
@@ -38,7 +43,9 @@ flows:
   u: {from: a, to: b, dscp: ef, udp: {rate: 10 Mbps, size: 1000 B}, stop: 1 s}
   t: {from: a, to: b, start: 1200 ms}
   v: {from: a, to: c, dscp: ef, start: 1200 ms}
-pings: {hops: {from: a, to: b, ttl: 1..3, every: 50 ms}}
+pings:
+  hops: {from: a, to: b, ttl: 1..3, every: 50 ms}
+  six: {from: a, to: b, every: 50 ms, ip: 6}
 duration: 3 s
 report: {interval: 100 ms}
 """
@@ -68,10 +75,26 @@ def test_vxlan_of_linux_has_the_bytes_and_dscps_of_the_model(attempt: int) -> No
     for dataset in (real, model):
         rows = dataset.codepoints.filter(pl.col("dscp_arrived") != pl.col("dscp_sent"))
         assert rows.is_empty()
-        hops = dataset.pings.filter(pl.col("rtt_s").is_not_null())
+        answered = dataset.pings.filter(pl.col("rtt_s").is_not_null())
+        assert len(answered.filter(ping="six")) > 30
+        hops = answered.filter(ping="hops")
         assert dict(hops.select("ttl", "node").iter_rows()) == {1: "edge", 2: "hub", 3: "b"}
         assert set(sent(dataset, "edge>isp")) == {"gold", "rest"}
         assert set(sent(dataset, "edge>other")) == {"blue"}
+    for tunnel in ("copied", "fixed"):
+        loads = [analysis.tunnel_counters(each, (1.8, 2.9)) for each in (real, model)]
+        at = {"tunnel": tunnel, "entry": "edge"}
+        counted, expected = (each.filter(**at).row(0, named=True) for each in loads)
+        for name in ("encapsulated_packets", "decapsulated_packets", "decapsulated_bytes"):
+            assert counted[name] == pytest.approx(expected[name], rel=0.05), (tunnel, name)
+        assert counted["dropped_ecn"] == counted["dropped_no_route"] == 0
+        assert counted["outer_bytes"] is counted["dropped_too_long"] is None
+    # Every byte behind the tunnel is one of the flow, and the entry counts what its queue drops.
+    window = (0.3, 1.0)
+    inner = analysis.measure(real, "tunnel_rate", "copied", window, entry="edge")
+    assert inner == pytest.approx(analysis.throughput(real, "u", window) * 1.028, rel=0.02)  # type: ignore[operator]
+    lost = analysis.measure(real, "tunnel_loss", "copied", window, entry="edge")
+    assert lost == pytest.approx(1 - inner / (10e6 * 1.028), abs=0.03)  # type: ignore[operator]
     for link in ("edge>isp", "edge>other"):
         counts = [sum(sent(dataset, link).values()) for dataset in (real, model)]
         assert counts[0] == pytest.approx(counts[1], rel=0.05), link

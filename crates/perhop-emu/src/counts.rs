@@ -35,6 +35,23 @@ pub struct Counted {
     pub bytes: u64,
 }
 
+/// Counters of a device, of those that ip(8) prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Index of the device.
+    pub device: u32,
+    /// Received.
+    pub received: Counted,
+    /// Sent.
+    pub sent: Counted,
+    /// Packets that were dropped before they were sent.
+    pub unsent: u64,
+    /// Received packets with a wrong header: of a tunnel, with an ECN field that RFC 6040 refuses.
+    pub frame_errors: u64,
+    /// Packets without a way to send them: of a tunnel, without a route to the other end.
+    pub carrier_errors: u64,
+}
+
 /// Reader of a namespace's counters, with sockets that stay open.
 #[derive(Debug)]
 pub struct LinuxCounts {
@@ -44,8 +61,8 @@ pub struct LinuxCounts {
     rules: Option<OwnedFd>,
 }
 
-// Numbers that libc lacks, from linux/gen_stats.h, linux/pkt_cls.h, linux/rtnetlink.h,
-// linux/tc_act/tc_gact.h and linux/netfilter/nf_tables.h.
+// Numbers that libc lacks, from linux/gen_stats.h, linux/if_link.h, linux/pkt_cls.h,
+// linux/rtnetlink.h, linux/tc_act/tc_gact.h and linux/netfilter/nf_tables.h.
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_APP: u16 = 4;
@@ -56,6 +73,7 @@ const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_ACT_STATS: u16 = 4;
 const TCA_POLICE_TBF: u16 = 1;
 const TCA_GACT_PARMS: u16 = 2;
+const IFLA_STATS64: u16 = 23;
 const NFT_OBJECT_COUNTER: u32 = 1;
 const NFTA_OBJ_NAME: u16 = 2;
 const NFTA_OBJ_TYPE: u16 = 3;
@@ -65,6 +83,8 @@ const NFTA_COUNTER_PACKETS: u16 = 2;
 
 /// Length of a `struct tcmsg`.
 const TCMSG: usize = 20;
+/// Length of a `struct ifinfomsg`.
+const IFINFOMSG: usize = 16;
 /// Length of a `struct tcamsg`, and of a `struct nfgenmsg`.
 const SHORT: usize = 4;
 
@@ -98,6 +118,16 @@ impl LinuxCounts {
     /// Those of the kernel.
     pub fn queues(&self) -> io::Result<Vec<QueueCounts>> {
         dump(&self.routes, (libc::RTM_GETQDISC, &[0; TCMSG]), |body, all| all.extend(queue(body)))
+    }
+
+    /// Returns the counters of every device.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn devices(&self) -> io::Result<Vec<DeviceCounts>> {
+        dump(&self.routes, (libc::RTM_GETLINK, &[0; IFINFOMSG]), |body, all| {
+            all.extend(of_device(body));
+        })
     }
 
     /// Returns all named counters of nftables.
@@ -138,6 +168,21 @@ fn counted(stats: &[u8]) -> Option<Counted> {
     let long = find(stats, TCA_STATS_PKT64).and_then(|packets| packets.first_chunk());
     let packets = long.map(|packets| u64::from_ne_bytes(*packets)).or_else(short)?;
     Some(Counted { packets, bytes })
+}
+
+/// Reads the description of a device, with its `struct rtnl_link_stats64`.
+fn of_device(body: &[u8]) -> Option<DeviceCounts> {
+    let device = words(body.get(..IFINFOMSG)?).nth(1)? as u32;
+    let (numbers, _) = find(&body[IFINFOMSG..], IFLA_STATS64)?.as_chunks();
+    let number = |place: usize| numbers.get(place).copied().map(u64::from_ne_bytes);
+    Some(DeviceCounts {
+        device,
+        received: Counted { packets: number(0)?, bytes: number(2)? },
+        sent: Counted { packets: number(1)?, bytes: number(3)? },
+        unsent: number(7)?,
+        frame_errors: number(13)?,
+        carrier_errors: number(17)?,
+    })
 }
 
 /// Reads the description of a queue; `None` if it has no counters.

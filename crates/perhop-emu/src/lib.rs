@@ -27,7 +27,7 @@ mod tunnels;
 mod wire;
 
 pub use clock::monotonic;
-pub use counts::{Counted, LinuxCounts, QueueCounts};
+pub use counts::{Counted, DeviceCounts, LinuxCounts, QueueCounts};
 pub use emulation::{Emulation, EmulationCounters, EmulationError, EmulationPlan, FlowKeyPlan};
 pub use hosts::PacketCounters;
 pub use join::join_namespaces;

@@ -1,5 +1,7 @@
 //! Linux's counters in a namespace, for Python.
 
+use std::collections::HashMap;
+
 use perhop_emu::LinuxCounts;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -38,6 +40,23 @@ impl Counts {
             Ok((queue.device, queue.handle, queue.kind, counts))
         };
         queues.map(row).collect()
+    }
+
+    /// Returns, for each device: its index, and its counters by the names of ip(8) in JSON.
+    fn devices(&self, py: Python<'_>) -> PyResult<Vec<(u32, HashMap<&'static str, u64>)>> {
+        let row = |device: perhop_emu::DeviceCounts| {
+            let counts = [
+                ("rx_packets", device.received.packets),
+                ("rx_bytes", device.received.bytes),
+                ("tx_packets", device.sent.packets),
+                ("tx_bytes", device.sent.bytes),
+                ("tx_dropped", device.unsent),
+                ("rx_frame_errors", device.frame_errors),
+                ("tx_carrier_errors", device.carrier_errors),
+            ];
+            (device.device, HashMap::from(counts))
+        };
+        Ok(py.detach(|| self.0.devices())?.into_iter().map(row).collect())
     }
 
     /// Returns, for each named counter of nftables: its name, packets and bytes.

@@ -31,7 +31,7 @@ def tunnel_counters(dataset: Dataset, window: Window | None = None) -> pl.DataFr
     """Return the counters of each direction of each tunnel in a window.
 
     Returns:
-        Columns `tunnel`, `entry` and the counters of `tunnels` summed over time.
+        Columns `tunnel`, `entry` and the counters of `tunnels` summed over time, null if unknown.
     """
     return _summed(dataset, "tunnels", _TUNNELS, window)
 
@@ -130,7 +130,8 @@ def _summed(
 
 
 def _sum(column: str, dtype: pl.DataType) -> pl.Expr:
-    found = weighed(column)
+    # A count that one row lacks is unknown.
+    found = pl.when(pl.col(column).null_count() == 0).then(weighed(column))
     return found.round().cast(pl.Int64) if dtype == pl.Int64 else found
 
 

@@ -247,6 +247,7 @@ NULLABLE: Final = {
         "sacks",
     },
     "stations": {"collisions", "airtime_s", "resource_blocks"},
+    "tunnels": {"encapsulated_bytes", "outer_bytes", "dropped_too_long"},
     "losses": {"link"},
     "completions": {"first_byte_s", "end_s", "bitrate_bps", "buffer_s"},
     "pings": {

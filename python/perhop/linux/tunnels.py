@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.tunnels import Tunnel
     from perhop.scenario.resolve import NextHops
 
-__all__ = ["DEVICES", "gaps", "lines"]
+__all__ = ["DEVICES", "devices", "gaps", "lines"]
 
 DEVICES: Final = ("vxlan",)
 """The types of tunnels that perhop sets up in Linux, which are types of its devices, too."""
@@ -57,7 +57,7 @@ def lines(scenario: Scenario, node: str, found: NextHops) -> list[str]:
 def _device(
     scenario: Scenario, tunnel: Tunnel, node: str, number: int, found: NextHops
 ) -> Iterator[str]:
-    other, device = tunnel.other(node), f"tunnel{number}"
+    other, device = tunnel.other(node), _name(number)
     side = tunnel.ends.index(node)
     own, peer = scenario.addresses[node], scenario.addresses[other]
     # The ECN field is that of the inner packet in both cases (RFC 6040).
@@ -67,17 +67,37 @@ def _device(
         f"local {own} remote {peer} dstport {tunnel.headers.port} ttl 64 tos {tos} df set "
         "nolearning noudpcsum"
     )
-    yield f"link set dev {device} mtu {tunnel_mtu(scenario, tunnel, found)} gso_max_segs 1 up"
-    for version in routed_versions(scenario):
+    versions = routed_versions(scenario)
+    # Routers of IPv6 would report groups (RFC 3810).
+    quiet = " multicast off" * (6 in versions)
+    mtu = tunnel_mtu(scenario, tunnel, found)
+    yield f"link set dev {device} mtu {mtu} gso_max_segs 1{quiet} up"
+    for version in versions:
         addresses = scenario.addresses_in(version)
-        start, hop = IPV6 if version == 6 else "", addresses[other]
+        # Linux accepts no gateway of IPv6 that it reaches through another device, `onlink` or not.
+        hop = f"fe80::{number:x}:{1 - side}" if version == 6 else f"{addresses[other]}"
+        start, onlink = (IPV6, "") if version == 6 else ("", " onlink")
         yield (
             f"{start}neigh replace {hop} lladdr {_mac(number, 1 - side)} nud permanent dev {device}"
         )
         for destination in found[node]:
             if entered(scenario, found, node, destination) is tunnel:
-                to = f"{addresses[destination]}/{hop.max_prefixlen}"
-                yield f"{start}route replace {to} via {hop} dev {device} onlink"
+                address = addresses[destination]
+                to = f"{address}/{address.max_prefixlen}"
+                yield f"{start}route replace {to} via {hop} dev {device}{onlink}"
+
+
+def devices(scenario: Scenario) -> dict[str, str]:
+    """Return the device of each tunnel that perhop sets up in Linux; both ends have the name."""
+    return {
+        name: _name(number)
+        for number, (name, tunnel) in enumerate(scenario.tunnels.items(), 1)
+        if tunnel.type in DEVICES
+    }
+
+
+def _name(number: int) -> str:
+    return f"tunnel{number}"
 
 
 def _mac(number: int, side: int) -> str:

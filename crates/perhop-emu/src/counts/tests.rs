@@ -49,6 +49,26 @@ fn queues_are_read_as_linux_describes_them() {
     }
 }
 
+/// Returns a message about a device in which the value of each counter is its place.
+fn about_device() -> Vec<u8> {
+    let places: Vec<u8> = (0..24_u64).flat_map(u64::to_ne_bytes).collect();
+    [numbers(&[0, 5, 0, 0]), put(3, b"tunnel1\0"), put(IFLA_STATS64, &places)].concat()
+}
+
+#[test]
+fn devices_are_read_as_linux_describes_them() {
+    let expected = DeviceCounts {
+        device: 5,
+        received: Counted { packets: 0, bytes: 2 },
+        sent: Counted { packets: 1, bytes: 3 },
+        unsent: 7,
+        frame_errors: 13,
+        carrier_errors: 17,
+    };
+    assert_eq!(of_device(&about_device()), Some(expected));
+    assert_eq!(of_device(&numbers(&[0, 5, 0, 0])), None);
+}
+
 #[test]
 fn more_packets_than_32_bits_hold_are_counted() {
     let stats = [basic(1, 5), put(TCA_STATS_PKT64, &((1_u64 << 32) + 5).to_ne_bytes())].concat();
@@ -98,7 +118,7 @@ fn counters_are_read_as_nftables_describes_them() {
 fn fuzz_counts() {
     let kinds = ["pfifo", "red", "pie", "codel", "fq_codel", "htb"];
     let mut seeds: Vec<Vec<u8>> = kinds.iter().map(|kind| about(kind, &[1; 13])).collect();
-    seeds.extend([two_actions(), counter()]);
+    seeds.extend([two_actions(), counter(), about_device()]);
     fuzz("counts", &seeds, |bytes| {
         let (queue, rule, mut found) = (queue(bytes), rule(bytes), Vec::new());
         actions(bytes, &mut found);
@@ -108,6 +128,6 @@ fn fuzz_counts() {
             assert!(name.is_none_or(|name| name.len() < bytes.len()));
         }
         assert!(queue.as_ref().is_none_or(|queue| (2..=8).contains(&queue.counts.len())));
-        queue.is_some() || rule.is_some() || !found.is_empty()
+        queue.is_some() || rule.is_some() || !found.is_empty() || of_device(bytes).is_some()
     });
 }

@@ -1,4 +1,4 @@
-"""Linux's counters as the tables `queues` and `links` of a dataset."""
+"""Linux's counters as the tables `queues`, `links` and `tunnels` of a dataset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perhop.dataset import TABLES
 from perhop.scenario.resolve import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from perhop.engines.kernel.network import Network
     from perhop.linux.mapping import Interface
@@ -60,10 +60,13 @@ class Recorder:
     _wires: dict[str, dict[str, int]] = field(default_factory=dict)
     _queues: list[dict[str, Any]] = field(default_factory=list)
     _links: list[dict[str, Any]] = field(default_factory=list)
+    _ends: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    _tunnels: list[dict[str, Any]] = field(default_factory=list)
 
     def read(self, now_s: float, rates: Mapping[str, int]) -> None:
         """Add rows for the time from the last reading to `now_s`, with these rates by direction."""
         found, wires = self._found(), self.network.wires()
+        ends = self.network.tunnels()
         if now_s > self._since_s:
             for name, classes in found.items():
                 stretch = {"link": name, "start_s": self._since_s, "end_s": now_s}
@@ -75,15 +78,20 @@ class Recorder:
                 # The share of the time that its packets take to send.
                 part = carried["sent_bytes"] * 8 / (rates[name] * (now_s - self._since_s))
                 self._links.append({**stretch, **carried, "utilisation": min(part, 1.0)})
-        self._before, self._wires, self._since_s = found, wires, now_s
+            self._tunnels += self._passed(ends, now_s)
+        self._before, self._wires, self._ends, self._since_s = found, wires, ends, now_s
 
     def begin(self, direction: str) -> None:
         """Start counters at zero, after an interface was given new classes."""
         self._before.pop(direction, None)
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Return `queues` and `links` up to the last reading; the others are empty."""
-        rows: dict[str, list[dict[str, Any]]] = {"queues": self._queues, "links": self._links}
+        """Return the tables up to the last reading; those that Linux does not count are empty."""
+        rows: dict[str, list[dict[str, Any]]] = {
+            "queues": self._queues,
+            "links": self._links,
+            "tunnels": self._tunnels,
+        }
         return {
             name: pl.DataFrame(rows.get(name, []), schema=TABLES[name], orient="row")
             for name in ("queues", "links", "stations", "tunnels", "losses")
@@ -107,6 +115,39 @@ class Recorder:
         overhead = link.medium(node).overhead.size
         size = sum(part["sent_bytes"] for part in parts) + packets * overhead
         return {**dict.fromkeys(_CARRIED, 0), "sent_packets": packets, "sent_bytes": size}
+
+    def _passed(
+        self, ends: Mapping[tuple[str, str], Counts], now_s: float
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of `tunnels` since the last reading."""
+        since = {
+            end: {key: count - self._ends.get(end, {}).get(key, 0) for key, count in now.items()}
+            for end, now in ends.items()
+        }
+        directions = [
+            (name, end, tunnel.other(end))
+            for name, tunnel in self.scenario.tunnels.items()
+            for end in tunnel.ends
+        ]
+        for name, entry, exit_ in directions:
+            entered, left = since[name, entry], since[name, exit_]
+            # Linux takes packets that the queue of the outer packet drops at once for unsent, and
+            # does not know their bytes.
+            known = not entered["tx_dropped"]
+            yield {
+                "tunnel": name,
+                "entry": entry,
+                "start_s": self._since_s,
+                "end_s": now_s,
+                "encapsulated_packets": entered["tx_packets"] + entered["tx_dropped"],
+                "encapsulated_bytes": entered["tx_bytes"] if known else None,
+                "outer_bytes": None,
+                "dropped_too_long": None,
+                "dropped_no_route": entered["tx_carrier_errors"],
+                "decapsulated_packets": left["rx_packets"],
+                "decapsulated_bytes": left["rx_bytes"],
+                "dropped_ecn": left["rx_frame_errors"],
+            }
 
     def _found(self) -> dict[str, dict[str, Counts]]:
         """Return the current counters, by direction and class."""

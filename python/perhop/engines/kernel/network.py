@@ -21,6 +21,7 @@ from perhop.linux.commands import CommandError, InNamespace
 from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import device_names, mapping
 from perhop.linux.routes import IPV6, routed_versions
+from perhop.linux.tunnels import devices as tunnel_devices
 from perhop.linux.tunnels import gaps as tunnel_gaps
 
 if TYPE_CHECKING:
@@ -168,6 +169,11 @@ class Network:
             (each.node, self._counts[each.node].device(each.device)): name
             for name, each in self.interfaces.items()
         }
+        self._ends = {
+            (node, self._counts[node].device(device)): (tunnel, node)
+            for tunnel, device in tunnel_devices(scenario).items()
+            for node in scenario.tunnels[tunnel].ends
+        }
 
     @property
     def real_time(self) -> bool:
@@ -211,6 +217,15 @@ class Network:
                 if number and (name := self._directions.get((node, device))):
                     found.setdefault(name, {})[number] = {"kind": kind, **counted}
         return found
+
+    def tunnels(self) -> dict[tuple[str, str], dict[str, int]]:
+        """Return Linux's counters of the ends of tunnels, by tunnel and node."""
+        return {
+            self._ends[node, device]: counted
+            for node in dict.fromkeys(node for node, _ in self._ends)
+            for device, counted in self._counts[node].devices()
+            if (node, device) in self._ends
+        }
 
     def policers(self) -> dict[str, dict[str, tuple[int, int]]]:
         """Return the packets and bytes of policers' counters, by node and counter.
