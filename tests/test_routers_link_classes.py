@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import perhop
 from exporting import refused, scenario
 from ios import policy, runs, treatments
 from junos import attachment, notes
-from perhop import analysis
+from perhop import ScenarioError, analysis
 from perhop.routers.headers import DSCP, headers, link_class
 from perhop.routers.reading.matching import Conditions, Packet, Rules
 from perhop.routers.scenario import build
@@ -108,18 +110,88 @@ def test_marks_of_packets_that_arrive_and_of_inner_tags_say_why_not() -> None:
     assert found["set cos 6"] == ("not modelled", note)
 
 
+WRITTEN = [
+    ("a: match: {pcp: [1, 2, 3, 4, 5]}, mark: {pcp: 6}", "b: match: any, mark: {mpls_tc: 2}"),
+    ("a: match: {mpls_tc: [0, 7]}, mark: {dscp: af11, mpls_tc: 1, pcp: 1}", "b: match: any"),
+    ("a: match: [{pcp: 2}, {dscp: [ef, cs1]}, {mpls_tc: 3}]", "b: match: any"),
+    ("a: match: {pcp: [2, 3], dscp: ef}", "b: match: {pcp: 2}", "c: match: any"),
+]
+OF_JUNOS = [
+    (
+        "a: match: {pcp: 1, protocol: tcp}",
+        "b: match: {pcp: [0, 1]}, mark: {pcp: 0}",
+        "c: match: any",
+    ),
+    ("a: match: [{except: {dscp: ef}}, {pcp: 1}]", "b: match: {dscp: cs1}", "c: match: any"),
+    ("a: match: [{except: {pcp: 5}}, {dscp: ef}]", "b: match: {pcp: 5}", "c: match: any"),
+    (
+        "a: match: {pcp: 1}",
+        "b: match: {pcp: [1, 2], port: 80}",
+        "c: match: {pcp: [2, 3, 4], dscp: [cs1, ef]}",
+        "d: match: {mpls_tc: 1}",
+        "e: match: any",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    "lines",
-    [
-        ("a: match: {pcp: [1, 2, 3, 4, 5]}, mark: {pcp: 6}", "b: match: any, mark: {mpls_tc: 2}"),
-        ("a: match: {mpls_tc: [0, 7]}, mark: {dscp: af11, mpls_tc: 1, pcp: 1}", "b: match: any"),
-        ("a: match: [{pcp: 2}, {dscp: [ef, cs1]}, {mpls_tc: 3}]", "b: match: any"),
-        ("a: match: {pcp: [2, 3], dscp: ef}", "b: match: {pcp: 2}", "c: match: any"),
-    ],
+    ("family", "lines"),
+    [("ios", lines) for lines in WRITTEN] + [("junos", lines) for lines in WRITTEN + OF_JUNOS],
 )
-def test_ios_is_written_as_it_is_read(lines: tuple[str, ...]) -> None:
-    queued = [f"{line}, bandwidth: 20%, queue: {{limit: 50 packets}}" for line in lines]
-    assert read_again("ios", scenario(*queued)) == []
+def test_classes_are_written_as_they_are_read(family: str, lines: tuple[str, ...]) -> None:
+    limit = "50 packets" if family == "ios" else "20 kB"
+    queued = [f"{line}, bandwidth: 18%, queue: {{limit: {limit}}}" for line in lines]
+    assert read_again(family, scenario(*queued)) == []
+
+
+CLASS = st.one_of(
+    *(
+        st.sets(st.integers(0, 7), min_size=1).map(lambda codes, key=key: f"{key}: {sorted(codes)}")
+        for key in ("pcp", "mpls_tc")
+    )
+)
+MATCH = st.tuples(CLASS, st.sampled_from(["", ", dscp: [ef, cs1]", ", protocol: tcp"]))
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.lists(MATCH, min_size=1, max_size=2), min_size=1, max_size=3),
+    st.lists(st.sampled_from(["", ", mark: {pcp: 3}", ", mark: {mpls_tc: 0}"]), min_size=3),
+)
+def test_any_policy_of_tags_and_labels_is_written_as_it_is_read(
+    matches: list[list[tuple[str, str]]], marks: list[str]
+) -> None:
+    lines = []
+    for name, given_, mark in zip("abc", matches, marks, strict=False):
+        listed = ", ".join(f"{{{code}{more}}}" for code, more in given_)
+        lines.append(f"{name}: match: [{listed}]{mark}")
+    queued = [
+        f"{line}, bandwidth: 20%, queue: {{limit: 20 kB}}" for line in (*lines, "d: match: any")
+    ]
+    found = scenario(*queued)
+    reasons = {reason.split(";")[0] for reason in refused(found, "junos").values()}
+    assume(not reasons & {"no packet meets it"})
+    if reasons:
+        assert reasons == {TOO_FEW}
+        return
+    try:
+        assert read_again("junos", found) == []
+    except ScenarioError as error:
+        assume("all that it matches" not in str(error))
+        raise
+
+
+TOO_FEW = "Junos tells tags and labels apart by forwarding classes, of which it has too few"
+
+
+def test_what_junos_cannot_match_is_a_gap() -> None:
+    each = ", ".join(f"{{pcp: {code}, dscp: {code}}}" for code in range(8))
+    found = refused(scenario(f"a: match: [{each}]", "b: match: any"), "junos")
+    assert found["policies.p.classes.a.match"] == TOO_FEW
+    remark = ", remark: {r: [{match: {pcp: 1}, dscp: ef}]}"
+    found = refused(scenario("b: match: any", link=remark), "junos")
+    said = "filters of Junos at inputs see neither VLAN tags nor MPLS labels"
+    assert found["links.1.remark.r.0.match"] == said
 
 
 def test_what_ios_cannot_match_is_a_gap() -> None:

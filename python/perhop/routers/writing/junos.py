@@ -24,13 +24,14 @@ from perhop.routers.writing.junos_filters import (
     versions,
     with_either_port,
 )
+from perhop.routers.writing.junos_link_classes import RESERVED, LinkClasses, looks, of_link
 from perhop.routers.writing.packets import decisions
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.queues import Red
 from perhop.units import MICROSECOND, WHOLE, format_duration, format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from perhop.routers.reading.matching import Conditions
     from perhop.routers.writing.draft import Draft
@@ -57,6 +58,7 @@ _LOSS_PRIORITIES: Final = (
     "Junos chooses drop profiles by loss priority, which the classifiers of other interfaces set; "
     "expected `red`"
 )
+_LATE: Final = "filters of Junos at inputs see neither VLAN tags nor MPLS labels"
 _NO_DISCIPLINE: Final = "Junos has drop profiles, and no such discipline; expected `red`"
 
 
@@ -71,25 +73,41 @@ class _Writer:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.queues: dict[str, int] = {}
+        self.reserved: int | None = None
         self.schedulers = Definitions(Names(_LONGEST_NAME))
         self.maps = Definitions(Names(_LONGEST_NAME))
         self.profiles = Definitions(Names(_LONGEST_NAME))
         self.rewrites = Definitions(Names(_LONGEST_NAME))
         self.rewrites_6: dict[str, None] = {}
+        self.links = LinkClasses()
         self.policers = Definitions(Names(_LONGEST_NAME))
         self.drops = Definitions(Names(_LONGEST_NAME))
         self.filters = {family: Definitions(Names(_LONGEST_NAME)) for family in FAMILIES}
 
     def write(self, ends: Sequence[End]) -> list[str]:
         cos, interfaces = [], []
+        divided = [(end, policy) for end in ends if (policy := _own(end)) is not None]
+        if any(looks(division) for _, division in divided):
+            self.reserved = RESERVED
+            for _, division in divided:
+                for part in division.parts:
+                    self.forwarding_class(division, part)
+            # Further classes tell tags and labels apart. They keep no packets.
+            spare = {f"input-{number}": number for number in self.free()}
+            self.links.classify(divided, self.queues | spare, self.draft)
+            self.queues |= {name: spare[name] for name in spare if name in self.links.labels}
         for end in ends:
             there, own = self.end(end)
             interfaces += there
             cos += own
+        for name, statements in self.links.units.items():
+            physical, _, unit = name.partition(".")
+            cos += block(physical, block(f"unit {unit or 0}", statements))
         top: list[str] = []
         if self.queues:
             numbered = [f"class {name} queue-num {n};" for name, n in self.queues.items()]
             top += block("forwarding-classes", numbered)
+        top += block("classifiers", self.links.written()) if self.links.kinds else []
         for title, found in (
             ("drop-profiles", self.drops),
             ("schedulers", self.schedulers),
@@ -101,6 +119,8 @@ class _Writer:
             if title == "rewrite-rules":
                 for name in self.rewrites_6:
                     inside += block(f"dscp-ipv6 {name}", found.bodies[name])
+                for kind, rules in self.links.rewrites.items():
+                    inside += _blocks(rules, f"{kind} ")
             top += block(title, inside) if inside else []
         top += block("interfaces", cos) if cos else []
         firewall: list[str] = []
@@ -122,16 +142,15 @@ class _Writer:
         for family, name in (self.marking(end) if end.marks else {}).items():
             families.setdefault(family, []).append(f"input {name};")
         body: list[str] = []
-        rewrite = ""
-        division, limit = end.division, ""
-        if division is not None and _is_policed(division):
-            outer = division.parts[0]
-            limit, division = self.whole(outer), outer.inside
+        rewrite: list[str] = []
+        division, limit = _own(end), ""
+        if end.division is not None and _is_policed(end.division):
+            limit = self.whole(end.division.parts[0])
         if division is not None:
             for family, name in self.filter(division).items():
                 families.setdefault(family, []).append(f"output {name};")
             body = [f"scheduler-map {self.scheduler_map(division)};"]
-            rewrite = self.rewrite(division)
+            rewrite = self.rewrite(division, families)
         if limit and len(families) > 1:
             self.draft.gap(f"{end.place}.egress", _TWO_BUCKETS)
         if end.shape is not None:
@@ -140,12 +159,9 @@ class _Writer:
             profile = [*body, f"{shaping} burst-size {burst};"]
             wanted = f"{end.division.name if end.division else end.node}-shape"
             body = [f"output-traffic-control-profile {self.profiles.define(wanted, profile)};"]
-        if rewrite:
-            rules = [f"dscp {rewrite};"]
-            if "inet6" in families:
-                self.rewrites_6[rewrite] = None
-                rules.append(f"dscp-ipv6 {rewrite};")
-            body += block(f"unit {unit or 0}", block("rewrite-rules", rules))
+        own = self.links.units.pop(end.interface, [])
+        own += block("rewrite-rules", rewrite) if rewrite else []
+        body += block(f"unit {unit or 0}", own) if own else []
         inside: list[str] = []
         for family, lines in families.items():
             policed = block("policer", [f"output {limit};"]) if limit else []
@@ -164,6 +180,9 @@ class _Writer:
 
     def marking(self, end: End) -> dict[str, str]:
         """Return the filters that mark what an interface receives, by family."""
+        for mark in end.marks:
+            if any(of_link(each) for _, each in mark.rules.rules):
+                self.draft.gap(f"{mark.place}.match", _LATE)
         found = decisions([mark.rules for mark in end.marks])
         names = {}
         for family in self.families([each for _, each in found]):
@@ -190,7 +209,8 @@ class _Writer:
             written = [
                 (division.parts[index], terms)
                 for index, each, either in found
-                if (terms := conditions(each, family, either=either)) is not None
+                for classes in [self.links.before(each)]
+                if (terms := conditions(each, family, either=either, classes=classes)) is not None
             ]
             names[family] = self._filter(division, family, written)
             own = {part.name: part for part, _ in written if part.class_.police is not None}
@@ -233,11 +253,17 @@ class _Writer:
         if not self.queues:
             self.queues[division.parts[-1].name] = 0
         if part.name not in self.queues:
-            if len(self.queues) >= _QUEUES:
+            free = self.free()
+            if not free:
                 self.draft.gap(part.place, f"Junos has {_QUEUES} queues at an interface")
                 return part.name
-            self.queues[part.name] = len(self.queues)
+            self.queues[part.name] = free[0]
         return part.name
+
+    def free(self) -> list[int]:
+        """Return the queues without a forwarding class."""
+        taken = {*self.queues.values(), self.reserved}
+        return [number for number in range(_QUEUES) if number not in taken]
 
     def scheduler_map(self, division: Division) -> str:
         """Return the scheduler map of a policy."""
@@ -357,8 +383,9 @@ class _Writer:
             self.draft.near(place, reason, f"{us} us, {holds} B")
         return f"buffer-size temporal {us};"
 
-    def rewrite(self, division: Division) -> str:
-        """Return the rewrite rule of a policy; "" if it marks no packets."""
+    def rewrite(self, division: Division, families: Collection[str]) -> list[str]:
+        """Return the rewrite rules of a policy, for an interface with these families."""
+        rules = self.links.rewrite(division)
         body = []
         for part in division.parts:
             marks = (
@@ -371,7 +398,13 @@ class _Writer:
             }
             lines = [f"loss-priority {loss} code-point {dscp:06b};" for loss, dscp in marks.items()]
             body += block(f"forwarding-class {part.name}", lines) if lines else []
-        return self.rewrites.define(division.name, body) if body else ""
+        if not body:
+            return rules
+        name = self.rewrites.define(division.name, body)
+        if "inet6" in families:
+            self.rewrites_6[name] = None
+            rules.insert(0, f"dscp-ipv6 {name};")
+        return [f"dscp {name};", *rules]
 
     def one_packet(self, place: str) -> int:
         """Return the burst of a shaper that has none."""
@@ -383,6 +416,14 @@ class _Writer:
         if rate < _LEAST_RATE:
             self.draft.gap(place, f"Junos has rates from {format_rate(_LEAST_RATE)}")
         return rate
+
+
+def _own(end: End) -> Division | None:
+    """Return the policy of an end that divides; inside a policer of everything, if it has one."""
+    division = end.division
+    if division is not None and _is_policed(division):
+        return division.parts[0].inside
+    return division
 
 
 def _is_policed(division: Division) -> bool:

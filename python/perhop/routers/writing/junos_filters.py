@@ -23,6 +23,7 @@ __all__ = [
     "dscp_name",
     "levels",
     "losses",
+    "one_of",
     "policer",
     "versions",
     "with_either_port",
@@ -85,24 +86,27 @@ def versions(found: Iterable[Conditions]) -> set[int]:
     return {network.version for side in sides for network in side or ()}
 
 
-def conditions(found: Conditions, family: str, *, either: Ports | None = None) -> list[str] | None:
+def conditions(
+    found: Conditions, family: str, *, either: Ports | None = None, classes: Sequence[str] = ()
+) -> list[str] | None:
     """Return the block `from` of a term; nothing in it if all packets of the family meet it.
 
     Args:
         found: The conditions.
         family: One of `FAMILIES`.
         either: The ports that the source or the destination must have; None for any.
+        classes: The forwarding classes that packets must have had before; empty for any.
 
     Returns:
         None if no packet of the family can meet the conditions.
     """
     version, dscp, protocol, icmp = FAMILIES[family]
-    lines = []
+    lines = [f"forwarding-class {one_of(classes)};"] if classes else []
     if found.dscp is not None:
-        lines.append(f"{dscp} {_one_of([dscp_name(each) for each in sorted(found.dscp)])};")
+        lines.append(f"{dscp} {one_of([dscp_name(each) for each in sorted(found.dscp)])};")
     if found.protocols is not None:
         names = [icmp if each == "icmp" else each for each in sorted(found.protocols)]
-        lines.append(f"{protocol} {_one_of(names)};")
+        lines.append(f"{protocol} {one_of(names)};")
     for key, networks in (("source", found.source), ("destination", found.destination)):
         if networks is not None:
             own = [each for each in networks if each.version == version]
@@ -115,11 +119,12 @@ def conditions(found: Conditions, family: str, *, either: Ports | None = None) -
         ("destination-port", found.destination_ports),
     ):
         if ports is not None:
-            lines.append(f"{key} {_one_of(_ranges(ports))};")
+            lines.append(f"{key} {one_of(_ranges(ports))};")
     return block("from", lines) if lines else []
 
 
-def _one_of(words: Sequence[str]) -> str:
+def one_of(words: Sequence[str]) -> str:
+    """Return values of a statement, in brackets if there are several."""
     return words[0] if len(words) == 1 else f"[ {' '.join(words)} ]"
 
 

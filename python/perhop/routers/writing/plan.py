@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.packets import rules_of
@@ -137,6 +137,7 @@ class End:
             both to the default, and has no shaper.
         marks: Marking of what the node receives over the link; the first rule decides.
         receives: True if the division is for what the node receives over the link.
+        inputs: The interfaces of the node's other links by their position; "" for default names.
     """
 
     direction: str
@@ -149,6 +150,7 @@ class End:
     division: Division | None
     marks: tuple[Mark, ...]
     receives: bool = False
+    inputs: Mapping[int, str] = field(default_factory=dict)
 
 
 def ends(
@@ -165,6 +167,9 @@ def ends(
     found = []
     count = dict.fromkeys(scenario.nodes, 0)
     places = {id(link): f"links.{number}" for number, link in enumerate(scenario.links)}
+    named: dict[str, list[str]] = {node: [] for node in scenario.nodes}
+    for direction, (_, node) in scenario.directions.items():
+        named[node].append((interfaces or {}).get(direction, ""))
     for direction, (link, node) in scenario.directions.items():
         number = count[node]
         count[node] += 1
@@ -195,6 +200,7 @@ def ends(
             ),
             division,
             tuple(_marks(scenario, link, node, place)),
+            inputs={at: name for at, name in enumerate(named[node]) if at != number},
         )
         if end.division is not None or end.shape is not None or end.marks:
             found.append(end)

@@ -62,7 +62,7 @@ class _Writer:
 
 _WRITERS: Final = {
     "ios": _Writer("!", "GigabitEthernet0/{}", ios.write, link_classes=True),
-    "junos": _Writer("#", "ge-0/0/{}", junos.write),
+    "junos": _Writer("#", "ge-0/0/{}", junos.write, link_classes=True),
     "vyos": _Writer("#", "eth{}", vyos.write, polices_received=True),
     "altq": _Writer("#", "em{}", altq.write),
     "pf": _Writer("#", "em{}", pf.write),
@@ -117,7 +117,11 @@ def write(
     if writer.polices_received:
         found = [each for end in found for each in _received(scenario, end, named)]
     found = [
-        replace(end, interface=end.interface or writer.interface.format(end.number))
+        replace(
+            end,
+            interface=end.interface or writer.interface.format(end.number),
+            inputs={at: name or writer.interface.format(at) for at, name in end.inputs.items()},
+        )
         for end in found
     ]
     text = list(head)
