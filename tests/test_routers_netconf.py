@@ -130,6 +130,31 @@ def test_all_that_is_written_is_a_configuration(r1: Served) -> None:
         assert put(r1, found) == "set", name
 
 
+TAGGED = "tagged: match: {pcp: [4, 5]}, mark: {dscp: ef, pcp: 5, mpls_tc: 5}, bandwidth: 20%"
+
+
+def test_ipv6_and_classes_at_layer_2_are_set_and_replaced(r1: Served, other: Router) -> None:
+    both = text(TAGGED, REST, rest="ip: 6")
+    assert put(r1, both) == "set"
+    unit = "class-of-service interfaces ge-0/0/1 unit 0 rewrite-rules"
+    kinds = ("dscp", "dscp-ipv6", "ieee-802.1", "exp")
+    there = set(running(other))
+    assert {f"{unit} {kind} p" for kind in kinds} <= there
+    assert "class-of-service interfaces ge-0/0/0 unit 0 classifiers ieee-802.1 p" in there
+    assert "interfaces ge-0/0/1 unit 0 family inet6 filter output p" in there
+    # Entries of the name are replaced, and nothing else applies to the interface afterwards.
+    found = push(r1.target, "junos", text(REST), r1.settings, approved)
+    gone = {change for change in found.changes if change.startswith("-")}
+    assert {f"-{unit} {kind} p" for kind in kinds} <= gone
+    assert "-interfaces ge-0/0/1 unit 0 family inet6 filter output p" in gone
+    assert put(r1, both) == "set"
+    points = text(TAGGED.replace("ef", "cs1").replace("[4, 5]", "4"), REST, rest="ip: 6")
+    found = push(r1.target, "junos", points, r1.settings, approved)
+    code = "forwarding-class tagged loss-priority low code-point"
+    for kind in ("dscp", "dscp-ipv6"):
+        assert f"-class-of-service rewrite-rules {kind} p {code} 101110" in found.changes
+
+
 def test_other_statements_of_the_router_stay(r1: Served, other: Router) -> None:
     configure(
         other,

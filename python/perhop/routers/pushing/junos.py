@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.pushing.comparison import altered, differences, policies
 from perhop.routers.pushing.elements import OPERATION, child, copied, entry, written
 from perhop.routers.pushing.errors import PushError
-from perhop.routers.pushing.junos_schema import CONFIGURATION, NAMESPACE, Block, Kind
+from perhop.routers.pushing.junos_schema import (
+    CLASSIFIERS,
+    CONFIGURATION,
+    NAMESPACE,
+    REWRITES,
+    Block,
+    Kind,
+)
 from perhop.routers.reading.configuration import Source
 from perhop.routers.reading.junos import read
 
@@ -35,10 +42,12 @@ _OWNED: Final[tuple[Words, ...]] = (
     ("class-of-service", "schedulers"),
     ("class-of-service", "scheduler-maps"),
     ("class-of-service", "traffic-control-profiles"),
-    ("class-of-service", "rewrite-rules", "dscp"),
+    *(("class-of-service", "classifiers", kind) for kind in CLASSIFIERS),
+    *(("class-of-service", "rewrite-rules", kind) for kind in REWRITES),
     ("firewall", "policer"),
     ("firewall", "three-color-policer"),
     ("firewall", "family", "inet", "filter"),
+    ("firewall", "family", "inet6", "filter"),
 )
 """Lists whose entries a push replaces as a whole, if the policy has one of the same name."""
 
@@ -48,10 +57,13 @@ _SHAPERS: Final[tuple[Words, ...]] = (
     ("shaping-rate",),
 )
 _OF_INTERFACE: Final[dict[str, dict[str, tuple[Words, ...]]]] = {
-    "interfaces": {"interface": (), "unit": (("family", "inet", "filter", "output"),)},
+    "interfaces": {
+        "interface": (),
+        "unit": tuple(("family", each, "filter", "output") for each in ("inet", "inet6")),
+    },
     "class-of-service/interfaces": {
         "interface": _SHAPERS,
-        "unit": (*_SHAPERS, ("rewrite-rules", "dscp")),
+        "unit": (*_SHAPERS, *(("rewrite-rules", kind) for kind in REWRITES)),
     },
 }
 """The settings of an interface that a push removes if the policy has none; of the interface
@@ -142,7 +154,9 @@ class Junos:
             for path in _OWNED
             for each in self._wanted.findall("/".join(path))
         ]
-        messages = differences(self._lines, found, owned, in_digits)
+        # An empty block of the policy may have other statements on the router.
+        opened = [line for line in self._lines if any(one.startswith(f"{line} ") for one in found)]
+        messages = differences(self._lines, (*found, *opened), owned, in_digits)
         return messages or altered(self._policies, _policies(found))
 
 

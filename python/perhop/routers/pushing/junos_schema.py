@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CONFIGURATION", "NAMESPACE", "Block", "Kind"]
+__all__ = ["CLASSIFIERS", "CONFIGURATION", "NAMESPACE", "REWRITES", "Block", "Kind"]
 
 NAMESPACE: Final = "http://xml.juniper.net/xnm/1.1/xnm"
 """The XML namespace of a configuration."""
@@ -76,10 +76,28 @@ _COLOURS = {
     "committed-burst-size": _VALUE,
 }
 
+REWRITES: Final = ("dscp", "dscp-ipv6", "ieee-802.1", "exp")
+"""The kinds of rewrite rules."""
+
+CLASSIFIERS: Final = ("ieee-802.1", "exp")
+"""The kinds of classifiers."""
+
+
+def _points(leaf: str, kind: Kind) -> Block:
+    """Return a classifier or rewrite rule, with the word for its code points."""
+    return _list(forwarding_class=_list(loss_priority=Block({leaf: kind}, keyed=True)))
+
+
+_CLASSIFIER_NAME = Block({"classifier-name": _VALUE}, unnamed="classifier-name")
+_REWRITE_NAME = Block({"rewrite-rule-name": _VALUE}, unnamed="rewrite-rule-name")
+
 _TERM = _list(
     from_=_block(
+        forwarding_class=_VALUES,
         dscp=_VALUES,
+        traffic_class=_VALUES,
         protocol=_VALUES,
+        next_header=_VALUES,
         source_address=Block(keyed=True),
         destination_address=Block(keyed=True),
         port=_VALUES,
@@ -91,17 +109,20 @@ _TERM = _list(
         three_color_policer=_block(two_rate=_VALUE, single_rate=_VALUE),
         forwarding_class=_VALUE,
         dscp=_VALUE,
+        traffic_class=_VALUE,
         count=_VALUE,
         accept=_FLAG,
     ),
 )
+
+_FILTERS = _block(filter=_block(input=_FILTER_NAME, output=_FILTER_NAME))
 
 _INTERFACES = Block(
     {
         "interface": _list(
             unit=_list(
                 bandwidth=_VALUE,
-                family=_block(inet=_block(filter=_block(input=_FILTER_NAME, output=_FILTER_NAME))),
+                family=_block(inet=_FILTERS, inet6=_FILTERS),
             )
         )
     },
@@ -121,9 +142,8 @@ _CLASS_OF_SERVICE = _block(
     ),
     scheduler_maps=_list(forwarding_class=_list(scheduler=_VALUE)),
     traffic_control_profiles=_list(scheduler_map=_VALUE, shaping_rate=_SHAPER),
-    rewrite_rules=_block(
-        dscp=_list(forwarding_class=_list(loss_priority=_list(code_point=_VALUE)))
-    ),
+    classifiers=Block({kind: _points("code-points", _VALUES) for kind in CLASSIFIERS}),
+    rewrite_rules=Block({kind: _points("code-point", _VALUE) for kind in REWRITES}),
     interfaces=Block(
         {
             "interface": _list(
@@ -133,7 +153,10 @@ _CLASS_OF_SERVICE = _block(
                 unit=_list(
                     shaping_rate=_SHAPER,
                     output_traffic_control_profile=_PROFILE,
-                    rewrite_rules=_block(dscp=_list()),
+                    classifiers=Block(dict.fromkeys(CLASSIFIERS, _CLASSIFIER_NAME)),
+                    rewrite_rules=Block(
+                        dict.fromkeys(REWRITES, _list()) | {"ieee-802.1": _REWRITE_NAME}
+                    ),
                 ),
             )
         },
@@ -153,7 +176,7 @@ _FIREWALL = _block(
         single_rate=Block({**_COLOURS, "excess-burst-size": _VALUE}),
         action=_block(loss_priority=_list(then=_block(discard=_FLAG))),
     ),
-    family=_block(inet=_block(filter=_list(term=_TERM))),
+    family=_block(inet=_block(filter=_list(term=_TERM)), inet6=_block(filter=_list(term=_TERM))),
 )
 
 CONFIGURATION: Final = Block(
