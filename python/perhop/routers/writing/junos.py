@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.draft import Definitions, Names
-from perhop.routers.writing.junos_drops import drop_profile
+from perhop.routers.writing.junos_drops import buffer, drop_profile
 from perhop.routers.writing.junos_filters import (
     FAMILIES,
     block,
@@ -28,7 +28,7 @@ from perhop.routers.writing.junos_link_classes import RESERVED, LinkClasses, loo
 from perhop.routers.writing.packets import decisions
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.queues import Red
-from perhop.units import MICROSECOND, WHOLE, format_duration, format_rate
+from perhop.units import WHOLE, format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from perhop.routers.reading.matching import Conditions
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Division, End, Part
-    from perhop.scenario.model.network import Limit
 
 __all__ = ["write"]
 
@@ -44,9 +43,7 @@ _LONGEST_NAME: Final = 64
 _QUEUES: Final = 8
 _PRIORITIES: Final = ("high", "medium-high", "medium-low", "low")
 _LEAST_RATE: Final = 3_200
-_MOST_BUFFER_US: Final = 200_000
 _PACKET: Final = 1_500
-_MICROSECONDS_PER_BYTE: Final = 8 * 10**6
 _UNDIVIDED: Final = (
     "Junos divides no forwarding class further; only one class around all others can be written, "
     "with a policer that drops"
@@ -365,23 +362,8 @@ class _Writer:
                 self.draft.gap(f"{place}.{key}", reason)
         if queue.disciplines.keys() <= {"red"}:
             limit = queue.effective_limit(in_class=part.in_class)
-            lines.append(self.buffer(limit, part, whole, f"{place}.limit"))
+            lines.append(buffer(limit, part, whole, f"{place}.limit", self.draft))
         return lines
-
-    def buffer(self, limit: Limit, part: Part, whole: int, place: str) -> str:
-        """Return the buffer of a queue, as a time at the rate of the interface, `whole` bit/s."""
-        size = limit.size(part.rate or part.capacity)
-        us = min(max(-(-size * _MICROSECONDS_PER_BYTE // whole), 1), _MOST_BUFFER_US)
-        holds = us * whole // _MICROSECONDS_PER_BYTE
-        if limit.unit == "packets" or holds != size:
-            given = f"{size} B"
-            if limit.unit == "packets":
-                given = f"{limit.amount} packets of 1500 B"
-            most = format_duration(_MOST_BUFFER_US * MICROSECOND)
-            rate = format_rate(whole)
-            reason = f"Junos has buffers in whole microseconds of {rate}, up to {most}, not {given}"
-            self.draft.near(place, reason, f"{us} us, {holds} B")
-        return f"buffer-size temporal {us};"
 
     def rewrite(self, division: Division, families: Collection[str]) -> list[str]:
         """Return the rewrite rules of a policy, for an interface with these families."""

@@ -1,4 +1,4 @@
-"""Random early detection as drop profiles of Junos."""
+"""Queues of Junos: drop profiles and buffers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.junos_filters import block
-from perhop.units import WHOLE, format_share
+from perhop.units import MICROSECOND, WHOLE, format_duration, format_rate, format_share
 
 if TYPE_CHECKING:
     from perhop.routers.writing.draft import Draft
     from perhop.routers.writing.plan import Part
+    from perhop.scenario.model.network import Limit
     from perhop.scenario.model.queues import Red
 
-__all__ = ["drop_profile"]
+__all__ = ["buffer", "drop_profile"]
 
 _PERCENT: Final = WHOLE // 100
+_MOST_BUFFER_US: Final = 200_000
+_MICROSECONDS_PER_BYTE: Final = 8 * 10**6
 
 
 def drop_profile(red: Red, part: Part, place: str, draft: Draft) -> list[str]:
@@ -48,6 +51,22 @@ def drop_profile(red: Red, part: Part, place: str, draft: Draft) -> list[str]:
         draft.gap(f"{at}.harddrop", "Junos drops packets where the drop profile reaches 100%")
     points = [f"fill-level [ {low} {high} ];", f"drop-probability [ 0 {chance} ];"]
     return block("interpolate", points)
+
+
+def buffer(limit: Limit, part: Part, whole: int, place: str, draft: Draft) -> str:
+    """Return the buffer of a queue, as a time at the rate of the interface, `whole` bit/s."""
+    size = limit.size(part.rate or part.capacity)
+    us = min(max(-(-size * _MICROSECONDS_PER_BYTE // whole), 1), _MOST_BUFFER_US)
+    holds = us * whole // _MICROSECONDS_PER_BYTE
+    if limit.unit == "packets" or holds != size:
+        given = f"{size} B"
+        if limit.unit == "packets":
+            given = f"{limit.amount} packets of 1500 B"
+        most = format_duration(_MOST_BUFFER_US * MICROSECOND)
+        rate = format_rate(whole)
+        reason = f"Junos has buffers in whole microseconds of {rate}, up to {most}, not {given}"
+        draft.near(place, reason, f"{us} us, {holds} B")
+    return f"buffer-size temporal {us};"
 
 
 def _whole(percent: Fraction, place: str, what: str, draft: Draft) -> int:
