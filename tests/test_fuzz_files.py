@@ -5,7 +5,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from perhop.dataset import Dataset
 from perhop.errors import OutputError, PerhopError, ScenarioError
 from perhop.scenario import dump, load, parse
 from perhop.sweep import Sweep
-from perhop.workers import Task
+from perhop.workers import Pool, Task
 
 pytestmark = SLOW
 
@@ -200,10 +200,13 @@ def test_damaged_datasets(folder: Path, kept: dict[str, bytes], data: st.DataObj
 # Sweeps
 
 
-def here(tasks: Sequence[Task], _jobs: int) -> Iterator[object]:
+def here(
+    tasks: Sequence[Task], _pool: Pool, measure: Callable[[Dataset], object]
+) -> Iterator[tuple[int, object]]:
     """Run what a sweep has to do in this process; it takes seconds to start others."""
-    for task in tasks:
-        yield perhop.run(task.scenario, engine=task.engine, seed=task.seed, out=task.folder)
+    for number, task in enumerate(tasks):
+        made = perhop.run(task.scenario, engine=task.engine, seed=task.seed, out=task.folder)
+        yield number, measure(made)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -45,6 +45,7 @@ LAYERS = [
     "runs",
     "routers",
     "workers",
+    "cluster",
     "ensembles",
     "sweep",
     "search",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from perhop import analysis, engines, metrics, rights, workers
 from perhop.dataset import Dataset
 from perhop.dataset.ensembles import ENSEMBLE, single_run
+from perhop.dataset.folder import write_contents
 from perhop.displays import show
 from perhop.errors import OutputError, PerhopError, UsageError
 from perhop.scenario import Scenario, to_mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from perhop.analysis import EnsembleVerdict, Spread, Verdict
+    from perhop.workers import Pool
 
 __all__ = [
     "Ensemble",
@@ -168,6 +170,7 @@ def run(
     *,
     engine: str = "sim",
     jobs: int | None = None,
+    cluster: Pool | None = None,
     watch: Callable[[int, int], None] | None = None,
     folder: Path | None = None,
 ) -> Ensemble:
@@ -179,6 +182,7 @@ def run(
             scenario whose seeds change nothing runs once.
         engine: The engine.
         jobs: The number of processes, as for `make`.
+        cluster: Where runs are made instead, as by `perhop.cluster.connect`.
         watch: A function to call with the numbers of finished runs and of all runs.
         folder: A folder for the datasets of the runs: `runs/SEED` in it.
 
@@ -188,12 +192,19 @@ def run(
     """
     check_seeds(seeds)
     runs = [(scenario, seed) for seed in seeds_of(scenario, engine, seeds)]
+    here = cluster is None or cluster.shares_folders
     made: dict[int, Single] = {}
-    measure = _measured if folder is None else partial(_kept, str(folder))
-    with closing(make(runs, measure, engine, expected=len(runs), jobs=jobs)) as results:
+    measure: Callable[[Dataset], Any] = _measured
+    if folder is not None:
+        measure = partial(_kept, str(folder)) if here else _sent
+    results = make(runs, measure, engine, expected=len(runs), jobs=jobs, cluster=cluster)
+    with closing(results):
         for number, result in results:
             if isinstance(result, PerhopError):
                 raise result
+            if folder is not None and not here:
+                result, contents = result
+                write_contents(single_run(folder, runs[number][1]), contents)
             made[number] = result
             if watch is not None:
                 watch(len(made), len(runs))
@@ -249,6 +260,11 @@ def _kept(folder: str, dataset: Dataset) -> Single:
     """Write a run into its folder below `folder`."""
     dataset.write(single_run(Path(folder), dataset.manifest.seed))
     return _measured(dataset)
+
+
+def _sent(dataset: Dataset) -> tuple[Single, dict[str, bytes]]:
+    """Return the files of a run, too, for one who can write them."""
+    return _measured(dataset), dataset.contents()
 
 
 def _ensemble(
@@ -307,6 +323,7 @@ def make(
     *,
     expected: int,
     jobs: int | None = None,
+    cluster: Pool | None = None,
 ) -> Generator[tuple[int, _Result | PerhopError], None, None]:
     """Make runs, in this process or in several.
 
@@ -319,6 +336,7 @@ def make(
         jobs: The number of processes. By default one with real hosts, which would disturb each
             other, or if the first run suggests that all will take little time; otherwise one for
             each core.
+        cluster: Where runs are made instead, as by `perhop.cluster.connect`.
 
     Yields:
         The number of a run, from 0, and what `measure` returns, or the error of the run, as soon as
@@ -328,16 +346,19 @@ def make(
     done = 0
     if jobs is None and engine in rights.REAL_ENGINES:
         jobs = 1
-    if jobs is None:
+    pool = cluster
+    if jobs is None and pool is None:
         began = time.monotonic()
         for number, result in _here(islice(waiting, 1), measure, engine):
             taken, done = time.monotonic() - began, number + 1
             jobs = 1 if taken * expected < _SHORT_S else workers.cores()
             yield number, result
-    if jobs is None:
-        return
-    if min(jobs, expected) > 1:
-        made = workers.call(_one, _mappings(waiting, measure, engine), min(jobs, expected))
+        if jobs is None:
+            return
+    if pool is None and jobs is not None and min(jobs, expected) > 1:
+        pool = workers.Processes(min(jobs, expected))
+    if pool is not None:
+        made = pool.call(_one, _mappings(waiting, measure, engine))
     else:
         made = _here(waiting, measure, engine)
     try:

@@ -7,6 +7,7 @@
     ├── UsageError         2   wrong argument
     ├── UnsupportedError   3   this machine, or a family of routers, lacks a feature
     ├── OutputError        2   a folder or file cannot be read or written
+    ├── ClusterError      69   workers, or the scheduler of a cluster, do not answer
     └── CommandError     126   a program cannot be executed
         └── NoCommandError 127 unknown program
 """
@@ -108,6 +109,12 @@ class OutputError(PerhopError):
 
     Existing results are unchanged.
     """
+
+
+class ClusterError(PerhopError):
+    """Processes that make runs, or their scheduler, that do not answer. Finished runs are kept."""
+
+    exit_code: ClassVar[int] = 69  # EX_UNAVAILABLE of sysexits(3)
 
 
 class CommandError(PerhopError):

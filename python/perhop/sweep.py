@@ -27,16 +27,21 @@ from perhop.scenario.model.metrics import CALLS
 from perhop.scenario.model.quantities import ANY_PACKETS
 from perhop.scenario.rules.warnings import unused_seeds
 from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
-from perhop.workers import Task, cores, work
+from perhop.workers import Task, pool_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from perhop.workers import Pool
+
 __all__ = ["MOST_POINTS", "Point", "Sweep", "parse_vary", "with_combinations"]
 
 MOST_POINTS: Final = 100_000
 """The most points that a sweep may have."""
+
+Measures = list[tuple[str, str, float | None]]
+"""Target, metric and value of all results of a run."""
 
 _DEFINITION: Final = "sweep.json"
 
@@ -178,7 +183,11 @@ class Sweep:
         return said[:1] if len(said) == len(scenarios) else []
 
     def run(
-        self, *, jobs: int | None = None, watch: Callable[[int, int], None] | None = None
+        self,
+        *,
+        jobs: int | None = None,
+        cluster: Pool | None = None,
+        watch: Callable[[int, int], None] | None = None,
     ) -> pl.DataFrame:
         """Run every point that has no result yet, and return what all of them say.
 
@@ -187,6 +196,7 @@ class Sweep:
 
         Args:
             jobs: Number of processes; one per core by default.
+            cluster: Where runs are made instead, as by `perhop.cluster.connect`.
             watch: Called with the number of points that are done, and of all.
 
         Returns:
@@ -200,32 +210,41 @@ class Sweep:
             ScenarioError: If the scenario is wrong at a point; nothing is run then.
             UsageError: If the engine is unknown, or there are too many points.
             OutputError: If the folder cannot be written, or holds another sweep.
+            ClusterError: If processes or a cluster end before the runs do.
         """
         self._claim()
         count = len(self.points)
-        todo = [point for point in self.points if self._result(point) is None]
+        rows = self._rows()
+        todo = [point for point in self.points if point.number not in rows]
         done = count - len(todo)
         if watch is not None:
             watch(done, count)
         tasks = [Task(p.scenario, self._place(p), self.engine, p.seed) for p in todo]
-        with closing(work(tasks, jobs or cores())) as made:
-            for _ in made:
+        with closing(work(tasks, pool_of(jobs, cluster, len(tasks)), measured)) as made:
+            for number, measures in made:
+                rows[todo[number].number] = measures
                 done += 1
                 if watch is not None:
                     watch(done, count)
-        return self.table()
+        return self._table(rows)
 
     def table(self) -> pl.DataFrame:
         """Return the results of the finished points; see `run`."""
-        rows: list[dict[str, Any]] = []
+        return self._table(self._rows())
+
+    def _rows(self) -> dict[int, Measures]:
+        """Return the results of the finished points by their numbers."""
+        results = ((point.number, self._result(point)) for point in self.points)
+        return {number: measured(result) for number, result in results if result is not None}
+
+    def _table(self, measures: Mapping[int, Measures]) -> pl.DataFrame:
+        rows: list[tuple[Any, ...]] = []
         for point in self.points:
-            result = self._result(point)
-            if result is not None:
-                place = {"point": point.number, **point.values, "seed": point.seed}
-                rows += [{**place, **row} for row in _rows(result)]
+            place = (point.number, *point.values.values(), point.seed)
+            rows += ((*place, *row) for row in measures.get(point.number, ()))
         schema = {"point": pl.Int64, **dict.fromkeys(self.vary, pl.String), "seed": pl.UInt64}
-        measured = {"target": pl.String, "metric": pl.String, "value": pl.Float64}
-        table = pl.DataFrame(rows, schema={**schema, **measured})
+        schema |= {"target": pl.String, "metric": pl.String, "value": pl.Float64}
+        table = pl.DataFrame(rows, schema=schema, orient="row")
         return table.with_columns(
             table[path].replace_strict(dict(zip(values, found, strict=True))).alias(name)
             for path, values in self.vary.items()
@@ -325,24 +344,31 @@ def _numbers(path: str, values: Sequence[str]) -> tuple[str, list[float] | None]
     return path, None
 
 
-def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
-    """Return the results of a run: a row per flow or ping, and metric."""
+def measured(dataset: Dataset) -> Measures:
+    """Return the results of a run: of each flow or ping, and metric, the value."""
+    return [
+        (target, metric, None if value is None else float(value))
+        for target, metric, value in _measures(dataset)
+    ]
+
+
+def _measures(dataset: Dataset) -> Iterator[tuple[str, str, float | None]]:
     found = summary(dataset)
     length = dataset.covered_s
     total = sum(flow["bytes"] for flow in found["flows"].values())
-    yield {"target": "total", "metric": "throughput", "value": 8 * total / length}
+    yield "total", "throughput", 8 * total / length
     failed = sum(verdict["ok"] is False for verdict in found["expect"])
-    yield {"target": "total", "metric": "failed_expectations", "value": float(failed)}
+    yield "total", "failed_expectations", float(failed)
     for name, flow in found["flows"].items():
         for metric, key in _OF_FLOWS.items():
-            yield {"target": name, "metric": metric, "value": flow[key]}
+            yield name, metric, flow[key]
         yield from _spread(name, "rtt", flow["rtt_s"])
         yield from _spread(name, "srtt", flow["srtt_s"])
         yield from _spread(name, "owd", flow["owd_s"])
         for metric in _of_application(dataset.scenario.flows[name]):
-            yield {"target": name, "metric": metric, "value": measure(dataset, metric, name)}
+            yield name, metric, measure(dataset, metric, name)
     for name, ping in found["pings"].items():
-        yield {"target": name, "metric": "loss", "value": ping["loss"]}
+        yield name, "loss", ping["loss"]
         yield from _spread(name, "rtt", ping["rtt_s"])
 
 
@@ -353,7 +379,8 @@ def _of_application(flow: Flow) -> list[str]:
     return own + (sorted(CALLS) if flow.voice is not None else [])
 
 
-def _spread(name: str, of: str, found: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _spread(
+    name: str, of: str, found: dict[str, Any] | None
+) -> Iterator[tuple[str, str, float | None]]:
     for metric in _SPREAD:
-        value = None if found is None else found[metric]
-        yield {"target": name, "metric": f"{of}_{metric}", "value": value}
+        yield name, f"{of}_{metric}", None if found is None else found[metric]

@@ -1,6 +1,7 @@
-"""Runs in parallel processes.
+"""Calls in parallel: in processes of this machine, or wherever another pool makes them.
 
-`work` makes runs whose datasets go into folders; `call` calls any function for many arguments.
+`Pool` is the interface, `Processes` the pool of this machine, and `work` makes runs whose datasets
+go into folders.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ import multiprocessing
 import os
 import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from perhop import engines
-from perhop.errors import OutputError
+from perhop.errors import ClusterError, OutputError
 from perhop.interruption import (
     SIGNALS,
     DeferredSignals,
@@ -27,12 +29,40 @@ from perhop.interruption import (
 from perhop.scenario import Scenario, to_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Task", "call", "cores", "work"]
+    from perhop.dataset import Dataset
+
+__all__ = ["Pool", "Processes", "Task", "cores", "pool_of", "signals_blocked", "work"]
 
 _Result = TypeVar("_Result")
+
+
+class Pool(Protocol):
+    """A place where calls are made in parallel."""
+
+    @property
+    def shares_folders(self) -> bool:
+        """True if calls can write into folders of this machine."""
+
+    def call(
+        self, function: Callable[..., _Result], arguments: Iterable[tuple[Any, ...] | None]
+    ) -> Generator[tuple[int, _Result], None, None]:
+        """Call a function once with each of `arguments`.
+
+        After Ctrl-C no further call begins; running calls are finished, and `KeyboardInterrupt` is
+        raised. A second Ctrl-C ends them at once.
+
+        Args:
+            function: A function of a module; arguments and results are pickled.
+            arguments: The arguments of each call, taken as calls can begin. None means that there
+                are none until running calls are done.
+
+        Yields:
+            The index of a call's arguments, from 0, and its result, as soon as it is available, in
+            any order.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +87,34 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def work(tasks: Sequence[Task], jobs: int) -> Generator[None, None, None]:
-    """Make runs in `jobs` processes; yield once for each finished run, in any order.
+def pool_of(jobs: int | None, pool: Pool | None, most: int) -> Pool:
+    """Return a pool, by default processes of this machine.
 
-    Signals that end the program are handled as by `call`: no further run begins.
+    Args:
+        jobs: The number of processes; by default one for each core.
+        pool: Another pool to return.
+        most: The most calls that are side by side.
+    """
+    return pool or Processes(min(jobs or cores(), most))
+
+
+def work(
+    tasks: Sequence[Task], pool: Pool, measure: Callable[[Dataset], _Result]
+) -> Generator[tuple[int, _Result], None, None]:
+    """Make runs and save their datasets.
+
+    Signals that end the program are handled as by `Pool.call`.
+
+    Args:
+        tasks: The runs.
+        pool: Where they are made.
+        measure: A function of a module, of the dataset of each run.
+
+    Yields:
+        The index of a task, and what `measure` returns, in any order.
+
+    Raises:
+        OutputError: A folder cannot be written.
     """
     for each in tasks:
         # Here, because a run that finds out whether it can write takes away what it made for that.
@@ -70,61 +124,76 @@ def work(tasks: Sequence[Task], jobs: int) -> Generator[None, None, None]:
             reason = error.strerror or str(error)
             message = f"cannot write {each.folder.parent}: {reason}; give another folder"
             raise OutputError(message) from error
-    facts = ((to_mapping(t.scenario), t.engine, t.seed, str(t.folder)) for t in tasks)
-    with closing(call(_run, facts, min(jobs, len(tasks)))) as made:
-        for _ in made:
-            yield
+    there = pool.shares_folders
+    facts = (
+        (measure, to_mapping(t.scenario), t.engine, t.seed, str(t.folder) if there else None)
+        for t in tasks
+    )
+    with closing(pool.call(_run, facts)) as made:
+        for number, (measured, contents) in made:
+            if contents is not None:
+                from perhop.dataset.folder import write_contents
+
+                write_contents(tasks[number].folder, contents)
+            yield number, measured
 
 
-def call(
-    function: Callable[..., _Result], arguments: Iterable[tuple[Any, ...] | None], jobs: int
-) -> Generator[tuple[int, _Result], None, None]:
-    """Call a function once with each of `arguments`, in `jobs` processes.
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """A pool of processes of this machine.
 
-    After Ctrl-C no further call begins; running calls are finished, and `KeyboardInterrupt` is
-    raised.
-    A second Ctrl-C ends them at once.
-
-    Args:
-        function: A function of a module; arguments and results are pickled.
-        arguments: The arguments of each call, taken as processes become free. None means that there
-            are none until running calls are done.
+    Attributes:
         jobs: The number of processes; none without calls.
-
-    Yields:
-        The index of a call's arguments, from 0, and its result, as soon as it is available, in any
-        order.
     """
-    if not jobs:
-        return
-    # A forked child of a process with threads, as polars has, may hang.
-    context = multiprocessing.get_context("spawn")
-    waiting = iter(arguments)
-    numbers = count()
-    others = set(multiprocessing.active_children())
-    with uninterruptible() as signals:
-        pool = ProcessPoolExecutor(jobs, context, _serve)
-        running: dict[Future[_Result], int] = {}
-        try:
-            while not signals.came:
-                # A few more than there are processes, so that none waits, and Ctrl-C finds
-                # little that has begun.
-                while len(running) < jobs + 2 and (each := next(waiting, None)) is not None:
-                    with _signals_blocked():
-                        running[pool.submit(_call, function, each)] = next(numbers)
-                if not running:
-                    break
-                for future in wait(running, _OFTEN_S, FIRST_COMPLETED).done:
-                    yield running.pop(future), future.result()
-        finally:
-            for future in running:
-                future.cancel()
-            again = DeferredSignals()
-            while wait(running, _OFTEN_S).not_done:
-                if again.came:
-                    for process in set(multiprocessing.active_children()) - others:
-                        process.terminate()
-            pool.shutdown(wait=True)
+
+    jobs: int
+    shares_folders: ClassVar[bool] = True
+
+    def call(
+        self, function: Callable[..., _Result], arguments: Iterable[tuple[Any, ...] | None]
+    ) -> Generator[tuple[int, _Result], None, None]:
+        """Call a function once with each of `arguments`; see `Pool.call`.
+
+        Raises:
+            ClusterError: A process was killed.
+        """
+        if not self.jobs:
+            return
+        # A forked child of a process with threads, as polars has, may hang.
+        context = multiprocessing.get_context("spawn")
+        waiting = iter(arguments)
+        numbers = count()
+        others = set(multiprocessing.active_children())
+        with uninterruptible() as signals:
+            pool = ProcessPoolExecutor(self.jobs, context, _serve)
+            running: dict[Future[_Result], int] = {}
+            try:
+                while not signals.came:
+                    # A few more than there are processes, so that none waits, and Ctrl-C finds
+                    # little that has begun.
+                    while (
+                        len(running) < self.jobs + 2 and (each := next(waiting, None)) is not None
+                    ):
+                        with signals_blocked():
+                            running[pool.submit(_call, function, each)] = next(numbers)
+                    if not running:
+                        break
+                    for future in wait(running, _OFTEN_S, FIRST_COMPLETED).done:
+                        yield running.pop(future), future.result()
+            except BrokenProcessPool:
+                raise ClusterError(
+                    "a process that made runs was killed, as by a lack of memory; finished runs "
+                    "are kept: the same command continues, fewer --jobs need less memory"
+                ) from None
+            finally:
+                for future in running:
+                    future.cancel()
+                again = DeferredSignals()
+                while wait(running, _OFTEN_S).not_done:
+                    if again.came:
+                        for process in set(multiprocessing.active_children()) - others:
+                            process.terminate()
+                pool.shutdown(wait=True)
 
 
 _OFTEN_S: Final = 0.1
@@ -142,16 +211,23 @@ def _call(function: Callable[..., _Result], arguments: tuple[Any, ...]) -> _Resu
         return function(*arguments)
 
 
-def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
-    """Make one run in a process of its own."""
+def _run(
+    measure: Callable[[Dataset], _Result],
+    scenario: dict[str, Any],
+    engine: str,
+    seed: int,
+    folder: str | None,
+) -> tuple[_Result, Mapping[str, bytes] | None]:
+    """Make one run; return what is measured, and the dataset's files unless there is a folder."""
     made = engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed, out=folder)
     if not made.manifest.complete:
         raise KeyboardInterrupt
+    return measure(made), made.contents() if folder is None else None
 
 
 @contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Block signals in processes that are started in this block."""
+def signals_blocked() -> Iterator[None]:
+    """Block signals in threads and processes that are started in this block."""
     # It would end the block, so it is there before.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)

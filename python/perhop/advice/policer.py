@@ -12,7 +12,7 @@ from perhop.analysis import loss, throughput
 from perhop.engines import run
 from perhop.scenario import Scenario
 from perhop.units import SECOND, format_duration, format_rate, format_size
-from perhop.workers import call, cores
+from perhop.workers import pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ def advise_policer(
     if watch is not None:
         watch(0, len(asked))
     results: list[list[tuple[float, float]]] = [[] for _ in asked]
-    with closing(call(_measure, asked, min(jobs or cores(), len(asked)))) as made:
+    with closing(pool_of(jobs, None, len(asked)).call(_measure, asked)) as made:
         for done, (number, result) in enumerate(made, 1):
             results[number] = result
             if watch is not None:

@@ -2,7 +2,8 @@
 
 Commands live in modules of their own and import what they need when they run, so that `--help`
 answers at once. Exit codes: 0 success, 1 an expectation failed, 2 the input is wrong, 3 this
-machine, or a family of routers to write for, lacks a feature, 130 interrupted, 143 terminated
+machine, or a family of routers to write for, lacks a feature, 69 processes that make runs, or their
+scheduler, have ended, 130 interrupted, 143 terminated
 (measurements so far are kept).
 """
 

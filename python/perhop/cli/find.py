@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perhop.cli import options
+from perhop.cli import clusters, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,6 +60,7 @@ Examples:
     type=click.IntRange(1),
     help="The number of processes; by default as many as help, and one with real hosts.",
 )
+@clusters.option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def find(
     scenario: str,
@@ -72,6 +73,7 @@ def find(
     overrides: tuple[str, ...],
     engine: str,
     jobs: int | None,
+    cluster: str | None,
     as_json: bool,
 ) -> int:
     """Find the value at which a metric crosses a bound.
@@ -96,7 +98,7 @@ def find(
     condition = until or while_
     if condition is None or (until and while_):
         raise click.UsageError("expected --until or --while, and not both")
-    with counting("find") as watch:
+    with clusters.connected(cluster, jobs, engine) as pool, counting("find") as watch:
         found = search.find(
             scenario,
             path,
@@ -108,6 +110,7 @@ def find(
             overrides=overrides,
             engine=engine,
             jobs=jobs,
+            cluster=pool,
             watch=watch,
         )
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perhop.cli import options
+from perhop.cli import clusters, options
 
 if TYPE_CHECKING:
     from perhop.experiments import Reproduction
@@ -39,6 +39,7 @@ Examples:
 @click.option(
     "--jobs", type=click.IntRange(1), help="The number of processes; by default one per core."
 )
+@clusters.option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -54,6 +55,7 @@ def reproduce(
     seed: int,
     runs: int,
     jobs: int | None,
+    cluster: str | None,
     out: Path,
     as_json: bool,
 ) -> int:
@@ -73,9 +75,9 @@ def reproduce(
 
     chosen = [experiments.get(name) for name in dict.fromkeys(names or experiments.names())]
     began = time.perf_counter()
-    with counting("reproduce") as watch:
+    with clusters.connected(cluster, jobs, engine) as pool, counting("reproduce") as watch:
         found = experiments.reproduce(
-            chosen, out, engine=engine, seed=seed, runs=runs, jobs=jobs, watch=watch
+            chosen, out, engine=engine, seed=seed, runs=runs, jobs=jobs, cluster=pool, watch=watch
         )
     pages = experiments.write(found, out)
     if as_json:

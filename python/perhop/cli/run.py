@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perhop import interruption
-from perhop.cli import options
+from perhop.cli import clusters, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,7 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
     type=int,
     help="Run with seeds 1 to N, 1 or 6 to 1000, and show medians and intervals; --out keeps them.",
 )
+@clusters.option
 @options.rate
 @options.overrides
 @click.option(
@@ -60,6 +61,7 @@ def run(
     engine: str,
     seed: int,
     seeds: int | None,
+    cluster: str | None,
     rate: str | None,
     overrides: tuple[str, ...],
     out: Path | None,
@@ -93,9 +95,11 @@ def run(
     files, speed = captured(captures), options.rate_of(rate)
     if seeds is not None and (seed != 1 or captures):
         raise click.UsageError("--seeds: has no effect with --seed or --pcap; remove one")
+    if cluster is not None and seeds is None:
+        raise click.UsageError("--cluster: makes several runs side by side; add --seeds N")
     loaded = load(scenario, overrides=overrides, agents=agents, rate=speed)
     if seeds is not None:
-        return _ensemble(loaded, engine, seeds, out, as_json)
+        return _ensemble(loaded, engine, seeds, cluster, out, as_json)
     dataset, folder = execute(loaded, engine, seed, out, files, snaplen, save=not no_save)
     if as_json:
         click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
@@ -104,15 +108,19 @@ def run(
     return exit_code(dataset)
 
 
-def _ensemble(loaded: Scenario, engine: str, seeds: int, out: Path | None, as_json: bool) -> int:
+def _ensemble(
+    loaded: Scenario, engine: str, seeds: int, cluster: str | None, out: Path | None, as_json: bool
+) -> int:
     """Run a scenario with several seeds, print the results and return the exit code."""
     from perhop import ensembles, report
     from perhop.cli.progress import counting
     from perhop.dataset.ensembles import replacing
 
     with nullcontext() if out is None else replacing(out) as folder:
-        with counting(loaded.name) as watch:
-            found = ensembles.run(loaded, seeds, engine=engine, watch=watch, folder=folder)
+        with clusters.connected(cluster, None, engine) as pool, counting(loaded.name) as watch:
+            found = ensembles.run(
+                loaded, seeds, engine=engine, cluster=pool, watch=watch, folder=folder
+            )
         if folder is not None:
             from perhop.report.output import save_ensemble
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perhop.cli import options
+from perhop.cli import clusters, options
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,6 +53,7 @@ Examples:
 @click.option(
     "--jobs", type=click.IntRange(1), help="The number of processes; by default one per core."
 )
+@clusters.option
 @click.option(
     "--show",
     default="throughput=total",
@@ -75,6 +76,7 @@ def sweep(
     seeds: int,
     engine: str,
     jobs: int | None,
+    cluster: str | None,
     show: str,
     out: Path | None,
     as_json: bool,
@@ -111,9 +113,9 @@ def sweep(
     warnings = planned.warnings()
     for warning in warnings:
         click.echo(f"perhop: warning: {warning}", err=True)
-    with counting(name) as watch:
+    with clusters.connected(cluster, jobs, engine) as pool, counting(name) as watch:
         try:
-            table = planned.run(jobs=jobs, watch=watch)
+            table = planned.run(jobs=jobs, cluster=pool, watch=watch)
         except KeyboardInterrupt:
             kept = f"finished runs are in {folder}; the same command continues the sweep"
             click.echo(f"perhop: {kept}", err=True)

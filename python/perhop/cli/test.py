@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from perhop.cli import options
+from perhop.cli import clusters, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,7 @@ Examples:
     type=click.IntRange(1),
     help="The number of processes; by default one per core, and one with real hosts.",
 )
+@clusters.option
 @click.option(
     "--junit",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -71,6 +72,7 @@ def test(
     seeds: int | None,
     overrides: tuple[str, ...],
     jobs: int | None,
+    cluster: str | None,
     junit: Path | None,
     github: bool,
     as_json: bool,
@@ -96,13 +98,14 @@ def test(
 
     sources, tested = _read(scenarios)
     if sources:
-        with counting("test") as watch:
+        with clusters.connected(cluster, jobs, engine) as pool, counting("test") as watch:
             tested += testing.run(
                 sources,
                 seeds=seeds,
                 engine=engine,
                 overrides=overrides,
                 jobs=jobs,
+                cluster=pool,
                 watch=watch,
             )
     if junit is not None:

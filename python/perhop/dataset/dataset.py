@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import os
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from perhop.dataset.folder import explained, present, refuse_foreign, sibling, swap
+from perhop.dataset.folder import explained, present, refuse_foreign, sibling, write_contents
 from perhop.dataset.manifest import MANIFEST, Manifest, Warned, read_stored
 from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, KINDS, NULLABLE, TABLES, empty
 from perhop.displays import show
@@ -172,18 +171,7 @@ class Dataset:
             OutputError: The folder cannot be written, or holds files of others. It is then
                 unchanged.
         """
-        target = Path(folder).resolve()
-        with uninterruptible(), explained(f"cannot write {target}", "give another folder"):
-            refuse_foreign(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = sibling(target)
-            try:
-                fresh.mkdir()
-                self._fill(fresh)
-                swap(fresh, target)
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
-        return target
+        return write_contents(Path(folder), self.contents())
 
     @staticmethod
     def check_writable(folder: str | os.PathLike[str]) -> None:
@@ -204,13 +192,14 @@ class Dataset:
                     with suppress(OSError):
                         each.rmdir()
 
-    def _fill(self, folder: Path) -> None:
-        digests = {}
+    def contents(self) -> dict[str, bytes]:
+        """Return the files of the dataset by name, the manifest last."""
+        files, digests = {}, {}
         for name in TABLES:
             buffer = BytesIO()
             getattr(self, name).write_parquet(buffer, compression="zstd")
+            files[f"{name}.parquet"] = buffer.getvalue()
             digests[name] = hashlib.sha256(buffer.getbuffer()).hexdigest()
-            (folder / f"{name}.parquet").write_bytes(buffer.getbuffer())
         stored = {
             "format": FORMAT,
             **self.manifest.model_dump(),
@@ -218,7 +207,7 @@ class Dataset:
             "tables": digests,
         }
         text = json.dumps(stored, indent=2, ensure_ascii=False, allow_nan=False)
-        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        return {**files, MANIFEST: f"{text}\n".encode()}
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Self:

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
@@ -12,8 +12,9 @@ from uuid import uuid4
 
 from perhop.dataset.manifest import MANIFEST, read_manifest
 from perhop.errors import OutputError
+from perhop.interruption import uninterruptible
 
-__all__ = ["explained", "present", "refuse_foreign", "sibling", "swap"]
+__all__ = ["explained", "present", "refuse_foreign", "sibling", "swap", "write_contents"]
 
 _OLD: Final = ".old"
 
@@ -40,6 +41,30 @@ def refuse_foreign(target: Path) -> None:
             raise OutputError(
                 f"{target} also holds {entry.name}, which is not perhop's; give another folder"
             )
+
+
+def write_contents(folder: Path, contents: Mapping[str, bytes]) -> Path:
+    """Write the files of a dataset into a folder, completely or not at all.
+
+    Returns:
+        The folder, as an absolute path.
+
+    Raises:
+        OutputError: The folder cannot be written, or holds files of others. It is then unchanged.
+    """
+    target = folder.resolve()
+    with uninterruptible(), explained(f"cannot write {target}", "give another folder"):
+        refuse_foreign(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = sibling(target)
+        try:
+            fresh.mkdir()
+            for name, content in contents.items():
+                (fresh / name).write_bytes(content)
+            swap(fresh, target)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    return target
 
 
 def swap(fresh: Path, target: Path) -> None:

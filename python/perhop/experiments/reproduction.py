@@ -15,13 +15,14 @@ from perhop.experiments import ensemble
 from perhop.experiments.outcomes import Judged, score
 from perhop.rights import REAL_ENGINES
 from perhop.scenario import Scenario, Tcp
-from perhop.workers import Task, call, cores, work
+from perhop.workers import Task, pool_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from perhop.experiments.model import Case, Experiment, Runs, Unknown
+    from perhop.workers import Pool
 
 _Shown = TypeVar("_Shown")
 
@@ -86,6 +87,7 @@ def reproduce(
     seed: int = 1,
     runs: int = RUNS,
     jobs: int | None = None,
+    cluster: Pool | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> list[Reproduction]:
     """Make all runs of some experiments, each in ``folder/EXPERIMENT/runs/CASE``.
@@ -103,6 +105,7 @@ def reproduce(
         seed: The seed of every run, and of the draws of ensembles.
         runs: The members of each ensemble, less where an experiment's `effort` says so; 0 for none.
         jobs: Number of runs at once; one per core by default, and one alone in real time.
+        cluster: Where simulations are made instead, as by `perhop.cluster.connect`.
         watch: Called with the number of runs that are done, and of all.
 
     Raises:
@@ -110,6 +113,7 @@ def reproduce(
         UsageError: If the engine is unknown.
         UnsupportedError: If the engine cannot run one of the scenarios here; nothing is run then.
         OutputError: If the folder cannot be written.
+        ClusterError: If processes or a cluster end before the runs do.
     """
     real = engine in REAL_ENGINES
     if real:
@@ -135,7 +139,7 @@ def reproduce(
         Dataset.check_writable(task.folder)
     # Runs that take longest go first, so that none is left alone at the end.
     tasks.sort(key=lambda task: -task.scenario.end_ps)
-    many = jobs or (cores() if engine == "sim" else 1)
+    many = jobs or (None if engine == "sim" else 1)
     drawn = {each.name: _members(each, runs, seed) for each in experiments if engine == "sim"}
     calls = [
         (ensemble.shortened(each), member)
@@ -147,13 +151,13 @@ def reproduce(
         for member in drawn.get(each.name, ())[:1]:
             deque(ensemble.scenarios(each, member), maxlen=0)
     done, every = 0, len(tasks) + len(calls)
-    with closing(work(tasks, many)) as made:
+    with closing(work(tasks, pool_of(many, cluster, len(tasks)), _nothing)) as made:
         for _ in made:
             done += 1
             if watch is not None:
                 watch(done, every)
     results: list[list[float | None]] = [[] for _ in calls]
-    with closing(call(ensemble.evaluate, calls, min(many, len(calls)))) as came:
+    with closing(pool_of(many, cluster, len(calls)).call(ensemble.evaluate, calls)) as came:
         for number, measured in came:
             results[number] = measured
             done += 1
@@ -165,6 +169,10 @@ def reproduce(
         members = drawn.get(each.name, [])
         found.append(compare(each, read, members, [next(rest) for _ in members]))
     return found
+
+
+def _nothing(_: Dataset) -> None:
+    """Measure nothing of a run, whose dataset is read once all are there."""
 
 
 def _members(experiment: Experiment, runs: int, seed: int) -> list[ensemble.Member]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from perhop.analysis import EnsembleVerdict
     from perhop.scenario import Scenario
+    from perhop.workers import Pool
 
 __all__ = ["Search", "Trial", "find"]
 
@@ -105,6 +106,7 @@ def find(
     overrides: Sequence[str] = (),
     engine: str = "sim",
     jobs: int | None = None,
+    cluster: Pool | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> Search:
     """Find the value of a key at which a condition begins or ends to hold.
@@ -124,6 +126,7 @@ def find(
         overrides: Changes to the scenario first, as ``PATH=VALUE``.
         engine: The engine.
         jobs: The number of processes; by default as many as help, one with real hosts.
+        cluster: Where runs are made instead, as by `perhop.cluster.connect`.
         watch: A function to call with the numbers of finished runs and of those that are expected.
 
     Raises:
@@ -163,7 +166,9 @@ def find(
     unit = ""
     made: dict[int, list[Judged]] = {}
     trials: dict[int, Trial] = {}
-    results = ensembles.make(runs(), ensembles.judged, engine, expected=expected, jobs=jobs)
+    results = ensembles.make(
+        runs(), ensembles.judged, engine, expected=expected, jobs=jobs, cluster=cluster
+    )
     with closing(results):
         while wanted:
             for index in wanted:

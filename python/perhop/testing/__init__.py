@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perhop.analysis import EnsembleVerdict
     from perhop.gallery import Source
     from perhop.scenario import Overrides
+    from perhop.workers import Pool
 
 __all__ = ["Place", "Result", "run"]
 
@@ -72,6 +73,7 @@ def run(
     engine: str = "sim",
     overrides: Overrides = (),
     jobs: int | None = None,
+    cluster: Pool | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
     """Run scenarios, and judge their expectations.
@@ -86,6 +88,7 @@ def run(
         overrides: Changes to each scenario first, as for `perhop.load`.
         jobs: The number of processes; by default as many as help, or one with real hosts, which
             would disturb each other.
+        cluster: Where runs are made instead, as by `perhop.cluster.connect`.
         watch: A function to call with the numbers of finished runs and of all runs.
 
     Raises:
@@ -102,9 +105,10 @@ def run(
             runs += ((case, seed) for seed in ensembles.seeds_of(case, engine, seeds))
         numbers.append(range(before, len(runs)))
     made: dict[int, ensembles.Judged | PerhopError] = {}
-    with closing(
-        ensembles.make(runs, ensembles.judged, engine, expected=len(runs), jobs=jobs)
-    ) as finished:
+    results = ensembles.make(
+        runs, ensembles.judged, engine, expected=len(runs), jobs=jobs, cluster=cluster
+    )
+    with closing(results) as finished:
         for done, (number, result) in enumerate(finished, 1):
             made[number] = result
             if watch is not None:

@@ -1,0 +1,13 @@
+"""Clusters of Dask, on which runs are made as on the cores of this machine.
+
+==============  ================================================================================
+`kinds`         an existing scheduler, or one of Dask's own kinds of cluster
+`pool`          calls on a cluster, several in each of Dask's tasks
+`calls`         what a worker does
+==============  ================================================================================
+"""
+
+from perhop.cluster.kinds import connect
+from perhop.cluster.pool import Cluster
+
+__all__ = ["Cluster", "connect"]

@@ -1,0 +1,131 @@
+"""Kinds of clusters, by the texts that users give."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack, closing, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.cluster.pool import Cluster, lost
+from perhop.errors import ClusterError, UnsupportedError, UsageError
+from perhop.hints import did_you_mean
+from perhop.interruption import uninterruptible
+from perhop.workers import cores, signals_blocked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+__all__ = ["connect"]
+
+_FORMS: Final = {
+    "local": "local or local:WORKERS",
+    "ssh": "ssh:HOST,HOST",
+    "slurm": "slurm:WORKERS",
+    "kubernetes": "kubernetes:WORKERS",
+}
+"""The kinds of clusters that are started, and end with the command."""
+
+_SCHEMES: Final = ("tcp", "tls", "ws", "wss")
+"""The protocols of existing schedulers."""
+
+_CONNECT_S: Final = 5.0
+"""The seconds within which a scheduler is to answer."""
+
+
+def _quiet(_: str) -> None:
+    """Ignore a message."""
+
+
+@contextmanager
+def connect(where: str, *, say: Callable[[str], None] = _quiet) -> Iterator[Cluster]:
+    """Connect to a cluster, or start one that ends with the block.
+
+    Whoever can talk to a scheduler of Dask can run any program on its workers and, by results, on
+    this machine: connect to trusted ones only.
+
+    Args:
+        where: The address of a scheduler, such as ``tcp://10.0.0.1:8786``; or ``local``, processes
+            of this machine, one for each core, or ``local:4``; ``ssh:HOST,HOST``, with the
+            scheduler on the first; ``slurm:20`` or ``kubernetes:20``, so many workers as configured
+            for Dask.
+        say: A function for messages: the dashboard, and workers that come and go.
+
+    Raises:
+        UsageError: Unknown kind, or one without its hosts or its number of workers.
+        UnsupportedError: A package is not installed; the message names it.
+        ClusterError: The scheduler does not answer, or the cluster does not start.
+    """
+    kind, _, rest = where.partition(":")
+    existing = kind in _SCHEMES and rest.startswith("//")
+    start = None if existing else _starter(where)
+    distributed = _package("distributed", "perhop[cluster]")
+    with _silent(), ExitStack() as opened:
+        # Signals are for this thread, never for those of Dask or for workers.
+        with uninterruptible(), signals_blocked():
+            try:
+                cluster = where if start is None else opened.enter_context(closing(start()))
+                client = distributed.Client(cluster, timeout=_CONNECT_S, set_as_default=False)
+            except (OSError, RuntimeError, ValueError) as error:
+                if start is None:
+                    raise lost(where) from error
+                raise ClusterError(f"--cluster {where}: does not start: {error}") from error
+            opened.enter_context(closing(client))
+        address = client.scheduler.address
+        if dashboard := client.dashboard_link:
+            say(f"runs on {address}, dashboard: {dashboard}")
+        yield Cluster(client, address, say)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep Dask from logging each connection that breaks: `Cluster` tells users once."""
+    named = (name for name in logging.root.manager.loggerDict if name.startswith("distributed"))
+    loggers = [logging.getLogger(name) for name in named]
+    levels = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for each, level in zip(loggers, levels, strict=True):
+            each.setLevel(level)
+
+
+def _starter(where: str) -> Callable[[], Any]:
+    """Return a function that starts a cluster."""
+    kind, colon, rest = where.partition(":")
+    number = int(rest) if rest.isascii() and rest.isdigit() else 0
+    hosts = rest.split(",")
+    if kind == "local" and (not colon or number):
+        return lambda: _package("distributed", "perhop[cluster]").LocalCluster(
+            n_workers=number or cores(),
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
+    if kind == "ssh" and all(hosts):
+        _package("asyncssh", "asyncssh")
+        workers = {"nthreads": 1, "n_workers": "auto"}
+        return lambda: _package("distributed", "perhop[cluster]").SSHCluster(
+            [hosts[0], *hosts], worker_options=workers
+        )
+    if kind == "slurm" and number:
+        slurm = _package("dask_jobqueue", "dask-jobqueue")
+        return lambda: slurm.SLURMCluster(n_workers=number)
+    if kind == "kubernetes" and number:
+        kubernetes = _package("dask_kubernetes.operator", "dask-kubernetes")
+        return lambda: kubernetes.KubeCluster(n_workers=number)
+    hint = "" if kind in _FORMS else did_you_mean(kind, _FORMS)
+    expected = _FORMS.get(kind, "tcp://HOST:PORT, " + ", ".join(_FORMS.values()))
+    raise UsageError(f"--cluster {where}: {hint or f'expected {expected}'}")
+
+
+def _package(module: str, package: str) -> ModuleType:
+    """Return a module of a package that perhop does not need otherwise."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UnsupportedError(f"--cluster needs {package}: pip install '{package}'") from error

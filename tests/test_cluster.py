@@ -1,0 +1,198 @@
+"""Runs on clusters: the same results as on this machine, whatever dies."""
+
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import perhop
+from clusters import Dask
+from conftest import DEADLINES, SLOW, Start
+from perhop import ensembles, gallery, search, testing
+from perhop.cluster import connect, pool
+from perhop.dataset import Dataset
+from perhop.errors import ClusterError, UnsupportedError, UsageError
+from perhop.sweep import Sweep
+
+pytestmark = [DEADLINES, SLOW]
+
+SCENARIO = """
+perhop: 1
+name: dumbbell
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps}
+  - {ends: [r, b], rate: 10 Mbps, loss: 0.1%}
+flows:
+  udp: {from: a, to: b, udp: {rate: 2 Mbps}, stop: 300 ms}
+  tcp: {from: a, to: b, stop: 300 ms}
+expect:
+  - {throughput: tcp, at_least: 1 Mbps}
+"""
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+    with Dask(tmp_path_factory.mktemp("dask")) as made:
+        yield made
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    path = tmp_path / "dumbbell.yaml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+def swept(source: str, folder: Path) -> Sweep:
+    return Sweep(source, {"links.1.rate": ["5 Mbps", "10 Mbps"]}, folder, seeds=range(1, 16))
+
+
+def files(point: Path) -> dict[str, object]:
+    """The files of a dataset, without what differs between two runs."""
+    contents: dict[str, object] = {each.name: each.read_bytes() for each in point.iterdir()}
+    manifest = json.loads((point / "manifest.json").read_bytes())
+    varying = ("started", "wall_s")
+    return {**contents, "manifest.json": {k: v for k, v in manifest.items() if k not in varying}}
+
+
+def test_a_sweep_is_the_same_though_workers_and_the_scheduler_die(
+    dask: Dask, source: str, tmp_path: Path
+) -> None:
+    alone = swept(source, tmp_path / "alone").run(jobs=1)
+    sweep = swept(source, tmp_path / "cluster")
+
+    def disturb(done: int, _: int) -> None:
+        if done >= 5:
+            dask.workers[0].kill()
+        if done >= 12:
+            assert dask.scheduler is not None
+            dask.scheduler.kill()
+
+    said: list[str] = []
+    message = r"does not answer.*the same command continues"
+    with (
+        connect(dask.address, say=said.append) as cluster,
+        pytest.raises(ClusterError, match=message),
+    ):
+        sweep.run(cluster=cluster, watch=disturb)
+    dask.end()
+    dask.begin(workers=1)
+    starts: list[int] = []
+    with connect(dask.address) as cluster:
+        together = sweep.run(cluster=cluster, watch=lambda done, _: starts.append(done))
+    assert 12 <= starts[0] < 30
+    assert together.equals(alone)
+    for number in range(30):
+        one, other = (tmp_path / who / "points" / str(number) for who in ("alone", "cluster"))
+        assert files(one) == files(other), number
+
+
+def test_ensembles_tests_and_searches_are_the_same(dask: Dask, source: str, tmp_path: Path) -> None:
+    scenario = perhop.load(source)
+    cases = [gallery.read(source)]
+    range_ = ("flows.udp.udp.rate", "1 Mbps..9 Mbps", "throughput(tcp) < 4 Mbps")
+    here = (
+        ensembles.run(scenario, 6, jobs=1, folder=tmp_path / "here"),
+        testing.run(cases, seeds=6, jobs=1),
+        search.find(source, *range_, step="1 Mbps", jobs=1),
+    )
+    with connect(dask.address) as cluster:
+        assert here == (
+            ensembles.run(scenario, 6, cluster=cluster, folder=tmp_path / "there"),
+            testing.run(cases, seeds=6, cluster=cluster),
+            search.find(source, *range_, step="1 Mbps", cluster=cluster),
+        )
+    for seed in map(str, range(1, 7)):
+        assert files(tmp_path / "here" / "runs" / seed) == files(tmp_path / "there" / "runs" / seed)
+
+
+def test_another_version_of_perhop_is_named(
+    dask: Dask, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "here", lambda: "0.0.1")
+    versions = f"perhop {perhop.__version__}, and this command 0.0.1"
+    with connect(dask.address) as cluster, pytest.raises(ClusterError, match=versions):
+        ensembles.run(perhop.load(source), 6, cluster=cluster)
+
+
+def test_an_error_of_a_run_is_the_same_on_a_cluster(dask: Dask, source: str) -> None:
+    empty = perhop.load(source).model_copy(update={"flows": {}, "expect": ()})
+    with connect(dask.address) as cluster, pytest.raises(UsageError, match="nothing to run"):
+        ensembles.run(empty, 6, cluster=cluster)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("cloud", "expected tcp://HOST:PORT, local or local:WORKERS, ssh:HOST,HOST, slurm"),
+        ("slrm:3", "did you mean `slurm`"),
+        ("slurm", "expected slurm:WORKERS"),
+        ("ssh:a,,b", "expected ssh:HOST,HOST"),
+        ("local:0", "expected local or local:WORKERS"),
+    ],
+)
+def test_a_wrong_cluster_is_told(where: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message), connect(where):
+        pass
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for where, module, package in (
+        ("slurm:2", "dask_jobqueue", "dask-jobqueue"),
+        ("kubernetes:2", "dask_kubernetes.operator", "dask-kubernetes"),
+        ("ssh:host", "asyncssh", "asyncssh"),
+        ("tcp://127.0.0.1:1", "distributed", "perhop[cluster]"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
+        found = re.escape(f"pip install '{package}'")
+        with pytest.raises(UnsupportedError, match=found), connect(where):
+            pass
+
+
+def test_a_scheduler_that_is_not_there_is_told(start: Start, source: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+    process = start("run", source, "--seeds", "6", "--cluster", where)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (69, "")
+    assert err.startswith(f"perhop: the scheduler at {where} does not answer")
+
+
+def under_way(group: int) -> list[str]:
+    """The processes of a group that have not ended."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, of = each.read_text().rpartition(")")[2].split()[:3]
+            found += [each.parent.name] if int(of) == group and state != "Z" else []
+    return found
+
+
+def test_ctrl_c_ends_a_cluster_of_this_machine(start: Start, source: str, place: Path) -> None:
+    varied = ("--vary", "links.1.rate=5 Mbps,10 Mbps", "--seeds", "500", "--out", "s")
+    process = start("sweep", source, *varied, "--cluster", "local:1", start_new_session=True)
+    while not [*(place / "s").glob("points/*/manifest.json")]:
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to the workers, too
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[1:] == [
+        "perhop: finished runs are in s; the same command continues the sweep"
+    ]
+    kept = [each.parent for each in (place / "s").glob("points/*/manifest.json")]
+    assert 0 < len(kept) < 1000
+    assert all(Dataset.read(each).manifest.complete for each in kept)
+    deadline = time.monotonic() + 30
+    while under_way(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
