@@ -107,6 +107,10 @@ bench: .venv/built ## Measure the simulator's speed, and how costs grow with a s
 	$(BIN)/python bench/pathologies.py
 	$(BIN)/python bench/costs.py
 
+.PHONY: bench-cluster
+bench-cluster: .venv/built ## Measure what a run costs on a cluster beside itself
+	$(BIN)/python bench/cluster.py
+
 .PHONY: bench-ns3
 bench-ns3: .venv/built ## Compare the simulator's results with ns-3's (Debian: libns3-dev)
 	$(BIN)/python bench/ns3/compare.py
