@@ -84,6 +84,17 @@ def save_files(page: Path, folder: Path) -> None:
 ALL = [block for page in PAGES for block in blocks(page)]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_have_names_before_commands_use_them(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for block in blocks(page):
+        found = re.search(r"^name: (\S+)$", block.text, re.MULTILINE)
+        if found and block.begins_a_scenario:
+            file = f"{found[1]}.yaml"
+            used = re.search(rf"^perhop .*\b{re.escape(file)}", text, re.MULTILINE)
+            assert not used or f"`{file}`" in text[: used.start()], f"{name(block)}: {file}"
+
+
 @SLOW
 @REAL_HOSTS
 @pytest.mark.parametrize("page", [p for p in PAGES if any(map(commands, blocks(p)))], ids=name)
