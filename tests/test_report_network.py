@@ -5,14 +5,16 @@ import io
 import xml.etree.ElementTree as ElementTree
 from importlib.resources import files
 from itertools import combinations
+from math import hypot
 
 import pytest
 
 from datasets import dataset, scavenger
-from perhop import report
+from perhop import load, report, topologies
 from perhop.report import named
 from perhop.report.network import Network, network
 from perhop.scenario import parse
+from perhop.topologies import Topology
 
 
 def drawn(name: str) -> Network:
@@ -83,9 +85,35 @@ def test_each_direction_says_its_use() -> None:
     assert named.chart_file(run, "network", "png").startswith(b"\x89PNG")
 
 
-def test_large_networks_are_not_drawn() -> None:
-    hosts = [f"h{i}" for i in range(70)]
-    nodes = ", ".join(f"{host}: host" for host in hosts)
-    links = "".join(f"  - {{ends: [{host}, r], rate: 1 Gbps}}\n" for host in hosts)
-    text = f"perhop: 1\nname: star\nnodes: {{r: router, {nodes}}}\nlinks:\n{links}duration: 1 s\n"
-    assert network(dataset(parse(text, "x"))) is None
+def large(topology: Topology) -> Network | None:
+    """A network without traffic."""
+    return network(dataset(load({"perhop": 1, "name": "x", **topology, "duration": "1 s"})))
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        topologies.star(299, rate="1 Gbps"),
+        topologies.leaf_spine(16, 4, 17, rate="1 Gbps"),
+        topologies.parking_lot(90, rate="1 Gbps"),
+    ],
+    ids=["star", "leaf-spine", "chain"],
+)
+def test_large_networks_are_dots_apart_from_each_other(topology: Topology) -> None:
+    found = large(topology)
+    assert found is not None
+    assert found.at.keys() == topology["nodes"].keys()
+    width, height = found.size
+    assert width < 1300
+    assert all(0 < x < width and 0 < y < height for x, y in found.at.values())
+    assert min(hypot(a - c, b - d) for (a, b), (c, d) in combinations(found.at.values(), 2)) > 9
+    drawing = found.svg()
+    assert len(drawing) < 60_000
+    root = ElementTree.fromstring(drawing)
+    titles = [element.text or "" for element in root.iter() if element.tag.endswith("title")]
+    assert {*found.at} <= {*titles}
+    assert len(titles) == len(found.at) + len(found.wires)
+
+
+def test_the_largest_networks_are_not_drawn() -> None:
+    assert large(topologies.star(300, rate="1 Gbps")) is None

@@ -109,7 +109,8 @@ def _network_file(drawn: Network | None, kind: Format) -> bytes:
     """Return the drawing of a network, or its links, as the content of a file."""
     if drawn is None:
         raise UsageError(
-            f"a network of more than {MOST_NODES} nodes, or without links, is not drawn"
+            f"a network without links, or of more than {MOST_NODES} nodes or {2 * MOST_NODES} "
+            "links, is not drawn"
         )
     heads = ["link", "rate", "delay", "use"]
     if kind == "json":

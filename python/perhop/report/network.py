@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop import analysis
 from perhop.layout import places
 from perhop.report import text
+from perhop.report.dots import dots, spread
 from perhop.report.html import Html, element, join
 from perhop.report.style import INK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perhop.dataset import Dataset
     from perhop.scenario import Scenario
 
 __all__ = ["MOST_NODES", "Network", "network"]
 
-MOST_NODES: Final = 60
-"""Greatest number of nodes that are drawn."""
+MOST_NODES: Final = 300
+"""Greatest number of nodes that are drawn; of links it is twice that."""
+
+_MOST_NAMED: Final = 60
+"""Greatest number of nodes with their names; more are dots."""
 
 _COLUMN: Final = 250
 _ROW: Final = 78
@@ -78,12 +82,14 @@ class Network:
         routers: The nodes that forward.
         wires: The links.
         size: Width and height in pixels.
+        dotted: Whether nodes are dots, whose names a pointer shows.
     """
 
     at: Mapping[str, Point]
     routers: frozenset[str]
     wires: Sequence[Wire]
     size: Point
+    dotted: bool = False
 
     def rows(self) -> list[tuple[str, str, str, float | None]]:
         """Return the name, rate, delay and use of each direction."""
@@ -100,9 +106,7 @@ class Network:
         return element(
             "svg",
             element("rect", width="100%", height="100%", fill="white", class_="paper"),
-            *self._lines(),
-            *self._words(),
-            *(self._node(name, place) for name, place in self.at.items()),
+            *(dots(self) if self.dotted else self._named()),
             xmlns="http://www.w3.org/2000/svg",
             width=f"{width:g}",
             height=f"{height:g}",
@@ -112,6 +116,17 @@ class Network:
             font_family="Helvetica, Arial, Liberation Sans, sans-serif",
             font_size=str(_FONT),
         )
+
+    @staticmethod
+    def colour(use: float | None) -> str:
+        """Return the colour of a direction with this use."""
+        return next((c for least, c in _BUSY if use and use >= least), _IDLE)
+
+    def _named(self) -> Iterator[Html]:
+        """Yield links, and nodes with their names."""
+        yield from self._lines()
+        yield from self._words()
+        yield from (self._node(name, place) for name, place in self.at.items())
 
     def _lines(self) -> list[Html]:
         """Return a line for each direction, beside each other, as wide as it is busy."""
@@ -126,7 +141,7 @@ class Network:
                     two[0] + offset[0],
                     two[1] + offset[1],
                 ]
-                colour = next((c for least, c in _BUSY if way.use and way.use >= least), _IDLE)
+                colour = self.colour(way.use)
                 places = dict(
                     zip(("x1", "y1", "x2", "y2"), (f"{v:.1f}" for v in ends), strict=True)
                 )
@@ -220,9 +235,15 @@ def network(dataset: Dataset) -> Network | None:
             text.duration(medium.delay / 1e12) for medium in link.media if medium.delay
         )
         wires.append(Wire(link.ends, " / ".join(rates), " / ".join(delays), (ways[0], ways[1])))
-    if not wires or len(nodes) > MOST_NODES:
+    if not wires or len(nodes) > MOST_NODES or len(wires) > 2 * MOST_NODES:
         return None
-    grid = _grid(scenario, nodes, [wire.ends for wire in wires])
+    routers = frozenset(name for name in nodes if scenario.nodes[name].kind == "router")
+    links = [wire.ends for wire in wires]
+    if len(nodes) > _MOST_NAMED:
+        leaves, grid = _core(scenario, nodes, links)
+        at, size = spread(grid, leaves)
+        return Network(at, routers, wires, size, dotted=True)
+    grid = _grid(scenario, nodes, links)
     left, top = (min(place[axis] for place in grid.values()) for axis in (0, 1))
     margin = max(len(name) for name in nodes) * _CHARACTER / 2 + 20
     at = {
@@ -230,16 +251,13 @@ def network(dataset: Dataset) -> Network | None:
         for name, (column, row) in grid.items()
     }
     size = (max(x for x, _ in at.values()) + margin, max(y for _, y in at.values()) + 30)
-    routers = frozenset(name for name in nodes if scenario.nodes[name].kind == "router")
     return Network(at, routers, wires, size)
 
 
-def _grid(scenario: Scenario, nodes: list[str], links: list[tuple[str, str]]) -> dict[str, Point]:
-    """Return the column and row of each node.
-
-    Hosts with one link stand on the outer side of their router, or above and below it if that is
-    inside of the network; all others by their distance from an edge.
-    """
+def _core(
+    scenario: Scenario, nodes: list[str], links: list[tuple[str, str]]
+) -> tuple[dict[str, str], dict[str, Point]]:
+    """Return the hosts with one link, with their routers, and column and row of all other nodes."""
     near: dict[str, list[str]] = {node: [] for node in nodes}
     for one, two in links:
         near[one].append(two)
@@ -251,10 +269,18 @@ def _grid(scenario: Scenario, nodes: list[str], links: list[tuple[str, str]]) ->
     }
     core = [node for node in nodes if node not in leaves]
     inner = [ends for ends in links if leaves.keys().isdisjoint(ends)]
-    grid = places(core, inner) if core else {}
-    if not grid:
-        return places(nodes, links)
-    grid = _forward(scenario, grid, leaves)
+    if not core:
+        return {}, places(nodes, links)
+    return leaves, _forward(scenario, places(core, inner), leaves)
+
+
+def _grid(scenario: Scenario, nodes: list[str], links: list[tuple[str, str]]) -> dict[str, Point]:
+    """Return the column and row of each node.
+
+    Hosts with one link stand on the outer side of their router, or above and below it if that is
+    inside of the network; all others by their distance from an edge.
+    """
+    leaves, grid = _core(scenario, nodes, links)
     last = max(column for column, _ in grid.values())
     senders = {flow.source for flow in scenario.flows.values()}
     sides: dict[float, list[str]] = defaultdict(list)
