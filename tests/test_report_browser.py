@@ -10,8 +10,15 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from conftest import SLOW
 from datasets import scavenger
-from perhop import report
+from perhop import analysis, ensembles, load, report
+from perhop.report.document import comparison_page
+from perhop.report.ensemble_page import ensemble_page
+from perhop.report.index import index_page
+from perhop.report.sweep_page import sweep_page
+from perhop.runs import ListedRun
 from test_report import hostile
+from test_run_seeds import SMALL
+from test_sweep_page import table
 from tools import need
 
 pytestmark = SLOW
@@ -42,9 +49,21 @@ def browser() -> Iterator[Browser]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages with spaces")
     pages = {"plain": scavenger(), "hostile": hostile()}
-    for name, run in pages.items():
-        (folder / f"{name}.html").write_text(report.page(run), encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in pages}
+    content = {name: report.page(run) for name, run in pages.items()}
+    runs = ensembles.run(load(SMALL), 6, jobs=1)
+    content["ensemble"] = ensemble_page(runs, ["report.html", *5 * [None]], "runs")
+    both = [pages["plain"], scavenger(until=70)]
+    content["comparison"] = comparison_page(analysis.compare(both, ["a", "b"]), "two", both)
+    content["sweep"] = sweep_page(table(), "throughput", "total", "x", 11 * [None] + ["a"], "runs")
+    listed = [
+        ListedRun("a", fails=1, page="a/report.html"),
+        ListedRun("b", "damaged", problem="x"),
+        ListedRun("c", "sweep", pages=("c/1/report.html",)),
+    ]
+    content["index"] = index_page(listed, "x")
+    for name, text in content.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in content}
 
 
 @pytest.fixture
@@ -170,17 +189,51 @@ def test_a_line_can_be_switched_off_by_the_keyboard(page: Page) -> None:
     assert chart.locator(".mark-line path[data-label$='flow: scavenger']").is_visible()
 
 
+def test_points_are_zoomed_and_say_their_values(browser: Browser, files: dict[str, Path]) -> None:
+    for page in opened(browser, files["ensemble"], 1000):
+        chart = page.locator("#seeds")
+        points = chart.locator(".mark-symbol.role-mark path:visible")
+        assert points.count() == 12
+        face = chart.locator(".face").bounding_box()
+        assert face is not None
+        point = points.nth(2).bounding_box()  # of seed 3
+        assert point is not None
+        page.mouse.move(point["x"] + 6, point["y"] + 3)
+        assert chart.locator(".tip div").all_text_contents()[0] == "seed: 3"
+        y = face["y"] + 20
+        page.mouse.move(face["x"] + 1.5 / 7 * face["width"], y)
+        page.mouse.down()
+        page.mouse.move(face["x"] + 4.5 / 7 * face["width"], y, steps=3)
+        page.mouse.up()
+        ticks = chart.locator("[data-label^=X-axis] .role-axis-label text")
+        assert ticks.all_text_contents() == ["2", "3", "4"]
+        assert points.count() == 6
+        chart.get_by_role("button", name="late").click()
+        assert points.count() == 3
+        chart.get_by_role("button", name="Show all").click()
+        assert points.count() == 6
+
+
 def test_axe_finds_no_violation(browser: Browser, files: dict[str, Path]) -> None:
-    page = browser.new_page(viewport={"width": 1100, "height": 900}, bypass_csp=True)
-    page.goto(files["plain"].as_uri())
-    expect(page.locator(WAITING)).to_have_count(0, timeout=30_000)
-    page.evaluate(resources("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    wide = page.evaluate("axe.run()")
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size({"width": 390, "height": 900})
-    narrow = page.evaluate("axe.run({runOnly: ['color-contrast', 'scrollable-region-focusable']})")
-    found = [*wide["violations"], *narrow["violations"]]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+    page = browser.new_page(bypass_csp=True)
+    axe = resources("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+    found = []
+    for name in ("plain", "ensemble", "comparison", "sweep", "index"):
+        page.set_viewport_size({"width": 1100, "height": 900})
+        page.emulate_media(color_scheme="light")
+        page.goto(files[name].as_uri())
+        expect(page.locator(WAITING)).to_have_count(0, timeout=30_000)
+        page.evaluate(axe)
+        # The charts of one page are enough, and so is one page in light colours.
+        asked = "axe.run({exclude: [['svg']]})"
+        if name == "plain":
+            found += [(name, each) for each in page.evaluate("axe.run()")["violations"]]
+            asked = "axe.run({runOnly: ['color-contrast', 'scrollable-region-focusable']})"
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 390, "height": 900})
+        found += [(name, each) for each in page.evaluate(asked)["violations"]]
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, name
+    assert [(name, each["id"], each["nodes"][0]["html"]) for name, each in found] == []
     page.close()
 
 

@@ -1,4 +1,4 @@
-// Charts that answer: values under the pointer, zoom in time, lines on and off, and phone width.
+// Charts that answer: values under the pointer, zoom, lines and points on and off, and phone width.
 // The page is complete without it.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
@@ -60,6 +60,7 @@
 
     read(root) {
       this.moved = [];
+      this.spots = [];
       this.lines = new Map(this.scales.lines.map(([name]) => [name, []]));
       const named = new Map();
       for (const element of root.querySelectorAll(".role-mark > :is(path, line, text)")) {
@@ -78,6 +79,7 @@
           const [x, y] = shift(element);
           this.moved.push({ element, x, y, across: Number(element.getAttribute("x2") ?? 0),
             word: kind === "mark-text" });
+          if (this.scales.points && kind === "mark-symbol") this.spots.push({ name, label, x, y });
         }
       }
       this.named = named;
@@ -151,10 +153,16 @@
     buttons() {
       this.legend.remove();
       const list = make("ul", { class: "legend" });
-      for (const [name, colour, dash] of this.scales.lines) {
+      const symbols = this.legend.querySelectorAll(".role-legend-symbol path");
+      for (const [number, [name, colour, dash]] of this.scales.lines.entries()) {
         const stroke = { x1: 0, y1: 6, x2: 34, y2: 6, stroke: colour, "stroke-width": 3 };
         if (dash[1]) stroke["stroke-dasharray"] = dash.join(" ");
-        const swatch = make("svg", { width: 34, height: 12, "aria-hidden": "true" }, make("line", stroke));
+        const mark = this.scales.points ? symbols[number] : make("line", stroke);
+        if (this.scales.points) {
+          mark.setAttribute("transform", "translate(17,6)");
+          if (!mark.getAttribute("fill")) mark.setAttribute("fill", "none");
+        }
+        const swatch = make("svg", { width: 34, height: 12, "aria-hidden": "true" }, mark);
         const button = make("button", { type: "button", "aria-pressed": "true" }, swatch, name);
         button.addEventListener("click", () => {
           const hidden = !this.off.delete(name);
@@ -184,6 +192,7 @@
 
     show(part, event) {
       const [a, b] = this.range;
+      if (this.scales.points) return this.show_point(part, event);
       const u = a + part * (b - a);
       const x = u * this.scales.width;
       const rows = this.scales.lines.filter(([name]) => !this.off.has(name)).map(([name, colour]) => {
@@ -196,17 +205,39 @@
       const { name, unit } = this.scales.x;
       this.tip.replaceChildren(make("div", {}, `${name} ${shown(this.value("x", u))} ${unit}`),
         ...rows.filter(Boolean));
+      this.place(event);
+      for (const chart of charts) {
+        if (chart !== this && !(chart.scales.time && this.scales.time)) continue;
+        chart.cross.setAttribute("transform", `translate(${part * chart.width},0)`);
+        chart.cross.setAttribute("visibility", "visible");
+      }
+    }
+
+    // The values of the point that is nearest to the pointer, if one is near.
+    show_point(part, event) {
+      const [a, b] = this.range;
+      const seen = this.face.getBoundingClientRect();
+      const y = ((event.clientY - seen.top) / seen.height) * this.scales.height;
+      const away = (spot) =>
+        Math.hypot(((spot.x / this.scales.width - a) / (b - a) - part) * this.width, spot.y - y);
+      const near = this.spots.filter(({ name }) => !this.off.has(name))
+        .reduce((best, spot) => (best && away(best) <= away(spot) ? best : spot), null);
+      if (!near || away(near) > 40) return this.hide();
+      this.tip.replaceChildren(...near.label.split("; ").map((each) => make("div", {}, each)));
+      this.place(event);
+      const at = ((near.x / this.scales.width - a) / (b - a)) * this.width;
+      this.cross.setAttribute("transform", `translate(${at},0)`);
+      this.cross.setAttribute("visibility", "visible");
+    }
+
+    // Put the values beside the pointer.
+    place(event) {
       this.tip.hidden = false;
       const frame = this.figure.getBoundingClientRect();
       const at = event.clientX - frame.left;
       const beside = at + 16 + this.tip.offsetWidth > frame.width;
       this.tip.style.left = `${Math.max(0, beside ? at - 16 - this.tip.offsetWidth : at + 16)}px`;
       this.tip.style.top = `${event.clientY - frame.top + 12}px`;
-      for (const chart of charts) {
-        if (chart !== this && !(chart.scales.time && this.scales.time)) continue;
-        chart.cross.setAttribute("transform", `translate(${part * chart.width},0)`);
-        chart.cross.setAttribute("visibility", "visible");
-      }
     }
 
     hide() {
@@ -241,6 +272,7 @@
         if (drawn) {
           element.setAttribute("d", drawn.map(([px, py, up]) =>
             `${up ? "M" : "L"}${map(px).toFixed(1)},${py}`).join(""));
+          element.style.display = "";
         } else {
           const to = map(x);
           element.setAttribute("transform", `translate(${to.toFixed(1)},${y})`);
@@ -251,7 +283,6 @@
       }
       for (const [name, elements] of this.named) {
         if (this.off.has(name)) for (const element of elements) element.style.display = "none";
-        else for (const element of elements) if (element.tagName === "path") element.style.display = "";
       }
       for (const line of this.plot.querySelectorAll("[data-full]")) line.setAttribute("x2", width);
       for (const part of [this.clip, this.face]) part.setAttribute("width", width);
@@ -276,7 +307,8 @@
       } else {
         const rough = (to - from) / Math.max(2, Math.floor(width / 72));
         const power = 10 ** Math.floor(Math.log10(rough));
-        const step = power * [1, 2, 5, 10].find((m) => m * power >= rough);
+        const least = this.scales.x.whole ? 1 : 0;
+        const step = Math.max(least, power * [1, 2, 5, 10].find((m) => m * power >= rough));
         for (let i = Math.ceil(from / step - 1e-9); i * step <= to * (1 + 1e-9); i++) {
           marks.push(Number((i * step).toPrecision(12)));
         }

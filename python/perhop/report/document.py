@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from importlib.resources import files
@@ -18,7 +19,7 @@ from perhop.report.comparison import comparison_chart, comparison_tables
 from perhop.report.comparison_delays import compared_delays
 from perhop.report.drawing import inline_svg, scales
 from perhop.report.html import Html, code, element, join
-from perhop.report.network import network
+from perhop.report.network import MOST_NODES, network
 from perhop.report.responsiveness import responsiveness_tables
 from perhop.report.sentences import lead, warning_lines
 from perhop.report.sharing import sharing_tables
@@ -103,7 +104,7 @@ def comparison_page(compared: RunComparison, title: str, datasets: Sequence[Data
 
 def document(title: str, body: Html) -> str:
     """Return a whole page of a title and a content; a script lets its charts answer."""
-    script = _part("answers.js") if "<figure " in body else ""
+    script = _MARGIN.sub("", _part("answers.js")) if "<figure " in body else ""
     head = join(
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
@@ -150,7 +151,7 @@ def grid(table: Table | None) -> Html:
     """Return a table under its title; nothing for None."""
     if table is None:
         return Html()
-    heads = (element("th", c.name, class_=c.align, scope="col") for c in table.columns)
+    heads = map(head, table.columns)
     rows = (
         element(
             "tr",
@@ -165,6 +166,17 @@ def grid(table: Table | None) -> Html:
         element("div", cells, class_="scroll", tabindex="0", role="group", aria_label=table.title),
         element("p", table.note, class_="note") if table.note else "",
     )
+
+
+_MARGIN: Final = re.compile(r"(?m)^ +(//.*\n)?|^//.*\n")
+"""Indentation and comments of a script, which pages need not have."""
+
+
+def head(column: Column) -> Html:
+    """Return the head of a column; one without a name is no heading to assistive technology."""
+    if not column.name:
+        return element("td", class_=column.align)
+    return element("th", column.name, class_=column.align, scope="col")
 
 
 _SIGNS: Final = {
@@ -236,10 +248,17 @@ def _network(dataset: Dataset) -> Html:
     """Return the drawing of the network; nothing for one that is not drawn."""
     drawn = network(dataset)
     if drawn is None:
-        return Html()
+        nodes, links = len(dataset.scenario.nodes), len(dataset.scenario.links)
+        said = f"The network of {nodes} nodes and {links} links is too large to be drawn."
+        return element("p", said, class_="note") if nodes > MOST_NODES else Html()
+    shown = (
+        "width and colour. Hosts are round, routers angular. The pointer shows names, rates and use"
+        if drawn.dotted
+        else "width, colour and number. Hosts are round, routers angular"
+    )
     said = (
         "The network: each link with its rate, and the share of the time that each direction was "
-        "busy, by its width, colour and number. Hosts are round, routers angular."
+        f"busy, by its {shown}."
     )
     box = element("div", drawn.svg(), class_="drawing network", tabindex="0")
     return element("figure", element("figcaption", said), box, id="network")

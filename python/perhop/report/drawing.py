@@ -84,14 +84,16 @@ def _drop_titles(group: ElementTree.Element) -> None:
 
 
 def scales(spec: Spec) -> dict[str, Any] | None:
-    """Return the axes and lines of a chart for the page's script; None for charts without lines.
+    """Return the axes and lines of a chart for the page's script; None for other charts.
 
     Axes have their `domain`, `log`, their `name` and their `unit`. `lines` are names with colours
     and dashes. `step` says that lines hold each value until the next one, `time` that the
-    horizontal axis is the time of the run.
+    horizontal axis is the time of the run, `points` that there are points without lines. The cells
+    of a heat map have their values, and nothing that could be zoomed.
     """
     layers = spec.get("layer", [])
-    drawn = [layer for layer in layers if _kind(layer) == "line"]
+    lines = [layer for layer in layers if _kind(layer) == "line"]
+    drawn = lines or [layer for layer in layers if _kind(layer) == "point"]
     if not drawn or "width" not in spec:
         return None
     encoding = drawn[0]["encoding"]
@@ -107,6 +109,7 @@ def scales(spec: Spec) -> dict[str, Any] | None:
         **{axis: _scale(encoding[axis]) for axis in ("x", "y")},
         "step": drawn[0]["mark"].get("interpolate") == "step-after",
         "time": encoding["x"]["title"] == "time (s)",
+        "points": not lines,
         "lines": [
             list(each) for each in zip(colour["domain"], colour["range"], dashes, strict=True)
         ],
@@ -129,6 +132,7 @@ def _scale(channel: Spec) -> dict[str, Any]:
         "name": named[1] if named else title,
         "unit": "%" if percent else named[2] if named else "",
         "factor": 100 if percent else 1,
+        **({"whole": True} if channel.get("axis", {}).get("tickMinStep") == 1 else {}),
     }
 
 

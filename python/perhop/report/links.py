@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from perhop.report.document import verdict_cell
+from perhop.report.document import head, verdict_cell
 from perhop.report.html import Html, element, join
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def linked_grid(table: Table, pages: Sequence[str | None]) -> Html:
         table: The table.
         pages: The page of each row, relative to the page with the table.
     """
-    heads = (element("th", c.name, class_=c.align, scope="col") for c in table.columns)
+    heads = map(head, table.columns)
     rows = [
         element("tr", _first(cells[0], page), *map(verdict_cell, table.columns[1:], cells[1:]))
         for page, cells in zip(pages, table.rows, strict=True)
