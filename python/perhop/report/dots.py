@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 from perhop.report import text
 from perhop.report.html import Html, element
 from perhop.report.style import INK
+from perhop.report.wires import colour_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from perhop.report.network import Network, Point, Way, Wire
+    from perhop.report.wires import Point, Way, Wire
 
 __all__ = ["dots", "spread"]
 
@@ -114,47 +115,53 @@ def _rings(hosts: int) -> Iterator[Point]:
         ring += 1
 
 
-def dots(drawn: Network) -> Iterator[Html]:
-    """Yield links and nodes; their names and figures are titles, which a pointer shows."""
+def dots(at: Mapping[str, Point], routers: frozenset[str], wires: Sequence[Wire]) -> Iterator[Html]:
+    """Yield links and nodes; their names and figures are titles, which a pointer shows.
+
+    Args:
+        at: The place of each node.
+        routers: The nodes that forward.
+        wires: The links.
+    """
     near: dict[str, list[str]] = defaultdict(list)
-    for wire in drawn.wires:
+    for wire in wires:
         for end, other in (wire.ends, wire.ends[::-1]):
             near[end].append(other)
-    idle = [wire for wire in drawn.wires if not any(way.use for way in wire.ways)]
-    busy = [wire for wire in drawn.wires if any(way.use for way in wire.ways)]
-    yield element("g", *(_line(drawn, wire) for wire in idle), stroke=drawn.colour(None))
-    yield from (_line(drawn, wire) for wire in busy)
-    nodes = (_node(drawn, name) for name in drawn.at)
+    idle = [wire for wire in wires if not any(way.use for way in wire.ways)]
+    busy = [wire for wire in wires if any(way.use for way in wire.ways)]
+    yield element("g", *(_line(at, wire) for wire in idle), stroke=colour_of(None))
+    yield from (_line(at, wire) for wire in busy)
+    nodes = (_node(name, place, router=name in routers) for name, place in at.items())
     yield element("g", *nodes, fill="#F5F5F5", stroke=INK)
     words: list[Point] = []
     for name, others in near.items():
-        hosts = [each for each in others if len(near[each]) == 1 and each not in drawn.routers]
-        x, y = drawn.at[name]
-        y = min([y - 8, *(drawn.at[host][1] - 6 for host in hosts)]) - 3
+        hosts = [each for each in others if len(near[each]) == 1 and each not in routers]
+        x, y = at[name]
+        y = min([y - 8, *(at[host][1] - 6 for host in hosts)]) - 3
         apart = (abs(a - x) > 8 * len(name) or abs(b - y) > 12 for a, b in words)
-        if len(others) >= _NAMED and name in drawn.routers and all(apart):
+        if len(others) >= _NAMED and name in routers and all(apart):
             words.append((x, y))
             yield _word(x, y, name)
 
 
-def _node(drawn: Network, name: str) -> Html:
-    x, y = drawn.at[name]
+def _node(name: str, place: Point, *, router: bool) -> Html:
+    x, y = place
     title = element("title", name)
-    if name not in drawn.routers:
+    if not router:
         return element("circle", title, cx=f"{x:.0f}", cy=f"{y:.0f}", r="4")
     return element("path", title, d=f"M{x - 6:.0f} {y - 6:.0f}h12v12h-12z")
 
 
-def _line(drawn: Network, wire: Wire) -> Html:
+def _line(at: Mapping[str, Point], wire: Wire) -> Html:
     """Return a link, as busy as its busier direction."""
-    one, two = (drawn.at[end] for end in wire.ends)
+    one, two = (at[end] for end in wire.ends)
     use = max((way.use or 0.0 for way in wire.ways), default=0.0)
     said = ", ".join(filter(None, (wire.rate, wire.delay, *map(_use, wire.ways))))
     return element(
         "path",
         element("title", said),
         d=f"M{one[0]:.0f} {one[1]:.0f}L{two[0]:.0f} {two[1]:.0f}",
-        **({"stroke": drawn.colour(use), "stroke_width": f"{1 + 3 * use:.1f}"} if use else {}),
+        **({"stroke": colour_of(use), "stroke_width": f"{1 + 3 * use:.1f}"} if use else {}),
     )
 
 

@@ -12,6 +12,7 @@ from perhop.report import text
 from perhop.report.dots import dots, spread
 from perhop.report.html import Html, element, join
 from perhop.report.style import INK
+from perhop.report.wires import Point, Way, Wire, colour_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,44 +34,8 @@ _BOX: Final = 30
 _FONT: Final = 12
 _CHARACTER: Final = 0.6 * _FONT
 _APART: Final = 5
-_BUSY: Final = ((0.9, "#D55E00"), (0.5, "#E69F00"), (0.0, "#0072B2"))
-"""The colours of use: from 90%, from 50%, and below."""
-
-_IDLE: Final = "#C4C4C4"
 _SPOTS: Final = (0.5, 0.34, 0.66, 0.24, 0.76)
 """Where along a link its words may stand, best first."""
-
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One direction of a link.
-
-    Attributes:
-        name: Its name in results.
-        use: The share of the time that it was busy; None if unknown.
-    """
-
-    name: str
-    use: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """A link in a drawing, from its first end to its second one.
-
-    Attributes:
-        ends: The nodes.
-        rate: Its rates in words.
-        delay: Its delays in words; nothing without one.
-        ways: Both directions, that from the first end first.
-    """
-
-    ends: tuple[str, str]
-    rate: str
-    delay: str
-    ways: tuple[Way, Way]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +71,7 @@ class Network:
         return element(
             "svg",
             element("rect", width="100%", height="100%", fill="white", class_="paper"),
-            *(dots(self) if self.dotted else self._named()),
+            *(dots(self.at, self.routers, self.wires) if self.dotted else self._named()),
             xmlns="http://www.w3.org/2000/svg",
             width=f"{width:g}",
             height=f"{height:g}",
@@ -116,11 +81,6 @@ class Network:
             font_family="Helvetica, Arial, Liberation Sans, sans-serif",
             font_size=str(_FONT),
         )
-
-    @staticmethod
-    def colour(use: float | None) -> str:
-        """Return the colour of a direction with this use."""
-        return next((c for least, c in _BUSY if use and use >= least), _IDLE)
 
     def _named(self) -> Iterator[Html]:
         """Yield links, and nodes with their names."""
@@ -141,7 +101,7 @@ class Network:
                     two[0] + offset[0],
                     two[1] + offset[1],
                 ]
-                colour = self.colour(way.use)
+                colour = colour_of(way.use)
                 places = dict(
                     zip(("x1", "y1", "x2", "y2"), (f"{v:.1f}" for v in ends), strict=True)
                 )
