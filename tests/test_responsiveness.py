@@ -108,6 +108,40 @@ def test_a_trimmed_mean_omits_a_part_of_a_sample() -> None:
     assert trimmed_mean([(10.0, 1.0), (1.0, 9.0)]) == pytest.approx((9 * 1 + 0.5 * 10) / 9.5)
 
 
+QUIC = """
+perhop: 1
+name: both
+nodes: {server: host, r: router, client: host}
+links:
+  - {ends: [server, r], rate: 1 Gbps, delay: 5 ms}
+  - {ends: [r, client], rate: 20 Mbps, delay: 10 ms, queue: {limit: 100 packets}}
+flows:
+  down: {from: server, to: client, streams: 4, start: 1 s, quic: {}}
+  tcp: {from: server, to: client, start: 1 s, rpc: {every: 100 ms, connections: new}}
+  quic: {from: server, to: client, start: 1 s, rpc: {every: 100 ms, connections: new}, quic: {}}
+pings:
+  echo: {from: client, to: server, every: 20 ms}
+expect:
+  - {rpm: [quic, down], during: 2 s..5 s, about: 750, within: 20%}
+duration: 5 s
+"""
+
+
+def test_probes_and_load_may_use_quic() -> None:
+    run = perhop.run(parse(QUIC))
+    window = (2.0, 5.0)
+    ping = analysis.measure(run, "rtt_mean", "echo", window)
+    assert ping is not None
+    for probes in ("tcp", "quic"):
+        found = analysis.responsiveness(run, probes, ["down"], window)
+        assert found is not None
+        # A handshake and a call are two round trips over both; losses take a few more.
+        assert found.foreign == pytest.approx(60 / ping, rel=0.15)
+        assert found.loaded == pytest.approx(60 / ping, rel=0.1)
+    [verdict] = analysis.verdicts(run)
+    assert verdict.ok
+
+
 def test_a_plain_queue_is_slow_under_load_and_flow_queues_are_not(
     perhop: Callable[..., Outcome], tmp_path: Path
 ) -> None:

@@ -54,14 +54,15 @@ def responsiveness(
 
     A trimmed mean is that of the smallest 95% of the samples. A call on a new connection takes two
     round trips, the handshake and the call, so that the mean of both is half of its completion
-    time. The loaded round trips are the smoothed round-trip times of the load's senders, which the
-    draft permits where calls cannot share the connections of the load. All load flows have equal
-    weight.
+    time. This holds for TCP without TLS, and for QUIC, whose handshake contains that of TLS
+    (RFC 9001, section 4). The loaded round trips are the smoothed round-trip times of the load's
+    senders, which the draft permits where calls cannot share the connections of the load. All load
+    flows have equal weight.
 
     Args:
         dataset: The run.
         probes: A flow with `rpc` over new connections.
-        load: TCP flows that load the path.
+        load: TCP or QUIC flows that load the path.
         window: Seconds of the run; the whole run by default.
 
     Returns:

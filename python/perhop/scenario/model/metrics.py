@@ -377,8 +377,8 @@ METRICS: dict[str, Metric] = {
             "ratio",
             ("flow",),
             "Round trips per minute under load by draft-ietf-ippm-responsiveness: of a flow with "
-            "`rpc` over new connections, and the TCP flows that load the path.",
-            kinds=("tcp",),
+            "`rpc` over new connections, and the TCP or QUIC flows that load the path.",
+            kinds=RELIABLE,
             several=(2, 1000),
             cuts=True,
         ),

@@ -166,7 +166,8 @@ def _probes_and_load(
         )
     for name in load:
         if name in scenario.flows and scenario.flows[name].applications:
-            yield Finding(loc, f"{quote(name)} has an application; expected a TCP flow without one")
+            message = f"{quote(name)} has an application; expected a TCP or QUIC flow without one"
+            yield Finding(loc, message)
 
 
 def _article(kind: FlowKind) -> str:
