@@ -161,7 +161,7 @@ pub fn link_with(
     LinkSpec { name: format!("{a}-{b}"), ends: ends.map(NodeId), wires: [wire; 2], queues }
 }
 
-pub fn fifo(limit: Limit) -> Class<Line> {
+pub fn fifo<B>(limit: Limit) -> Class<B> {
     Class::new(Queue::Fifo(Fifo::new(limit)))
 }
 

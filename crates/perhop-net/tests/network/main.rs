@@ -12,4 +12,5 @@ mod links;
 mod mtu;
 mod routes;
 mod scheduling;
+mod tunnels;
 mod watch;

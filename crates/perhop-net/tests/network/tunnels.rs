@@ -1,0 +1,119 @@
+//! Tunnels, and a router between their ends that marks packets of transports without ECN.
+
+use perhop_core::{Bytes, Ecn, NodeId, Packet, Protocol, Time};
+use perhop_net::{
+    Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, PortId, TimerId, TunnelOverhead, TunnelSpec,
+};
+use perhop_queue::Limit;
+
+use crate::lab::{Host, MILLISECOND, Router, fifo, packet, wire};
+
+/// Body of a packet.
+#[derive(Clone, Debug)]
+enum Body {
+    Plain,
+    Outer(Box<Packet<Body>>),
+}
+
+/// Hosts that record the ECN fields of packets that arrive, and of those that are lost.
+#[derive(Default)]
+struct Ends {
+    arrived: Vec<Ecn>,
+    lost: Vec<Ecn>,
+}
+
+impl Hosts<Body> for Ends {
+    fn receive(&mut self, _network: &mut Network<Body>, host: NodeId, packet: Packet<Body>) {
+        assert_eq!(host, NodeId(2));
+        self.arrived.push(packet.header.ecn());
+    }
+
+    fn timer(&mut self, _network: &mut Network<Body>, _timer: TimerId) {}
+
+    fn lost(&mut self, packet: Packet<Body>, loss: Loss, _at: Option<PortId>) {
+        assert_eq!(loss, Loss::Link);
+        self.lost.push(packet.header.ecn());
+    }
+
+    fn quote(&mut self, _: NodeId, _: &Packet<Body>, _: IcmpError) -> Option<(Body, u32)> {
+        None
+    }
+
+    fn enclose(&mut self, packet: Packet<Body>, _carrier: Carrier) -> Body {
+        Body::Outer(Box::new(packet))
+    }
+
+    fn is_outer(&self, body: &Body) -> bool {
+        matches!(body, Body::Outer(_))
+    }
+
+    fn disclose(&mut self, body: Body) -> Option<Packet<Body>> {
+        let Body::Outer(inner) = body else { unreachable!("asked for outer packets only") };
+        Some(*inner)
+    }
+}
+
+/// Returns a tunnel from host 0 to host 2, and host 3 beside the router between them.
+fn network() -> Network<Body> {
+    let queue = || fifo(Limit::bytes(Bytes::MAX));
+    let link = |ends: [u16; 2]| LinkSpec {
+        name: format!("{ends:?}"),
+        ends: ends.map(NodeId),
+        wires: [wire(8_000_000_000, MILLISECOND); 2],
+        queues: [queue(), queue()],
+    };
+    let links = vec![link([0, 1]), link([1, 2]), link([1, 3])];
+    let mut network = Network::new(&[Host, Router, Host, Host], links, 1).unwrap();
+    network.set_tunnels(&[TunnelSpec {
+        ends: [NodeId(0), NodeId(2)],
+        overhead: TunnelOverhead { headers: 20, trailer: 0, multiple: 1, capped: false },
+        carrier: Carrier::Ip(4),
+        mtu: 1480,
+        dscp: None,
+        uniform: false,
+    }]);
+    network
+}
+
+#[test]
+fn an_exit_drops_and_counts_marked_packets_of_transports_without_ecn() {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    let (mut network, mut ends) = (network(), Ends::default());
+    // No router here marks such packets, so host 3 sends what another one would have marked.
+    for inner in [NotEct, Ect0, Ect1, Ce] {
+        for outer in [NotEct, Ect0, Ect1, Ce] {
+            let plain = plain(1000, inner);
+            let mut header = plain.header;
+            header.size += 20;
+            header.protocol = Protocol::Other.into();
+            header.traffic_class = header.traffic_class.with_ecn(outer);
+            network.send(NodeId(3), Packet { header, body: Body::Outer(Box::new(plain)) });
+        }
+    }
+    network.run(Time::MAX, &mut ends);
+    assert_eq!(ends.lost, [NotEct]);
+    let expected =
+        [[NotEct; 3].as_slice(), &[Ect0, Ect0, Ect1, Ce], &[Ect1, Ect1, Ect1, Ce], &[Ce; 4]];
+    assert_eq!(ends.arrived, expected.concat());
+    let (entry, counters) = network.tunnels().next().unwrap();
+    assert_eq!(entry, NodeId(0));
+    assert_eq!((counters.dropped_ecn, counters.decapsulated_packets), (1, 15));
+    assert_eq!((counters.decapsulated_bytes, counters.encapsulated_packets), (15_000, 0));
+}
+
+#[test]
+fn a_tunnel_takes_packets_to_its_end_and_hides_them_on_the_way() {
+    let (mut network, mut ends) = (network(), Ends::default());
+    network.send(NodeId(0), plain(1000, Ecn::Ect0));
+    network.run(Time::MAX, &mut ends);
+    assert_eq!(ends.arrived, [Ecn::Ect0]);
+    let (_, counters) = network.tunnels().next().unwrap();
+    assert_eq!((counters.encapsulated_bytes, counters.outer_bytes), (1000, 1020));
+}
+
+/// Returns a packet from host 0 to host 2.
+fn plain(size: u32, ecn: Ecn) -> Packet<Body> {
+    let mut header = packet(0, 2, size, 0).header;
+    header.traffic_class = header.traffic_class.with_ecn(ecn);
+    Packet { header, body: Body::Plain }
+}
