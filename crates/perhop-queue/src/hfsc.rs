@@ -13,16 +13,18 @@
 //! * A class above its upper limit takes no part in link sharing. The limit counts from when the
 //!   class became backlogged; real-time guarantees go before it.
 //!
-//! Each packet costs a look at every backlogged leaf with a guarantee, and at the classes on the
-//! way from the root.
+//! Each packet costs the logarithm of the number of leaves with a guarantee, and of the number of
+//! children of each class on the way from the root.
 
 mod curve;
+mod order;
 
 use perhop_core::{Bytes, Packet, Time};
 
 use crate::class_tree::{Branch, BranchKind, ClassTree};
 use crate::{Backlog, Class, ClassCounters, Dequeue, Discipline, Ledger, MatchRules, Pass};
 use curve::{Instant, RuntimeCurve, Service, service};
+use order::Order;
 
 pub use curve::{HfscCurves, ServiceCurve};
 
@@ -64,6 +66,10 @@ struct State {
     latest: Instant,
     /// Greatest virtual time of a child that link sharing has selected.
     selected: Instant,
+    /// Its active children by virtual time, each from when link sharing may serve it.
+    children: Order,
+    /// Place among the children of its parent.
+    place: usize,
 }
 
 /// Real-time guarantee of a leaf.
@@ -79,6 +85,8 @@ struct Guarantee {
     eligible: Instant,
     /// Deadline of the first packet.
     deadline: Instant,
+    /// Place among the leaves with guarantees.
+    place: usize,
 }
 
 /// Link sharing of a class.
@@ -101,6 +109,7 @@ impl State {
             backlogged: false,
             eligible: 0,
             deadline: 0,
+            place: 0,
         };
         let sharing = |curve| Sharing {
             curve,
@@ -127,6 +136,8 @@ pub struct Hfsc<B> {
     tree: ClassTree<B, State>,
     /// Leaves with real-time guarantees.
     guaranteed: Vec<usize>,
+    /// Those with a backlog by deadline, each from when it is eligible.
+    deadlines: Order,
 }
 
 /// Criterion by which a leaf sends.
@@ -143,12 +154,24 @@ impl<B> Hfsc<B> {
     /// # Panics
     /// If a parent has no class.
     pub fn new(classes: Vec<HfscSpec<B>>) -> Self {
-        let tree = ClassTree::new(State::default(), classes.into_iter().map(branch).collect());
-        let guaranteed = |index: &usize| {
-            let node = tree.node(*index);
-            node.leaf().is_some() && node.state.realtime.is_some()
-        };
-        Self { guaranteed: (0..tree.len()).filter(guaranteed).collect(), tree }
+        let mut tree = ClassTree::new(State::default(), classes.into_iter().map(branch).collect());
+        let mut guaranteed = Vec::new();
+        for index in 0..tree.len() {
+            let children = tree.children(index).to_vec();
+            if !children.is_empty() {
+                tree.state(index).children = Order::new(children.len());
+            }
+            for (place, child) in children.into_iter().enumerate() {
+                tree.state(child).place = place;
+            }
+            if tree.node(index).leaf().is_some()
+                && let Some(guarantee) = &mut tree.state(index).realtime
+            {
+                guarantee.place = guaranteed.len();
+                guaranteed.push(index);
+            }
+        }
+        Self { deadlines: Order::new(guaranteed.len()), guaranteed, tree }
     }
 
     /// Calls `visit` for every class below the root, depth first.
@@ -162,49 +185,36 @@ impl<B> Hfsc<B> {
     }
 
     /// Returns the leaf that sends at `now`, and by which criterion.
-    fn select(&self, now: Time) -> Option<(usize, Criterion)> {
+    fn select(&mut self, now: Time) -> Option<(usize, Criterion)> {
         let now = Instant::from(now.as_picos());
-        let eligible = self.guarantees().filter(|(_, guarantee)| guarantee.eligible <= now);
-        if let Some((leaf, _)) = eligible.min_by_key(|(_, guarantee)| guarantee.deadline) {
-            return Some((leaf, Criterion::RealTime));
+        if let Some(place) = self.deadlines.first(now) {
+            return Some((self.guaranteed[place], Criterion::RealTime));
         }
         let mut index = 0;
         while self.tree.node(index).leaf().is_none() {
-            index = self
-                .active_children(index)
-                .filter(|child| self.tree.node(*child).state.fit <= now)
-                .min_by_key(|child| self.tree.node(*child).state.virtual_time())?;
+            let place = self.tree.state(index).children.first(now)?;
+            index = self.tree.children(index)[place];
         }
         Some((index, Criterion::LinkSharing))
     }
 
-    /// Returns the backlogged leaves with their guarantees.
-    fn guarantees(&self) -> impl Iterator<Item = (usize, &Guarantee)> {
-        self.guaranteed
-            .iter()
-            .filter_map(|leaf| Some((*leaf, self.tree.node(*leaf).state.realtime.as_ref()?)))
-            .filter(|(_, guarantee)| guarantee.backlogged)
-    }
-
-    fn active_children(&self, index: usize) -> impl Iterator<Item = usize> {
-        let children = self.tree.children(index).iter().copied();
-        children.filter(|child| self.tree.node(*child).state.active)
-    }
-
     /// Returns the leaf that may send first, and when, if none may now.
     fn first(&self) -> Option<(usize, Instant)> {
-        let eligible = self.guarantees().map(|(leaf, guarantee)| (leaf, guarantee.eligible));
-        let fit = self.active_children(0).min_by_key(|child| self.tree.node(*child).state.fit);
-        let fit = fit.map(|child| {
+        let eligible = self.deadlines.next().map(|(place, at)| (self.guaranteed[place], at));
+        let fit = self.first_fit(0).map(|(child, at)| {
             let mut index = child;
-            while let Some(below) =
-                self.active_children(index).min_by_key(|below| self.tree.node(*below).state.fit)
-            {
+            while let Some((below, _)) = self.first_fit(index) {
                 index = below;
             }
-            (index, self.tree.node(child).state.fit)
+            (index, at)
         });
-        eligible.chain(fit).min_by_key(|(_, at)| *at)
+        eligible.into_iter().chain(fit).min_by_key(|(_, at)| *at)
+    }
+
+    /// Returns the active child of a class that link sharing may serve first, and when.
+    fn first_fit(&self, index: usize) -> Option<(usize, Instant)> {
+        let (place, at) = self.tree.node(index).state.children.next()?;
+        Some((self.tree.children(index)[place], at))
     }
 
     /// Begins a backlog of a leaf, with a first packet of this size.
@@ -216,6 +226,7 @@ impl<B> Hfsc<B> {
             guarantee.eligibles = guarantee.deadlines.eligible();
             guarantee.update(size);
         }
+        self.reorder(leaf);
         let mut index = leaf;
         while let Some(parent) = self.tree.node(index).parent {
             let system = self.system_virtual_time(parent);
@@ -244,20 +255,30 @@ impl<B> Hfsc<B> {
     /// Returns the virtual time at which a child of a class begins: the mean of the least and the
     /// greatest of its active siblings, or the greatest so far.
     fn system_virtual_time(&self, parent: usize) -> Instant {
-        let times =
-            || self.active_children(parent).map(|child| self.tree.node(child).state.virtual_time());
-        match (times().min(), times().max()) {
-            (Some(least), Some(greatest)) => (least + greatest) / 2,
-            _ => self.tree.node(parent).state.latest,
+        let state = &self.tree.node(parent).state;
+        match state.children.keys() {
+            Some((least, greatest)) => (least + greatest) / 2,
+            None => state.latest,
         }
     }
 
-    /// Computes when link sharing may serve a class and one below it.
+    /// Computes when link sharing may serve a class and one below it, and tells its parent.
     fn refit(&mut self, index: usize) {
-        let below = self.active_children(index).map(|child| self.tree.node(child).state.fit);
-        let below = below.min().unwrap_or(0);
         let state = self.tree.state(index);
-        state.fit = state.own_fit.max(below);
+        state.fit = state.own_fit.max(state.children.from().unwrap_or(0));
+        let entry = state.active.then(|| (state.virtual_time(), state.fit));
+        let place = state.place;
+        if let Some(parent) = self.tree.node(index).parent {
+            self.tree.state(parent).children.set(place, entry);
+        }
+    }
+
+    /// Updates the place of a leaf in the order of deadlines, if it has a guarantee.
+    fn reorder(&mut self, leaf: usize) {
+        if let Some(guarantee) = &self.tree.node(leaf).state.realtime {
+            let times = (guarantee.deadline, guarantee.eligible);
+            self.deadlines.set(guarantee.place, guarantee.backlogged.then_some(times));
+        }
     }
 
     /// Charges what a leaf has sent to it and to the classes above, and ends the backlog of those
@@ -273,11 +294,12 @@ impl<B> Hfsc<B> {
                 None => guarantee.backlogged = false,
             }
         }
+        self.reorder(leaf);
         let mut index = leaf;
         while let Some(parent) = self.tree.node(index).parent {
             let more = match index == leaf {
                 true => next.is_some(),
-                false => self.active_children(index).next().is_some(),
+                false => !self.tree.node(index).state.children.is_empty(),
             };
             let Some(before) = self.tree.node(index).state.sharing.as_ref() else {
                 self.tree.state(index).total += sent;
@@ -342,6 +364,7 @@ impl<B> Discipline<B> for Hfsc<B> {
                 if let Some(guarantee) = &mut self.tree.state(leaf).realtime {
                     guarantee.update(size);
                 }
+                self.reorder(leaf);
             }
             None if before > 0 => self.charge(leaf, Bytes::ZERO, Criterion::RealTime, None),
             None => {}

@@ -2,9 +2,8 @@
 //! of a connection with data in both directions.
 
 mod duplex;
+mod lost;
 mod streams;
-
-use std::collections::VecDeque;
 
 use perhop_core::{Duration, Ecn, Time};
 use perhop_tcp::Congestion;
@@ -20,6 +19,7 @@ use crate::{
 };
 
 use duplex::End;
+use lost::Lost;
 use streams::Streams;
 
 /// Number of probes on a timeout (RFC 9002, section 6.2.4: one or two).
@@ -79,7 +79,7 @@ pub struct Sender {
     streams: Streams,
     inbound: Inbound,
     /// Data to send again.
-    again: VecDeque<StreamFrame>,
+    again: Lost,
     /// True if the frequency of acknowledgements is to be sent.
     frequency_due: bool,
     /// True if HANDSHAKE_DONE is to be sent, by the server.
@@ -113,7 +113,7 @@ impl Sender {
             discovery: Discovery::new(datagram, config.most_datagram),
             streams: Streams::new(config.streams, config.limits),
             inbound: Inbound::new(0, config.limits),
-            again: VecDeque::new(),
+            again: Lost::default(),
             frequency_due: config.ack_frequency.is_some(),
             done_due: false,
             end: End::default(),
@@ -415,8 +415,7 @@ impl Sender {
 
     /// Returns `true` if congestion control permits a packet with this payload.
     fn permits(&mut self, now: Time, datagram: u16) -> bool {
-        let lost: u64 = self.again.iter().map(|data| u64::from(data.length)).sum();
-        let available = self.streams.available_in_all().saturating_add(lost);
+        let available = self.streams.available_in_all().saturating_add(self.again.bytes());
         let (in_flight, rtt) = (self.recovery.bytes_in_flight(), self.recovery.rtt());
         self.controller.permits(now, (datagram, available), in_flight, rtt)
     }
@@ -474,7 +473,7 @@ impl Sender {
     fn next_lost(&mut self, room: u16) -> Option<StreamFrame> {
         while let Some(mut data) = self.again.pop_front() {
             // Neighbours are sent together.
-            while let Some(next) = self.again.front().copied()
+            while let Some(next) = self.again.front()
                 && (next.stream, next.offset) == (data.stream, data.offset + u64::from(data.length))
                 && let Some(length) = data.length.checked_add(next.length)
                 && data.length < room
