@@ -310,6 +310,7 @@ CASES: dict[str, Callable[[], str]] = {
     "cake, acknowledgements filtered": lambda: through(
         queue("cake: {bandwidth: 1 Mbps, ack_filter: aggressive}"),
         "f: {from: b, to: a, streams: 100, tcp: {delayed_ack: 0 s}}",
+        seconds=60,
     ),
     "red, 1 B thresholds": lambda: through(
         queue("limit: 10000 packets, red: {min: 1 B, max: 2 B, weight: 100%}"), many(100, "2 Mbps")
@@ -327,7 +328,7 @@ CASES: dict[str, Callable[[], str]] = {
         ", loss: {gilbert: {mean: 10%, burst: 100}}", tcp(200), seconds=5
     ),
     "all packets twice": lambda: through(", duplicate: 99%", tcp(50)),
-    "jitter of 1 s": lambda: through(", jitter: 1 s", tcp(50), seconds=5),
+    "jitter of 1 s": lambda: through(", jitter: 1 s", udp("90 Mbps", "200 B")),
     "half of the packets overtaken by 1 s": lambda: through(
         ", reorder: {share: 50%, by: 1 s}", udp("90 Mbps", "100 B"), seconds=2
     ),
@@ -348,6 +349,7 @@ CASES: dict[str, Callable[[], str]] = {
     "20,000 steps of 1 ms": lambda: trace(steps(20_000, 1000)),
     "opportunities": lambda: trace("opportunities: '" + "1x8 " * 20_000 + "'"),
     # traffic
+    "1,000 flows of datagrams": lambda: through("", many(1000, "150 kbps")),
     "10,000 flows of datagrams": lambda: through("", crowd(10_000, "15 kbps")),
     "10,000 streams of TCP": lambda: through(
         "", ", ".join(f"f{i}: {{from: a, to: b, streams: 1000}}" for i in range(10))
@@ -371,12 +373,12 @@ CASES: dict[str, Callable[[], str]] = {
     "QUIC, reordered": lambda: through(
         ", reorder: {share: 50%, by: 100 ms}",
         "f: {from: a, to: b, streams: 10, quic: {window: 8 MiB, stream_window: 8 MiB}}",
-        seconds=3,
+        seconds=40,
     ),
     "QUIC, 1,000 streams in one": lambda: through(
         ", loss: 2%", "f: {from: a, to: b, quic: {streams: 1000}}", seconds=3
     ),
-    "100 calls": lambda: through(
+    "1,000 calls": lambda: through(
         "", "f: {from: a, to: b, streams: 1000, voice: {codec: opus, ptime: 2.5 ms}}"
     ),
     "pages": lambda: through(
@@ -390,8 +392,8 @@ CASES: dict[str, Callable[[], str]] = {
     ),
     "transfers, load of 95%": lambda: through(
         "",
-        "f: {from: a, to: b, streams: 20, transfers: {sizes: data-mining, load: 95%}}",
-        seconds=5,
+        "f: {from: a, to: b, streams: 20, transfers: {sizes: web-search, load: 95%}}",
+        seconds=60,
     ),
     "videos": lambda: through("", "f: {from: a, to: b, streams: 100, video: hls}", seconds=10),
     "background of 1,000 sources": lambda: network(
@@ -456,9 +458,6 @@ CASES: dict[str, Callable[[], str]] = {
         900,
         lambda i: f"on: r>b, policy: {('none', 'p')[i % 2]}",
         through(EGRESS, many(200, "300 kbps"), classes(200, "bandwidth: 450 kbps")),
-    ),
-    "intervals of 1 ms, 1,000 flows": lambda: through("", many(1000, "90 kbps")).replace(
-        "duration", "report: {interval: 1 ms}\nduration"
     ),
 }
 

@@ -73,6 +73,8 @@ pub struct Inbound {
     window: u64,
     credit: Credit,
     due: bool,
+    /// Number of streams whose limit is due.
+    streams_due: usize,
     largest: Option<u64>,
     pub received: Received,
 }
@@ -86,6 +88,7 @@ impl Inbound {
             window: each,
             credit: Credit::new(all),
             due: false,
+            streams_due: 0,
             largest: None,
             received: Received::default(),
         };
@@ -131,10 +134,15 @@ impl Inbound {
         received.last = now;
         stream.delivered = end;
         // The end of a stream that is known needs no limit (section 19.10).
-        stream.due |= stream.credit.announce(end).is_some() && end < stream.length;
+        if stream.credit.announce(end).is_some() && end < stream.length && !stream.due {
+            stream.due = true;
+            self.streams_due += 1;
+        }
         self.due |= self.credit.announce(received.delivered).is_some();
-        while self.streams.front().is_some_and(|stream| stream.delivered == stream.length) {
-            self.streams.pop_front();
+        while self.streams.front().is_some_and(|stream| stream.delivered == stream.length)
+            && let Some(ended) = self.streams.pop_front()
+        {
+            self.streams_due -= usize::from(ended.due);
             self.first += 1;
         }
         delivered
@@ -142,15 +150,21 @@ impl Inbound {
 
     /// Returns `true` if limits are to be sent.
     pub fn is_due(&self) -> bool {
-        self.due || self.streams.iter().any(|stream| stream.due)
+        self.due || self.streams_due > 0
     }
 
     /// Adds the limits that are due to the frames of a packet, of at most one stream.
     pub fn take(&mut self, frames: &mut Frames) -> Announced {
-        let stream = self.streams.iter().position(|stream| stream.due);
+        let due = || self.streams.iter().filter(|stream| stream.due);
+        debug_assert_eq!(self.streams_due, due().count());
         let max_data = std::mem::take(&mut self.due);
+        let mut stream = None;
+        if self.streams_due > 0 {
+            stream = self.streams.iter().position(|stream| stream.due);
+        }
         if let Some(place) = stream {
             self.streams[place].due = false;
+            self.streams_due -= 1;
         }
         let announced = Announced { max_data, stream: stream.map(|n| self.first + n as u64) };
         self.write(announced, frames);
@@ -172,7 +186,9 @@ impl Inbound {
         self.due |= lost.max_data;
         let place = lost.stream.and_then(|number| place(number, self.first));
         if let Some(stream) = place.and_then(|place| self.streams.get_mut(place)) {
-            stream.due = stream.delivered < stream.length;
+            let due = stream.delivered < stream.length;
+            self.streams_due += usize::from(due);
+            self.streams_due -= usize::from(std::mem::replace(&mut stream.due, due));
         }
     }
 }

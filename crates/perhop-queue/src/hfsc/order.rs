@@ -143,7 +143,10 @@ mod tests {
         #[test]
         fn it_finds_what_a_search_finds(
             places in 1_usize..20,
-            steps in prop::collection::vec((0_usize..20, prop::option::of((0_u128..9, 0_u128..9))), 1..60),
+            steps in prop::collection::vec(
+                (0_usize..20, prop::option::of((0_u128..9, 0_u128..9))),
+                1..60,
+            ),
         ) {
             let mut order = Order::new(places);
             let mut entries = vec![None; places];
@@ -153,8 +156,10 @@ mod tests {
                 let entry = entry.map(|(key, after)| (key, now + after));
                 order.set(place, entry);
                 entries[place] = entry;
-                let all = || entries.iter().enumerate().filter_map(|(place, entry)| Some((place, (*entry)?)));
-                let first = all().filter(|(_, (_, from))| *from <= now).min_by_key(|(_, (key, _))| *key);
+                let places = || entries.iter().enumerate();
+                let all = || places().filter_map(|(place, entry)| Some((place, (*entry)?)));
+                let ready = all().filter(|(_, (_, from))| *from <= now);
+                let first = ready.min_by_key(|(_, (key, _))| *key);
                 prop_assert_eq!(order.first(now), first.map(|(place, _)| place));
                 let next = all().min_by_key(|(_, (_, from))| *from);
                 prop_assert_eq!(order.next(), next.map(|(place, (_, from))| (place, from)));
