@@ -237,6 +237,26 @@ def test_axe_finds_no_violation(browser: Browser, files: dict[str, Path]) -> Non
     page.close()
 
 
+def test_words_in_charts_have_contrast_in_light_and_dark(page: Page) -> None:
+    """WCAG's ratio of luminances of small words: 4.5, which axe does not check in drawings."""
+    words = "[...document.querySelectorAll('figure .mark-text text')]"
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        colours = set(page.evaluate(f"{words}.map(each => getComputedStyle(each).fill)"))
+        assert len(colours) > 3
+        for colour in colours:
+            one, two = sorted(map(luminance, (paper, colour)))
+            assert (two + 0.05) / (one + 0.05) >= 4.5, (scheme, colour)
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of `rgb(r, g, b)`, as WCAG 2.2 defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 def test_without_a_script_charts_are_whole(browser: Browser, files: dict[str, Path]) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -81,10 +81,12 @@ export class Drawing {
         // Above the names of policies, if there is no room beside them.
         const named = link.ends.map((end) => Boolean(link.policies[end]));
         const flat = Math.abs(one.y - two.y) < 1;
-        const above = !flat ? 7 : across < ROOMY && named.includes(true) ? 31 : 16;
+        const tight = across < ROOMY && named.includes(true);
+        const above = !flat ? 7 : tight || wide(link.label) > across - 38 ? 31 : 16;
+        const below = !flat ? 8 : wide(said) > across - 44 ? 46 : 22;
         const towards = named[0] === named[1] ? 0 : named[0] === one.x < two.x ? 14 : -14;
         parts.push(label(middle.x + towards, middle.y - above, link.label, "about"));
-        parts.push(label(middle.x, middle.y + (flat ? 22 : 8), said, "use"));
+        parts.push(label(middle.x, middle.y + below, said, "use"));
       }
       link.ends.forEach((end, direction) => {
         const policy = link.policies[end];
@@ -112,6 +114,11 @@ export class Drawing {
       `<svg role="img" aria-label="${escape(`Network: ${said}`)}" width="${width}" ` +
       `height="${height}" viewBox="0 0 ${width} ${height}">${wires.join("")}${parts.join("")}</svg>`;
   }
+}
+
+/** Returns about how wide words are. */
+function wide(words: string): number {
+  return 6.4 * words.length;
 }
 
 function label(x: number, y: number, text: string, kind: string): string {
