@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import fsspec
 import pytest
+from moto.server import ThreadedMotoServer
 
 import perhop
 from clusters import Dask
@@ -19,7 +21,8 @@ from conftest import DEADLINES, SLOW, Start
 from perhop import ensembles, gallery, search, testing
 from perhop.cluster import connect, pool
 from perhop.dataset import Dataset
-from perhop.errors import ClusterError, UnsupportedError, UsageError
+from perhop.errors import ClusterError, OutputError, UnsupportedError, UsageError
+from perhop.stores import Place, place
 from perhop.sweep import Sweep
 
 pytestmark = [DEADLINES, SLOW]
@@ -40,7 +43,24 @@ expect:
 
 
 @pytest.fixture(scope="module")
-def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+def store() -> Iterator[str]:
+    """A bucket of an S3 server on the loopback device, which this process and others find."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "key")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        fsspec.filesystem("s3").mkdir("runs")
+        yield "s3://runs"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def dask(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+    del store  # which workers find in their environment
     with Dask(tmp_path_factory.mktemp("dask")) as made:
         yield made
 
@@ -52,11 +72,12 @@ def source(tmp_path: Path) -> str:
     return str(path)
 
 
-def swept(source: str, folder: Path) -> Sweep:
-    return Sweep(source, {"links.1.rate": ["5 Mbps", "10 Mbps"]}, folder, seeds=range(1, 16))
+def swept(source: str, folder: Place, seeds: int = 15) -> Sweep:
+    rates = {"links.1.rate": ["5 Mbps", "10 Mbps"]}
+    return Sweep(source, rates, folder, seeds=range(1, 1 + seeds))
 
 
-def files(point: Path) -> dict[str, object]:
+def files(point: Place) -> dict[str, object]:
     """The files of a dataset, without what differs between two runs."""
     contents: dict[str, object] = {each.name: each.read_bytes() for each in point.iterdir()}
     manifest = json.loads((point / "manifest.json").read_bytes())
@@ -94,6 +115,48 @@ def test_a_sweep_is_the_same_though_workers_and_the_scheduler_die(
     for number in range(30):
         one, other = (tmp_path / who / "points" / str(number) for who in ("alone", "cluster"))
         assert files(one) == files(other), number
+
+
+def test_a_sweep_in_an_object_store_continues(
+    dask: Dask, store: str, source: str, tmp_path: Path
+) -> None:
+    alone = swept(source, tmp_path / "alone", 4).run(jobs=1)
+    there = place(f"{store}/sweep")
+    sweep = swept(source, there, 4)
+
+    def stop(done: int, _: int) -> None:
+        if done == 5:
+            raise EOFError
+
+    with connect(dask.address) as cluster:
+        with pytest.raises(EOFError):
+            sweep.run(cluster=cluster, watch=stop)
+        assert len([*(there / "points").iterdir()]) >= 5
+        # A worker that died while it wrote: no manifest; and a table that is not whole.
+        number = next(n for n in range(8) if (there / "points" / str(n) / "manifest.json").exists())
+        one = there / "points" / str(number)
+        fsspec.filesystem("s3").rm_file(f"{one}/manifest.json")
+        (one / "links.parquet").write_bytes(b"PAR1")
+        with pytest.raises(OutputError, match="is not a dataset"):
+            Dataset.read(str(one))
+        table = sweep.run(cluster=cluster)
+    assert table.equals(alone)
+    assert swept(source, there, 4).table().equals(alone)
+    for number in range(8):
+        points = (tmp_path / "alone" / "points", there / "points")
+        assert files(points[0] / str(number)) == files(points[1] / str(number)), number
+    with pytest.raises(OutputError, match="holds another sweep"):
+        swept(source, there, 5).run(jobs=1)
+    with pytest.raises(OutputError, match=r"cannot write s3://none/sweep.*bucket does not exist"):
+        swept(source, place("s3://none/sweep"), 4).run(jobs=1)
+
+
+def test_a_package_for_a_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(UnsupportedError, match=re.escape("pip install 'perhop[s3]'")):
+        place(
+            "s3://elsewhere/run",
+        ).exists()
 
 
 def test_ensembles_tests_and_searches_are_the_same(dask: Dask, source: str, tmp_path: Path) -> None:
@@ -177,19 +240,26 @@ def under_way(group: int) -> list[str]:
     return found
 
 
-def test_ctrl_c_ends_a_cluster_of_this_machine(start: Start, source: str, place: Path) -> None:
-    varied = ("--vary", "links.1.rate=5 Mbps,10 Mbps", "--seeds", "500", "--out", "s")
+def test_ctrl_c_ends_a_cluster_of_this_machine(start: Start, source: str, tmp_path: Path) -> None:
+    varied = (
+        "--vary",
+        "links.1.rate=5 Mbps,10 Mbps",
+        "--seeds",
+        "500",
+        "--out",
+        str(tmp_path / "s"),
+    )
     process = start("sweep", source, *varied, "--cluster", "local:1", start_new_session=True)
-    while not [*(place / "s").glob("points/*/manifest.json")]:
+    while not [*(tmp_path / "s").glob("points/*/manifest.json")]:
         assert process.poll() is None
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to the workers, too
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.splitlines()[1:] == [
-        "perhop: finished runs are in s; the same command continues the sweep"
+        f"perhop: finished runs are in {tmp_path / 's'}; the same command continues the sweep"
     ]
-    kept = [each.parent for each in (place / "s").glob("points/*/manifest.json")]
+    kept = [each.parent for each in (tmp_path / "s").glob("points/*/manifest.json")]
     assert 0 < len(kept) < 1000
     assert all(Dataset.read(each).manifest.complete for each in kept)
     deadline = time.monotonic() + 30

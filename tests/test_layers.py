@@ -28,6 +28,7 @@ LAYERS = [
     "ranges",
     "hints",
     "files",
+    "stores",
     "loopback",
     "rights",
     "interruption",

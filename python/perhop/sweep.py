@@ -8,11 +8,13 @@ datasets, in the order of the points, so that it does not depend on the number o
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -31,8 +33,8 @@ from perhop.workers import Task, pool_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    from perhop.stores import Place
     from perhop.workers import Pool
 
 __all__ = ["MOST_POINTS", "Point", "Sweep", "parse_vary", "with_combinations"]
@@ -44,6 +46,9 @@ Measures = list[tuple[str, str, float | None]]
 """Target, metric and value of all results of a run."""
 
 _DEFINITION: Final = "sweep.json"
+
+_READERS: Final = 16
+"""The datasets that are read side by side from an object store."""
 
 _OF_TOTAL: Final = ("throughput", "failed_expectations")
 _OF_FLOWS: Final = {
@@ -86,12 +91,12 @@ class Sweep:
         seeds: The seeds of every combination.
         overrides: Values that are set at every point.
         engine: The engine.
-        folder: The folder of the results.
+        folder: The folder of the results, of this machine or of an object store.
     """
 
     source: str
     vary: Mapping[str, Sequence[str]]
-    folder: Path
+    folder: Place
     seeds: Sequence[int] = (1,)
     overrides: Sequence[str] = ()
     engine: str = "sim"
@@ -234,8 +239,13 @@ class Sweep:
 
     def _rows(self) -> dict[int, Measures]:
         """Return the results of the finished points by their numbers."""
-        results = ((point.number, self._result(point)) for point in self.points)
-        return {number: measured(result) for number, result in results if result is not None}
+        if isinstance(self.folder, Path):
+            results = [self._measured(point) for point in self.points]
+        else:
+            # A store answers many requests at once, and each takes its time.
+            with ThreadPoolExecutor(_READERS) as readers:
+                results = [*readers.map(self._measured, self.points)]
+        return {number: found for number, found in enumerate(results) if found is not None}
 
     def _table(self, measures: Mapping[int, Measures]) -> pl.DataFrame:
         rows: list[tuple[Any, ...]] = []
@@ -252,16 +262,16 @@ class Sweep:
             if found is not None
         )
 
-    def _place(self, point: Point) -> Path:
+    def _place(self, point: Point) -> Place:
         return self.folder / "points" / str(point.number)
 
-    def _result(self, point: Point) -> Dataset | None:
-        """Return the dataset of a point that was run to its end."""
+    def _measured(self, point: Point) -> Measures | None:
+        """Return the results of a point that was run to its end."""
         try:
             dataset = Dataset.read(self._place(point))
         except OutputError:
             return None
-        return dataset if dataset.manifest.complete else None
+        return measured(dataset) if dataset.manifest.complete else None
 
     def _definition(self) -> str:
         """Return the description of the sweep, as in its folder."""

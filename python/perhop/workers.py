@@ -27,12 +27,13 @@ from perhop.interruption import (
     uninterruptible,
 )
 from perhop.scenario import Scenario, to_mapping
+from perhop.stores import ObjectPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from perhop.dataset import Dataset
+    from perhop.stores import Place
 
 __all__ = ["Pool", "Processes", "Task", "cores", "pool_of", "signals_blocked", "work"]
 
@@ -71,13 +72,13 @@ class Task:
 
     Attributes:
         scenario: The scenario.
-        folder: The folder for its dataset.
+        folder: The folder for its dataset, of this machine or of an object store.
         engine: The engine.
         seed: The seed of its random numbers.
     """
 
     scenario: Scenario
-    folder: Path
+    folder: Place
     engine: str = "sim"
     seed: int = 1
 
@@ -124,10 +125,8 @@ def work(
             reason = error.strerror or str(error)
             message = f"cannot write {each.folder.parent}: {reason}; give another folder"
             raise OutputError(message) from error
-    there = pool.shares_folders
     facts = (
-        (measure, to_mapping(t.scenario), t.engine, t.seed, str(t.folder) if there else None)
-        for t in tasks
+        (measure, to_mapping(t.scenario), t.engine, t.seed, _reached(t.folder, pool)) for t in tasks
     )
     with closing(pool.call(_run, facts)) as made:
         for number, (measured, contents) in made:
@@ -136,6 +135,11 @@ def work(
 
                 write_contents(tasks[number].folder, contents)
             yield number, measured
+
+
+def _reached(folder: Place, pool: Pool) -> str | None:
+    """Return a folder into which calls can write; None if they cannot."""
+    return str(folder) if pool.shares_folders or isinstance(folder, ObjectPath) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from perhop.stores import Place
+
 __all__ = [
     "above_zero",
     "agents",
+    "as_place",
     "captures",
     "direction",
     "no_rate",
@@ -97,6 +100,14 @@ rate = click.option(
     metavar="RATE",
     help="The rate of a configuration's interface, such as '100 Mbps'; default: as the file says.",
 )
+
+
+def as_place(context: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
+    """Return a folder of this machine, or one of an object store for a URL."""
+    from perhop.stores import place
+
+    del context, parameter
+    return None if value is None else place(value)
 
 
 def rate_of(text: str | None) -> int | None:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop.cli import options
+
 if TYPE_CHECKING:
     from perhop.report.named import Format
+    from perhop.stores import Place
 
 __all__ = ["report"]
 
@@ -21,7 +24,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(), callback=options.as_place)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -44,13 +47,14 @@ Examples:
 )
 @click.option("--list-charts", "listing", is_flag=True, help="List the charts of the run.")
 def report(
-    run: Path, out: Path | None, names: tuple[str, ...], kind: Format | None, listing: bool
+    run: Place, out: Path | None, names: tuple[str, ...], kind: Format | None, listing: bool
 ) -> int:
     """Write a page and pictures of a run.
 
-    RUN is the folder of a run, or of `perhop run --seeds`, whose runs then all get their pages. The
-    page, report.html, is self-contained and needs no network. The
-    throughput chart is also written as PNG and SVG; --chart writes any chart by its name.
+    RUN is the folder of a run, or its URL such as s3://bucket/run; or the folder of `perhop run
+    --seeds`, whose runs then all get their pages. The page, report.html, is self-contained and
+    needs no network. The throughput chart is also written as PNG and SVG; --chart writes any chart
+    by its name.
     """
     from perhop.dataset import Dataset
     from perhop.dataset.ensembles import ENSEMBLE
@@ -59,7 +63,7 @@ def report(
 
     if kind is not None and not names:
         raise UsageError("--format: needs --chart NAME; --list-charts lists the names")
-    if (run / ENSEMBLE).is_file():
+    if isinstance(run, Path) and (run / ENSEMBLE).is_file():
         if out is not None or names or listing:
             raise UsageError(
                 f"{run} has several runs; give the folder of one, such as {run}/runs/1"
@@ -71,10 +75,10 @@ def report(
             click.echo(path)
         return 0
     dataset = Dataset.read(run)
-    folder = out or run
+    folder: Place = out or run
     if not names and not listing:
-        for path in write(dataset, folder):
-            click.echo(path)
+        for written in write(dataset, folder):
+            click.echo(written)
         return 0
     from perhop.report.named import chart_file, described
     from perhop.report.output import write_all
@@ -88,6 +92,6 @@ def report(
     chosen = dict.fromkeys(each for name in names for each in (there if name == "all" else [name]))
     form = kind or "svg"
     files = {f"{name}.{form}": chart_file(dataset, name, form) for name in chosen}
-    for path in write_all(folder.resolve(), files):
-        click.echo(path)
+    for written in write_all(folder.resolve(), files):
+        click.echo(written)
     return 0

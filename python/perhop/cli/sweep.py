@@ -16,6 +16,8 @@ from perhop.cli import clusters, options
 if TYPE_CHECKING:
     import polars as pl
 
+    from perhop.stores import Place
+
 __all__ = ["sweep"]
 
 
@@ -63,10 +65,12 @@ Examples:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_place,
     metavar="DIR",
-    help="The folder for the results; by default runs/NAME-sweep, or if another sweep is there "
-    "runs/NAME-sweep-2 and so on. An interrupted sweep continues there.",
+    help="The folder for the results, or a URL such as s3://bucket/name; by default "
+    "runs/NAME-sweep, or if another sweep is there runs/NAME-sweep-2 and so on. An interrupted "
+    "sweep continues there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def sweep(
@@ -78,7 +82,7 @@ def sweep(
     jobs: int | None,
     cluster: str | None,
     show: str,
-    out: Path | None,
+    out: Place | None,
     as_json: bool,
 ) -> int:
     """Run SCENARIO with every combination of values, on all cores.
@@ -100,14 +104,14 @@ def sweep(
     if not equals:
         raise UsageError(f"--show {show}: expected METRIC=TARGET such as `throughput=total`")
     name = gallery.load(scenario, overrides=overrides).name
-    first = folder = out or Path("runs", f"{name}-sweep")
-    planned = Sweep(scenario, varied, folder, range(1, seeds + 1), overrides, engine)
+    first = out or Path("runs", f"{name}-sweep")
+    planned = Sweep(scenario, varied, first, range(1, seeds + 1), overrides, engine)
     planned.check_metric(metric, target)
     for number in count(2) if out is None else ():
         if planned.fits():
             break
-        folder = Path("runs", f"{name}-sweep-{number}")
-        planned = replace(planned, folder=folder)
+        planned = replace(planned, folder=Path("runs", f"{name}-sweep-{number}"))
+    folder = planned.folder
     if folder != first:
         click.echo(f"perhop: {first} holds another sweep; this one is in {folder}", err=True)
     warnings = planned.warnings()
@@ -137,7 +141,7 @@ def sweep(
     return 0
 
 
-def _save(table: pl.DataFrame, metric: str, target: str, folder: Path, name: str) -> None:
+def _save(table: pl.DataFrame, metric: str, target: str, folder: Place, name: str) -> None:
     from perhop.report.output import save_sweep
 
     save_sweep(table, metric, target, folder, name)

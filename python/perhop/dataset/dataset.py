@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -20,6 +20,7 @@ from perhop.displays import show
 from perhop.errors import OutputError, ScenarioError
 from perhop.interruption import uninterruptible
 from perhop.scenario import Scenario, to_mapping
+from perhop.stores import ObjectPath, Place, place
 
 __all__ = ["Dataset"]
 
@@ -158,11 +159,15 @@ class Dataset:
         end: float = self.scenario.end_ps / 1e12
         return end if self.manifest.complete else min(end, self.manifest.duration_s)
 
-    def write(self, folder: str | os.PathLike[str]) -> Path:
+    def write(self, folder: str | os.PathLike[str] | ObjectPath) -> Place:
         """Write the dataset into `folder`, completely or not at all.
 
         An earlier dataset in the folder is replaced, with its reports. `read` finds the earlier or
-        the new one at every instant, also if the process is killed.
+        the new one at every instant, also if the process is killed. In an object store, `read`
+        finds none while it is replaced.
+
+        Args:
+            folder: The folder, or the URL of one in an object store, such as ``s3://bucket/run``.
 
         Returns:
             The folder, as an absolute path.
@@ -171,16 +176,21 @@ class Dataset:
             OutputError: The folder cannot be written, or holds files of others. It is then
                 unchanged.
         """
-        return write_contents(Path(folder), self.contents())
+        return write_contents(place(folder), self.contents())
 
     @staticmethod
-    def check_writable(folder: str | os.PathLike[str]) -> None:
+    def check_writable(folder: str | os.PathLike[str] | ObjectPath) -> None:
         """Check before a run that `write` can write to `folder`; leave no trace.
 
         Raises:
-            OutputError: It cannot.
+            OutputError: It cannot. An object store may still refuse to write.
         """
-        target = Path(folder).resolve()
+        where = place(folder)
+        if isinstance(where, ObjectPath):
+            with explained(f"cannot read {where}", "give another folder"):
+                (where / MANIFEST).is_file()
+            return
+        target = where.resolve()
         with uninterruptible(), explained(f"cannot write {target}", "give another folder"):
             refuse_foreign(target)
             probe = sibling(target)
@@ -210,20 +220,22 @@ class Dataset:
         return {**files, MANIFEST: f"{text}\n".encode()}
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read a dataset from `folder`, complete or not.
+    def read(cls, folder: str | os.PathLike[str] | ObjectPath) -> Self:
+        """Read a dataset from `folder`, or the URL of one in an object store, complete or not.
 
         Raises:
             OutputError: The folder is not a dataset, is damaged, or has another format.
         """
-        source = Path(folder).resolve()
+        source = place(folder).resolve()
         with explained(f"cannot read {source}", "give the folder of a finished run"):
-            source = present(source)
+            if isinstance(source, Path):
+                source = present(source)
             stored = read_stored(source)
             try:
                 scenario = Scenario.model_validate(stored.scenario)
                 fields = stored.model_dump(include=set(Manifest.model_fields))
-                tables = {name: _table(source, name, stored.tables) for name in TABLES}
+                files = _files(source)
+                tables = {name: _table(name, files(name), stored.tables) for name in TABLES}
                 return cls(scenario, Manifest(**fields), **tables)
             except (ScenarioError, ValueError, pl.exceptions.PolarsError) as error:
                 raise OutputError(f"{source} is damaged: {error}") from error
@@ -261,11 +273,22 @@ def _finite_and_not_negative(values: pl.Series) -> bool:
     return least >= 0 and math.isfinite(greatest) and not math.isnan(values.sum())
 
 
-def _table(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame:
-    path = folder / f"{name}.parquet"
-    if path.exists() and not path.is_file():  # a pipe would wait, and a device may have no end
-        raise ValueError(f"{path.name} is not a file")
-    content = path.read_bytes()
+def _files(folder: Place) -> Callable[[str], bytes]:
+    """Return a function that reads the file of a table; a store sends all at once."""
+    if isinstance(folder, ObjectPath):
+        contents = folder.read_all([f"{name}.parquet" for name in TABLES])
+        return lambda name: contents[f"{name}.parquet"]
+
+    def read(name: str) -> bytes:
+        path = folder / f"{name}.parquet"
+        if path.exists() and not path.is_file():  # a pipe would wait, and a device may have no end
+            raise ValueError(f"{path.name} is not a file")
+        return path.read_bytes()
+
+    return read
+
+
+def _table(name: str, content: bytes, digests: Mapping[str, str]) -> pl.DataFrame:
     # The Parquet reader may abort the process on damaged bytes, so it sees intact ones only.
     if hashlib.sha256(content).hexdigest() != digests.get(name):
         raise ValueError(f"{name}.parquet is not the file that the run wrote")

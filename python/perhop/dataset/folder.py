@@ -13,6 +13,7 @@ from uuid import uuid4
 from perhop.dataset.manifest import MANIFEST, read_manifest
 from perhop.errors import OutputError
 from perhop.interruption import uninterruptible
+from perhop.stores import ObjectPath, Place
 
 __all__ = ["explained", "present", "refuse_foreign", "sibling", "swap", "write_contents"]
 
@@ -43,7 +44,7 @@ def refuse_foreign(target: Path) -> None:
             )
 
 
-def write_contents(folder: Path, contents: Mapping[str, bytes]) -> Path:
+def write_contents(folder: Place, contents: Mapping[str, bytes]) -> Place:
     """Write the files of a dataset into a folder, completely or not at all.
 
     Returns:
@@ -52,6 +53,10 @@ def write_contents(folder: Path, contents: Mapping[str, bytes]) -> Path:
     Raises:
         OutputError: The folder cannot be written, or holds files of others. It is then unchanged.
     """
+    if isinstance(folder, ObjectPath):
+        with explained(f"cannot write {folder}", "give another folder"):
+            folder.write_all(contents, MANIFEST)
+        return folder
     target = folder.resolve()
     with uninterruptible(), explained(f"cannot write {target}", "give another folder"):
         refuse_foreign(target)

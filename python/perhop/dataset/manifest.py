@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perhop.dataset.schema import FORMAT
 from perhop.errors import OutputError
+from perhop.stores import Place
 from perhop.units import quote
 
 __all__ = [
@@ -115,7 +116,7 @@ class Stored(Manifest):
     tables: dict[str, str]
 
 
-def read_stored(folder: Path) -> Stored:
+def read_stored(folder: Place) -> Stored:
     """Return the manifest of a dataset's folder.
 
     Raises:
@@ -139,7 +140,7 @@ def read_stored(folder: Path) -> Stored:
         raise OutputError(f"{path} is damaged: {where}: {first['msg']}") from error
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Place) -> dict[str, Any]:
     """Return the manifest of this format or another one.
 
     Raises:
@@ -148,7 +149,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     folder = path.parent
     if not path.is_file():
         raise OutputError(f"{folder} is not a dataset: it has no {MANIFEST}")
-    if path.stat().st_size > _LIMIT:
+    if isinstance(path, Path) and path.stat().st_size > _LIMIT:
         raise OutputError(f"{path} is not a dataset's manifest: it is too large")
     try:
         content = json.loads(path.read_bytes())

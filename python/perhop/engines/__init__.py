@@ -7,6 +7,7 @@ and Ctrl-C need no callbacks into the engine.
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from perhop.hints import did_you_mean
 from perhop.interruption import uninterruptible
 from perhop.scenario.rules.findings import Finding
 from perhop.scenario.rules.warnings import unused_seed, warnings
+from perhop.stores import ObjectPath, place
 
 if TYPE_CHECKING:
     import os
@@ -158,8 +160,8 @@ def run(
         scenario: The scenario.
         engine: One of `ENGINES`.
         seed: The seed of all random numbers; the same scenario and seed give the same tables.
-        out: The folder in which the dataset is saved, every few seconds and at the end; None to
-            keep it in memory.
+        out: The folder in which the dataset is saved, every few seconds and at the end, or the URL
+            of one in an object store, at the end; None to keep it in memory.
         captures: Files for packets as pcapng, by the link where they are captured: a direction
             "r1>r2" for the packets that r1 sends and receives there, or a node with one link.
             An existing capture is replaced when the run starts.
@@ -218,6 +220,8 @@ def run(
         return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})
 
     saved = began
+    # A store has no dataset while it is replaced.
+    every_s = math.inf if isinstance(place(out or ""), ObjectPath) else CHECKPOINT_S
     with writing(files) as opened, uninterruptible() as signals:
         for capture, file in zip(files, opened, strict=True):
             under_way.capture(capture, file)
@@ -236,7 +240,7 @@ def run(
                         }
                         before_s, before = now_s, delivered
                     watch(Progress(now_s, scenario.end_ps / 1e12, now - began, rates))
-                if out is not None and now - saved >= CHECKPOINT_S:
+                if out is not None and now - saved >= every_s:
                     dataset().write(out)
                     saved = time.perf_counter()
         except KeyboardInterrupt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 import vl_convert
 
@@ -22,6 +22,7 @@ from perhop.report.links import page_of
 from perhop.report.replacing import replace
 from perhop.report.sweep_page import line_chart, sweep_page
 from perhop.report.sweeps import sweep_chart
+from perhop.stores import ObjectPath, Place, place
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _PIXEL_RATIO: Final = 2
 
 
-def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
+def write(dataset: Dataset, folder: str | os.PathLike[str] | ObjectPath) -> list[Place]:
     """Write `report.html`, and `throughput` and `throughput-log` as PNG and SVG, into `folder`.
 
     A run with calls has `mos`, too.
@@ -49,7 +50,7 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
     Raises:
         OutputError: If the folder cannot be written.
     """
-    target = Path(folder).resolve()
+    target = place(folder).resolve()
     linear, log = throughput_chart(dataset), throughput_chart(dataset, "log")
     contents = {
         "report.html": page(dataset).encode(),
@@ -63,8 +64,8 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def save_sweep(
-    table: pl.DataFrame, metric: str, target: str, folder: Path, title: str | None = None
-) -> list[Path]:
+    table: pl.DataFrame, metric: str, target: str, folder: Place, title: str | None = None
+) -> list[Place]:
     """Write a sweep's table as Parquet and CSV, its page, and one metric as PNG and SVG.
 
     Args:
@@ -79,7 +80,11 @@ def save_sweep(
     """
     varied = table.columns.index("seed") - 1
     numbers = table["point"].unique(maintain_order=True).to_list()
-    pages = [page_of(folder / "points" / str(number), folder) for number in numbers]
+    # A store would be asked for each.
+    pages = [
+        page_of(folder / "points" / str(number), folder) if isinstance(folder, Path) else None
+        for number in numbers
+    ]
     lines = line_chart(table, metric, target) if varied == 1 else None
     buffer = BytesIO()
     table.write_parquet(buffer, compression="zstd")
@@ -112,10 +117,10 @@ def save_ensemble(
     """
     places = [single_run(folder, seed) for seed in range(1, found.runs + 1)]
     if singles:
-        for place in places:
-            write(Dataset.read(place), place)
+        for single in places:
+            write(Dataset.read(single), single)
     described = json.dumps(found.as_object(), indent=2, ensure_ascii=False, allow_nan=False)
-    links = [page_of(place, folder) for place in places]
+    links = [page_of(single, folder) for single in places]
     contents = {
         ENSEMBLE: f"{described}\n".encode(),
         "ensemble.html": ensemble_page(found, links, str(shown or folder)).encode(),
@@ -161,7 +166,10 @@ def pixels(drawn: str) -> bytes:
     return vl_convert.svg_to_png(drawn, scale=_PIXEL_RATIO)
 
 
-def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+_Place = TypeVar("_Place", bound=Place)
+
+
+def write_all(folder: _Place, contents: Mapping[str, bytes]) -> list[_Place]:
     """Write files of some contents into a folder, each whole or not at all.
 
     Raises:
@@ -170,8 +178,12 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
-            replace(folder / name, content)
+            path = folder / name
+            if isinstance(path, Path):
+                replace(path, content)
+            else:
+                path.write_bytes(content)
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"cannot write {folder}: {reason}; give another folder") from error
-    return [folder / name for name in contents]
+    return [cast("_Place", folder / name) for name in contents]
