@@ -9,8 +9,9 @@ packets, such as timers, show in the third column.
     python bench/pathologies.py [NAME...]
     PYTHONPATH=tests python bench/pathologies.py --random FIRST LAST
 
-The second form measures random scenarios of `tests/fuzzing`, ten for each number, and prints those
-with the highest cost. There, rows of tables and events count as work, too.
+The second form measures random scenarios of `tests/fuzzing`, ten for each number from FIRST to the
+one before LAST, and prints the twenty with the highest cost and the worst of them as a file. There,
+events and rows of tables count as work, too, as many of these scenarios have few packets.
 """
 
 import argparse
@@ -27,6 +28,13 @@ WORST = 3
 """Usual hops that a packet may cost."""
 
 LIMIT_S = 300
+"""Time limit of a case."""
+
+RANDOM_BUDGET = 4_000_000
+"""Work of a random scenario, at most."""
+
+RANDOM_LEAST = 5_000
+"""Work below which a random scenario's cost is that of its start."""
 
 REFERENCE = """
 perhop: 1
@@ -535,12 +543,38 @@ def child(name: str) -> Cost | str:
     return Cost(**json.loads(run.stdout))
 
 
+def search(numbers: range) -> int:
+    """Print the random scenarios with the highest cost."""
+    from fuzzing import running, scenarios
+    from perhop.scenario import dump
+
+    scenarios.BUDGET = RANDOM_BUDGET  # type: ignore[misc]
+    found = []
+    for number in numbers:
+        for place, scenario in enumerate(running.draw(number)):
+            cost = measure(scenario)
+            work = max(cost.packets, cost.events, cost.rows)
+            if work >= RANDOM_LEAST:
+                found.append((cost.cpu_s / work / cost.usual_s, number, place, cost, scenario))
+    found.sort(key=lambda one: -one[0])
+    print(f"{'usual hops':>10} {'number':>10} {'packets':>10} {'events':>10} {'rows':>10}")
+    for ratio, number, place, cost, _ in found[:20]:
+        counts = f"{cost.packets:>10,} {cost.events:>10,} {cost.rows:>10,}"
+        print(f"{ratio:>10.2f} {f'{number}.{place}':>10} {counts}")
+    if found:
+        print(dump(found[0][-1]))
+    return 0
+
+
 def main() -> int:
     """Print the table, the worst last."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="cases; all unless given")
+    parser.add_argument("--random", nargs=2, type=int, metavar=("FIRST", "LAST"))
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.random:
+        return search(range(*options.random))
     if options.one:
         print(json.dumps(vars(case(options.one))))
         return 0
