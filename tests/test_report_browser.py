@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from conftest import SLOW
-from datasets import scavenger
-from perhop import analysis, ensembles, load, report
+from datasets import dataset, scavenger
+from perhop import analysis, ensembles, load, report, topologies
 from perhop.report.document import comparison_page
 from perhop.report.ensemble_page import ensemble_page
 from perhop.report.index import index_page
@@ -48,7 +48,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages with spaces")
-    pages = {"plain": scavenger(), "hostile": hostile()}
+    star = {"perhop": 1, "name": "x", **topologies.star(70, rate="1 Gbps"), "duration": "1 s"}
+    pages = {"plain": scavenger(), "hostile": hostile(), "star": dataset(load(star))}
     content = {name: report.page(run) for name, run in pages.items()}
     runs = ensembles.run(load(SMALL), 6, jobs=1)
     content["ensemble"] = ensemble_page(runs, ["report.html", *5 * [None]], "runs")
@@ -212,6 +213,24 @@ def test_points_are_zoomed_and_say_their_values(browser: Browser, files: dict[st
         assert points.count() == 3
         chart.get_by_role("button", name="Show all").click()
         assert points.count() == 6
+
+
+def test_a_network_says_its_nodes_and_links_to_pointer_and_keys(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    for page in opened(browser, files["star"], 1000):
+        tip, drawing = page.locator("#network .tip"), page.locator("#network .drawing")
+        page.locator("#network circle").nth(4).hover()
+        expect(tip).to_have_text("h5")
+        page.mouse.move(0, 0)
+        expect(tip).to_be_hidden()
+        for key, said in (("ArrowRight", "hub"), ("ArrowRight", "h1"), ("ArrowLeft", "hub")):
+            drawing.press(key)
+            expect(tip).to_have_text(said)
+        drawing.press("ArrowLeft")
+        expect(tip).to_contain_text("h70>hub")
+        drawing.press("Escape")
+        expect(tip).to_be_hidden()
 
 
 def test_axe_finds_no_violation(browser: Browser, files: dict[str, Path]) -> None:

@@ -337,6 +337,43 @@
     }
   }
 
+  // What nodes and links of a network say, to the pointer and to the left and right keys.
+  function network(box) {
+    const marks = [...box.querySelectorAll("svg title")].map((title) => title.parentNode);
+    const said = new Map(marks.map((mark) => [mark, mark.querySelector("title").textContent]));
+    for (const mark of marks) mark.querySelector("title").remove();
+    const nodes = marks.filter((mark) => mark.matches("circle, [d$=z]"));
+    const order = [...nodes, ...marks.filter((mark) => !nodes.includes(mark))];
+    const tip = make("div", { class: "tip", role: "status", hidden: "" });
+    box.parentNode.append(tip);
+    let at = null;
+    const say = (mark) => {
+      at?.classList.remove("near");
+      at = mark;
+      tip.hidden = mark === null;
+      if (mark === null) return;
+      mark.classList.add("near");
+      tip.textContent = said.get(mark);
+      const [frame, seen] = [box.parentNode, mark].map((each) => each.getBoundingClientRect());
+      const left = (seen.left + seen.right) / 2 - frame.left - tip.offsetWidth / 2;
+      tip.style.left = `${Math.max(0, Math.min(frame.width - tip.offsetWidth, left))}px`;
+      tip.style.top = `${(seen.top + seen.bottom) / 2 - frame.top + 12}px`;
+    };
+    box.addEventListener("pointerover", ({ target }) => say(said.has(target) ? target : null));
+    for (const gone of ["pointerleave", "blur"]) box.addEventListener(gone, () => say(null));
+    box.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key === "Escape") say(null);
+      if (!step || !order.length) return;
+      event.preventDefault();
+      const next = at === null && step < 0 ? 0 : order.indexOf(at) + step;
+      const mark = order[(next + order.length) % order.length];
+      mark.scrollIntoView({ block: "nearest", inline: "nearest" });
+      say(mark);
+    });
+  }
+
+  for (const box of document.querySelectorAll(".network")) network(box);
   for (const figure of document.querySelectorAll("figure[data-chart]")) charts.push(new Chart(figure));
   // What a mark says, for charts without lines.
   for (const mark of document.querySelectorAll("figure:not([data-chart]) .role-mark > [data-label]")) {

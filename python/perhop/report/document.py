@@ -110,7 +110,7 @@ def document(title: str, body: Html) -> str:
         element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", f"{title} - perhop"),
-        element("style", Html(_part("document.css"))),
+        element("style", Html(_ROOM.sub(r"\1\2", _part("document.css")))),
     )
     whole = element(
         "html",
@@ -170,6 +170,9 @@ def grid(table: Table | None) -> Html:
 
 _MARGIN: Final = re.compile(r"(?m)^ +(//.*\n)?|^//.*\n")
 """Indentation and comments of a script, which pages need not have."""
+
+_ROOM: Final = re.compile(r"/\*.*?\*/\s*|\s*([{};])\s*|([:,])\s+")
+"""Those of a style sheet."""
 
 
 def head(column: Column) -> Html:
@@ -252,7 +255,8 @@ def _network(dataset: Dataset) -> Html:
         said = f"The network of {nodes} nodes and {links} links is too large to be drawn."
         return element("p", said, class_="note") if nodes > MOST_NODES else Html()
     shown = (
-        "width and colour. Hosts are round, routers angular. The pointer shows names, rates and use"
+        "width and colour. Hosts are round, routers angular. The pointer, and the left and right "
+        "keys, show names, rates and use"
         if drawn.dotted
         else "width, colour and number. Hosts are round, routers angular"
     )
