@@ -2,12 +2,14 @@
 
 import json
 import os
+import pickle
 import re
 import signal
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,13 +19,15 @@ from moto.server import ThreadedMotoServer
 
 import perhop
 from clusters import Dask
-from conftest import DEADLINES, SLOW, Start
+from conftest import DEADLINES, REAL_HOSTS, SLOW, Start
 from perhop import ensembles, gallery, search, testing
-from perhop.cluster import connect, pool
+from perhop.cli.clusters import connected
+from perhop.cluster import calls, connect, pool
 from perhop.dataset import Dataset
 from perhop.errors import ClusterError, OutputError, UnsupportedError, UsageError
 from perhop.stores import Place, place
 from perhop.sweep import Sweep
+from perhop.workers import signals_blocked
 
 pytestmark = [DEADLINES, SLOW]
 
@@ -154,9 +158,7 @@ def test_a_sweep_in_an_object_store_continues(
 def test_a_package_for_a_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(UnsupportedError, match=re.escape("pip install 'perhop[s3]'")):
-        place(
-            "s3://elsewhere/run",
-        ).exists()
+        place("s3://elsewhere/run").exists()
 
 
 def test_ensembles_tests_and_searches_are_the_same(dask: Dask, source: str, tmp_path: Path) -> None:
@@ -178,6 +180,23 @@ def test_ensembles_tests_and_searches_are_the_same(dask: Dask, source: str, tmp_
         assert files(tmp_path / "here" / "runs" / seed) == files(tmp_path / "there" / "runs" / seed)
 
 
+@REAL_HOSTS
+def test_engines_run_on_a_cluster(start: Start, source: str, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    given = ("--engines", "sim,emu,live", "--out", str(there), "--json")
+    process = start("crosscheck", source, *given, "--cluster", "local:1")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in {0, 1}, err  # the engines agree or differ
+    assert json.loads(out)["engines"] == ["sim", "emu"]
+    assert "agents" in json.loads(out)["lacking"]["live"]
+    emulated = Dataset.read(there / "emu")
+    assert emulated.manifest.engine == "emu"
+    assert emulated.manifest.complete
+    assert emulated.intervals["bytes"].sum() > 0
+    perhop.run(perhop.load(source), out=tmp_path / "here")
+    assert files(there / "sim") == files(tmp_path / "here")
+
+
 def test_another_version_of_perhop_is_named(
     dask: Dask, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +210,25 @@ def test_an_error_of_a_run_is_the_same_on_a_cluster(dask: Dask, source: str) -> 
     empty = perhop.load(source).model_copy(update={"flows": {}, "expect": ()})
     with connect(dask.address) as cluster, pytest.raises(UsageError, match="nothing to run"):
         ensembles.run(empty, 6, cluster=cluster)
+
+
+def blocked() -> set[int]:
+    return {*signal.pthread_sigmask(signal.SIG_BLOCK, ())}
+
+
+def test_programs_that_runs_start_can_be_ended() -> None:
+    """Workers of a local cluster are started with signals blocked, and programs inherit that."""
+    with signals_blocked(), ThreadPoolExecutor(1) as worker:
+        assert signal.SIGTERM in worker.submit(blocked).result()
+        made = worker.submit(calls.make, calls.here(), pickle.dumps((blocked, [()])))
+        assert signal.SIGTERM not in pickle.loads(made.result())[1][0]
+
+
+@pytest.mark.parametrize("engine", ["emu", "kernel", "live"])
+def test_runs_that_would_disturb_each_other_are_refused(engine: str) -> None:
+    message = f"runs of engine {engine} side by side would disturb each other"
+    with pytest.raises(UsageError, match=message), connected("tcp://host:1", None, engine):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,26 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from perhop import analysis
+from perhop.dataset import Dataset
+from perhop.dataset.folder import write_contents
 from perhop.engines import ENGINES, run
 from perhop.errors import UnsupportedError
+from perhop.scenario import Scenario, to_mapping
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
 
     from perhop.analysis import Deviation, RunComparison
-    from perhop.dataset import Dataset
     from perhop.engines import Progress
-    from perhop.scenario import Scenario
+    from perhop.workers import Pool
 
 __all__ = ["Crosscheck", "crosscheck"]
 
@@ -59,6 +63,7 @@ def crosscheck(
     tolerances: Mapping[str, float] | None = None,
     out: str | os.PathLike[str] | None = None,
     watch: Callable[[str], Callable[[Progress], None] | None] | None = None,
+    cluster: Pool | None = None,
 ) -> Crosscheck:
     """Run a scenario in each engine that can run it, one after the other, and compare.
 
@@ -69,6 +74,8 @@ def crosscheck(
         tolerances: The largest differences; see `perhop.analysis.agreement`.
         out: A folder in which each run is saved below its engine's name; None keeps runs in memory.
         watch: Called with an engine before it runs; the result is called with its progress.
+        cluster: Where runs are made instead, as by `perhop.cluster.connect`, without progress.
+            Still one after the other: those with real hosts disturb others on their machine.
 
     Raises:
         UsageError: Unknown engine.
@@ -78,13 +85,12 @@ def crosscheck(
     lacking: dict[str, str] = {}
     for engine in dict.fromkeys(engines):
         try:
-            runs[engine] = run(
-                scenario,
-                engine=engine,
-                seed=seed,
-                out=None if out is None else Path(out) / engine,
-                watch=None if watch is None else watch(engine),
-            )
+            seen = None if watch is None else watch(engine)
+            place = None if out is None else Path(out) / engine
+            if cluster is None:
+                runs[engine] = run(scenario, engine=engine, seed=seed, out=place, watch=seen)
+            else:
+                runs[engine] = _elsewhere(scenario, engine, seed, place, cluster)
         except UnsupportedError as error:
             lacking[engine] = str(error)
             continue
@@ -94,3 +100,21 @@ def crosscheck(
         return Crosscheck(runs, lacking, None, [])
     compared = analysis.compare(list(runs.values()), list(runs))
     return Crosscheck(runs, lacking, compared, analysis.agreement(compared, tolerances))
+
+
+def _elsewhere(
+    scenario: Scenario, engine: str, seed: int, place: Path | None, cluster: Pool
+) -> Dataset:
+    """Make a run on a cluster, and save its dataset unless `place` is None."""
+    if place is not None:
+        Dataset.check_writable(place)
+    with closing(cluster.call(_run, [(to_mapping(scenario), engine, seed)])) as made:
+        contents = next(made, (0, None))[1]
+    if contents is None:
+        raise KeyboardInterrupt
+    with TemporaryDirectory() as folder:
+        return Dataset.read(write_contents(place or Path(folder, engine), contents))
+
+
+def _run(scenario: dict[str, Any], engine: str, seed: int) -> dict[str, bytes]:
+    return run(Scenario.model_validate(scenario), engine=engine, seed=seed).contents()

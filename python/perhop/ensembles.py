@@ -344,7 +344,7 @@ def make(
     """
     waiting = iter(runs)
     done = 0
-    if jobs is None and engine in rights.REAL_ENGINES:
+    if jobs is None and engine in {*rights.REAL_ENGINES, "live"}:
         jobs = 1
     pool = cluster
     if jobs is None and pool is None:

@@ -38,7 +38,7 @@ def connected(cluster: str | None, jobs: int | None, engine: str = "sim") -> Ite
 
     if jobs is not None:
         raise UsageError("--jobs: is for processes of this machine; remove it, or --cluster")
-    if engine in REAL_ENGINES:
+    if engine in {*REAL_ENGINES, "live"}:
         raise UsageError(
             f"--cluster: runs of engine {engine} side by side would disturb each other; expected "
             "engine sim"

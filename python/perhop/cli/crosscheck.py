@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perhop.cli import options
+from perhop.cli import clusters, options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ __all__ = ["crosscheck"]
     metavar="DIR",
     help="Save each engine's run in this folder, below the engine's name.",
 )
+@clusters.option
 @options.agents
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def crosscheck(
@@ -59,6 +60,7 @@ def crosscheck(
     seed: int,
     tolerances: tuple[str, ...],
     out: Path | None,
+    cluster: str | None,
     agents: str | None,
     as_json: bool,
 ) -> int:
@@ -73,8 +75,9 @@ def crosscheck(
     from perhop import rights
     from perhop.errors import UnsupportedError
 
-    if engines is None or rights.REAL_ENGINES & set(engines.split(",")):
-        # Engines that cannot do without say so themselves.
+    here = cluster is None or cluster.partition(":")[0] == "local"
+    if here and (engines is None or rights.REAL_ENGINES & set(engines.split(","))):
+        # Engines that cannot do without say so themselves. Workers of this machine inherit it.
         with suppress(UnsupportedError):
             rights.enable()
 
@@ -87,13 +90,21 @@ def crosscheck(
     loaded = gallery.load(scenario, overrides=overrides, agents=agents)
     usual = [each for each in ENGINES if each != "live" or loaded.agents]
     chosen = engines.split(",") if engines else usual
-    with ExitStack() as shown:
+    with clusters.connected(cluster, None) as pool, ExitStack() as shown:
 
         def watch(engine: str) -> Callable[[Progress], None]:
             shown.close()
             return shown.enter_context(watching(f"{loaded.name}, {engine}"))
 
-        found = check(loaded, engines=chosen, seed=seed, tolerances=allowed, out=out, watch=watch)
+        found = check(
+            loaded,
+            engines=chosen,
+            seed=seed,
+            tolerances=allowed,
+            out=out,
+            watch=watch,
+            cluster=pool,
+        )
     if as_json:
         result = {
             "scenario": loaded.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import socket
 import time
 from functools import cache
@@ -38,6 +39,8 @@ def make(expected: str, pickled: bytes) -> bytes:
             f"the worker on {socket.gethostname()} has perhop {here()}, and this command "
             f"{expected}: install the same version on both"
         )
+    # A local cluster is started with signals blocked; programs that runs start are ended by this.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     function, arguments = pickle.loads(pickled)
     began = time.perf_counter()
     results: list[object] = []
