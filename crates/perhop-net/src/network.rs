@@ -45,6 +45,10 @@ pub struct LinkSpec<B> {
 /// Greatest number of links, which leaves event ids for the hosts' timers.
 const MAX_LINKS: usize = 1 << 21;
 
+/// Event of the first transmitter. At an instant, arrivals come first, then timers, and then the
+/// transmitters of links and channels: they send what is there at their instant.
+const TRANSMITTERS: EventId = 1 << 31;
+
 /// A packet that is set aside.
 #[derive(Debug)]
 enum Aside<B> {
@@ -276,7 +280,7 @@ impl<B: Clone> Network<B> {
         if let Some(at) = arrival {
             self.agenda.push(at, Self::arrival_event(id));
         }
-        let event = self.transmitter_event(id);
+        let event = Self::transmitter_event(id);
         let port = &mut self.ports[id.index()];
         let due = port.busy_until().max(self.now);
         if due == Time::MAX {
@@ -435,10 +439,10 @@ impl<B: Clone> Network<B> {
         let ports = self.ports.len() as u32;
         if event < ports {
             self.arrive(PortId(event), hosts);
-        } else if event < 2 * ports {
-            self.transmit_next(PortId(event - ports));
+        } else if event >= TRANSMITTERS {
+            self.transmit_next(PortId(event - TRANSMITTERS));
         } else {
-            hosts.timer(self, TimerId(event - 2 * ports));
+            hosts.timer(self, TimerId(event - ports));
         }
     }
 
@@ -446,12 +450,12 @@ impl<B: Clone> Network<B> {
         port.0
     }
 
-    fn transmitter_event(&self, port: PortId) -> EventId {
-        self.ports.len() as u32 + port.0
+    fn transmitter_event(port: PortId) -> EventId {
+        TRANSMITTERS + port.0
     }
 
     fn timer_event(&self, timer: TimerId) -> EventId {
-        2 * self.ports.len() as u32 + timer.0
+        self.ports.len() as u32 + timer.0
     }
 
     /// Handles the arrival of a packet at the far end of a link.
@@ -613,7 +617,7 @@ impl<B: Clone> Network<B> {
     /// may release one.
     #[inline]
     fn transmit_next(&mut self, id: PortId) {
-        let event = self.transmitter_event(id);
+        let event = Self::transmitter_event(id);
         let port = &mut self.ports[id.index()];
         if port.wake != self.now {
             // Another packet has arrived since, and this wake-up was for it; or it is a channel's.
@@ -675,7 +679,7 @@ impl<B: Clone> Network<B> {
     /// queued otherwise.
     #[inline(never)]
     fn offer_to_discipline(&mut self, id: PortId, mut packet: Packet<B>) {
-        let event = self.transmitter_event(id);
+        let event = Self::transmitter_event(id);
         let port = &mut self.ports[id.index()];
         if port.wake == self.now {
             // Room that becomes free at this instant is available to this packet, in whatever order

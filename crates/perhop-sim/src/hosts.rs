@@ -216,7 +216,7 @@ const IP_HEADER: u32 = IpVersion::V4.header_bytes();
 /// Bytes of a UDP header.
 const UDP_HEADER: u16 = 8;
 /// Greatest number of endpoints, each with one timer: the network numbers its events and timers in
-/// 24 bits.
+/// 31 bits.
 pub(crate) const MOST_ENDPOINTS: usize = 1 << 20;
 
 /// Header bytes of a UDP datagram or an ICMP echo over IPv4.

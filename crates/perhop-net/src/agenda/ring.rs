@@ -21,6 +21,11 @@ pub(super) struct Ring {
     free: u32,
     /// Number of events that others were inserted before, counted once for each insertion.
     passed: u64,
+    /// Instant whose events are in order of their ids. All others are brought into this order when
+    /// their instant has come, because few instants have several events.
+    sorted: Time,
+    /// Empty between calls; keeps its memory.
+    places: Vec<u32>,
 }
 
 /// First and last event of a non-empty bucket.
@@ -52,6 +57,8 @@ impl Ring {
             entries: Vec::new(),
             free: NONE,
             passed: 0,
+            sorted: Time::MAX,
+            places: Vec::new(),
         }
     }
 
@@ -90,7 +97,7 @@ impl Ring {
         Some((found as u64).wrapping_sub(from as u64) % BUCKETS)
     }
 
-    /// Inserts an event into a bucket, behind those of the same time or earlier.
+    /// Inserts an event into a bucket, behind those of an earlier time.
     #[inline(always)]
     pub fn insert(&mut self, bucket: u64, at: Time, event: EventId) {
         let slot = slot(bucket);
@@ -101,28 +108,60 @@ impl Ring {
             self.words[word] |= bit;
             self.summary |= 1 << word;
             *bucket = Bucket { first: new, last: new };
-        } else if self.entries[bucket.last as usize].at <= at {
+        } else if self.entries[bucket.last as usize].at <= at && at != self.sorted {
             self.entries[bucket.last as usize].next = new;
             bucket.last = new;
         } else {
-            self.insert_before_last(slot, new, at);
+            self.insert_in_order(slot, new);
         }
     }
 
-    /// Inserts an event before the last one of a bucket.
-    fn insert_before_last(&mut self, slot: usize, new: u32, at: Time) {
-        let mut before = NONE;
-        let mut after = self.buckets[slot].first;
-        while self.entries[after as usize].at <= at {
-            before = after;
-            after = self.entries[after as usize].next;
-            self.passed += 1;
+    /// Inserts an event in the middle of a bucket, or into a sorted instant.
+    fn insert_in_order(&mut self, slot: usize, new: u32) {
+        let Entry { at, event, .. } = self.entries[new as usize];
+        let sorted = at == self.sorted;
+        let (mut before, mut after) = (NONE, self.buckets[slot].first);
+        while let Some(entry) = self.entries.get(after as usize)
+            && (entry.at < at || entry.at == at && !(sorted && entry.event > event))
+        {
+            self.passed += u64::from(!sorted);
+            (before, after) = (after, entry.next);
         }
         self.entries[new as usize].next = after;
+        if after == NONE {
+            self.buckets[slot].last = new;
+        }
         match before {
             NONE => self.buckets[slot].first = new,
             _ => self.entries[before as usize].next = new,
         }
+    }
+
+    /// Brings the events of the first instant of a bucket into the order of their ids.
+    #[cold]
+    #[inline(never)]
+    fn sort(&mut self, slot: usize, at: Time) {
+        self.sorted = at;
+        let mut places = std::mem::take(&mut self.places);
+        let mut next = self.buckets[slot].first;
+        while let Some(entry) = self.entries.get(next as usize)
+            && entry.at == at
+        {
+            places.push(next);
+            next = entry.next;
+        }
+        places.sort_unstable_by_key(|&place| self.entries[place as usize].event);
+        self.buckets[slot].first = places[0];
+        for pair in places.windows(2) {
+            self.entries[pair[0] as usize].next = pair[1];
+        }
+        let last = places[places.len() - 1];
+        self.entries[last as usize].next = next;
+        if next == NONE {
+            self.buckets[slot].last = last;
+        }
+        places.clear();
+        self.places = places;
     }
 
     #[inline(always)]
@@ -151,19 +190,21 @@ impl Ring {
     pub fn take(&mut self, current: u64, until: Time) -> Option<(u64, Time, EventId)> {
         let bucket = self.first_bucket(current)?;
         let slot = slot(bucket);
-        let first = &mut self.buckets[slot].first;
-        let place = *first;
-        let entry = &mut self.entries[place as usize];
-        let Entry { at, event, next } = *entry;
+        let mut place = self.buckets[slot].first;
+        let Entry { at, mut event, mut next } = self.entries[place as usize];
         if at > until {
             return None;
         }
-        *first = next;
-        entry.next = self.free;
-        self.free = place;
         if next == NONE {
             self.empty(slot);
+        } else if self.entries[next as usize].at == at && self.sorted != at {
+            self.sort(slot, at);
+            place = self.buckets[slot].first;
+            Entry { event, next, .. } = self.entries[place as usize];
         }
+        self.buckets[slot].first = next;
+        self.entries[place as usize].next = self.free;
+        self.free = place;
         Some((bucket, at, event))
     }
 

@@ -75,7 +75,7 @@ impl<B: Clone> Network<B> {
     fn schedule_channel(&mut self, number: u16, scheduled: Time) {
         let channel = &self.channels[usize::from(number)];
         if channel.next() < Time::MAX && channel.next() != scheduled {
-            self.agenda.push(channel.next(), self.transmitter_event(channel.owner()));
+            self.agenda.push(channel.next(), Self::transmitter_event(channel.owner()));
         }
     }
 

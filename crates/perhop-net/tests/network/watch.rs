@@ -78,8 +78,8 @@ fn packets_are_seen_when_they_begin_to_leave_and_when_they_have_come() {
         (0, forth(0), sent, 0),
         (0, back(1), sent, 2),
         (at(100), forth(0), sent, 1),
-        (at(3100), back(1), received, 0), // was on the wire before
         (at(3100), forth(0), received, 2),
+        (at(3100), back(1), received, 0),
         (at(4100), back(1), received, 1),
     ];
     assert_eq!(both.seen, expected);
