@@ -22,6 +22,13 @@ impl LossMeter {
         *self.counts.entry((flow, at, loss)).or_default() += 1;
     }
 
+    /// Takes the losses since the last mark from another meter.
+    pub fn take(&mut self, other: &mut Self) {
+        for (place, packets) in std::mem::take(&mut other.counts) {
+            *self.counts.entry(place).or_default() += packets;
+        }
+    }
+
     /// Adds rows for the losses since the last call.
     pub fn record(&mut self, stretch: Stretch) {
         for ((flow, at, loss), packets) in std::mem::take(&mut self.counts) {

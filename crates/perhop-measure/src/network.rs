@@ -72,10 +72,21 @@ impl NetworkMeter {
 
     /// Adds rows to each table for the interval since the last reading.
     pub fn record<B: Clone>(&mut self, network: &Network<B>, stretch: Stretch) {
+        self.record_parts(network, |_| network, stretch);
+    }
+
+    /// As [`record`](Self::record), for a network in parts: `of` returns the part of a port. There
+    /// are no tunnels but in the part `network`.
+    pub fn record_parts<'a, B: Clone + 'a>(
+        &mut self,
+        network: &Network<B>,
+        of: impl Fn(PortId) -> &'a Network<B>,
+        stretch: Stretch,
+    ) {
         let (from, to): (Time, Time) = stretch;
         let span = to.since(from).as_secs_f64();
         for port in network.ports() {
-            let index = port.0 as usize;
+            let (index, network) = (port.0 as usize, of(port));
             let counters = network.link_counters(port);
             let capacity = match network.trace(port) {
                 None => network.wire(port).rate.bits_per_second() as f64 / 8.0 * span,
@@ -96,7 +107,7 @@ impl NetworkMeter {
             });
         }
         for (port, last) in &mut self.last_stations {
-            if let Some((channel, counters)) = network.station(*port) {
+            if let Some((channel, counters)) = of(*port).station(*port) {
                 self.stations.push((channel, port.0 as usize), stretch, last, &counters);
                 *last = counters;
             }

@@ -1,5 +1,6 @@
 //! Nodes, links, and the loop that forwards packets.
 
+mod parts;
 mod sharing;
 mod tunnelled;
 
@@ -66,6 +67,8 @@ pub struct Network<B> {
     ports: Vec<Port<B>>,
     /// Channels that ports share.
     channels: Vec<Channel<B>>,
+    /// Ports from here into other parts of the network.
+    exits: Vec<PortId>,
     routes: Routes,
     tunnels: Vec<Tunnel>,
     /// Limit of each node's ICMP errors.
@@ -118,6 +121,7 @@ impl<B: Clone> Network<B> {
             agenda: Agenda::new(),
             ports,
             channels: Vec::new(),
+            exits: Vec::new(),
             routes,
             tunnels: Vec::new(),
             errors: vec![ErrorBudget::default(); nodes.len()],
@@ -375,6 +379,15 @@ impl<B: Clone> Network<B> {
 
     /// Processes all events that are due up to and including `until`.
     pub fn run(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
+        self.run_on(until, hosts);
+        for port in &mut self.ports {
+            port.settle(self.now);
+        }
+    }
+
+    /// As [`run`](Self::run), where counters are not read before the next run.
+    #[inline]
+    pub fn run_on(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
         self.report(hosts); // reports on packets that were sent since the last run
         while let Some((at, event)) = self.agenda.take(until) {
             self.now = at;
@@ -383,9 +396,6 @@ impl<B: Clone> Network<B> {
             self.report(hosts);
         }
         self.now = self.now.max(until);
-        for port in &mut self.ports {
-            port.settle(self.now);
-        }
     }
 
     /// Reports watched packets, departures and losses to the hosts.
@@ -533,9 +543,9 @@ impl<B: Clone> Network<B> {
     #[cold]
     fn arrive_specially(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
-        if !port.is_plain() && port.next_arrival() != Some(self.now) {
-            // The packet of this arrival was overtaken, and arrived with an event of the one that
-            // overtook it.
+        if port.leaves() || (!port.is_plain() && port.next_arrival() != Some(self.now)) {
+            // It arrives in another part; or the packet of this arrival was overtaken, and arrived
+            // with an event of the one that overtook it.
             return;
         }
         port.bring_up();

@@ -72,6 +72,8 @@ pub(crate) struct Port<B> {
     /// True if arrivals need special handling: one of the above, or the node at the far end sends
     /// through a port with an MTU, or is the end of a tunnel.
     special: bool,
+    /// True if packets arrive in another part of the network, where they are taken.
+    leaves: bool,
     /// Length of the last packet, its length on the wire, and its transmission time. Packets of
     /// equal length often follow each other, and a division takes longer than the rest of a
     /// transmission.
@@ -107,6 +109,7 @@ impl<B> Port<B> {
             not_before: Time::ZERO,
             plain: wire.is_plain(),
             special: !wire.is_plain(),
+            leaves: false,
             last: NO_PACKET,
             trace: None,
             place: None,
@@ -269,6 +272,16 @@ impl<B> Port<B> {
     /// Returns `true` if arrivals are reported.
     pub fn are_arrivals_watched(&self) -> bool {
         self.watched_at_end
+    }
+
+    /// Keeps packets on the wire until another part of the network takes them: none arrives here.
+    pub fn leave(&mut self) {
+        (self.leaves, self.plain, self.special) = (true, false, true);
+    }
+
+    /// Returns `true` if packets arrive in another part of the network.
+    pub fn leaves(&self) -> bool {
+        self.leaves
     }
 
     /// Sets the marker for arriving packets.
@@ -459,6 +472,10 @@ impl<B> Port<B> {
     /// Puts a packet on the wire before reordered ones.
     #[cold]
     fn overtake(&mut self, at: Time, packet: Packet<B>) -> bool {
+        if self.leaves {
+            self.under_way.push(at, packet);
+            return false;
+        }
         let last = self.under_way.last().filter(|_| self.is_reordered(at));
         if last.is_some_and(|last| last <= at) {
             let aside = self.aside.get_or_insert_with(|| Box::new(UnderWay::new()));

@@ -108,7 +108,10 @@ impl Topology {
     }
 
     /// Returns the node to which a port leads.
-    pub(crate) fn far_end(&self, PortId(port): PortId) -> NodeId {
+    ///
+    /// # Panics
+    /// If the port does not exist.
+    pub fn far_end(&self, PortId(port): PortId) -> NodeId {
         self.links[port as usize / 2].ends[1 - port as usize % 2]
     }
 

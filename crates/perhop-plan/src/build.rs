@@ -64,6 +64,9 @@ pub enum BuildError {
     /// A trace is invalid.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// Packets are captured where a simulation has one part only.
+    #[error("packets cannot be captured on several threads")]
+    CaptureInParts,
     /// The marks do not rise, or there is no mark for the instant of a change.
     #[error("marks must rise, and changes stand in order of time, at marks")]
     Marks,

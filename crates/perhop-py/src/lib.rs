@@ -30,12 +30,13 @@ struct Simulation(perhop_sim::Simulation);
 
 #[pymethods]
 impl Simulation {
-    /// Compiles a plan, given as JSON.
+    /// Compiles a plan, given as JSON, to be run on at most `threads` threads.
     #[new]
-    fn new(py: Python<'_>, plan: &str) -> PyResult<Self> {
+    #[pyo3(signature = (plan, threads = 1))]
+    fn new(py: Python<'_>, plan: &str, threads: usize) -> PyResult<Self> {
         py.detach(|| {
             let plan = read::<Plan>(plan)?;
-            perhop_sim::Simulation::new(&plan)
+            perhop_sim::Simulation::with_threads(&plan, threads)
                 .map(Self)
                 .map_err(|error| PyValueError::new_err(error.to_string()))
         })
@@ -65,6 +66,18 @@ impl Simulation {
     #[getter]
     fn now_ps(&self) -> u64 {
         self.0.now().as_picos()
+    }
+
+    /// The number of threads that it is run on.
+    #[getter]
+    fn threads(&self) -> usize {
+        self.0.parts()
+    }
+
+    /// The reason for which it is run on one thread, if that is so.
+    #[getter]
+    fn whole(&self) -> Option<String> {
+        self.0.whole().map(|reason| reason.to_string())
     }
 
     #[getter]

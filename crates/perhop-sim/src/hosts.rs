@@ -32,7 +32,7 @@ use self::path_mtu::PathMtus;
 use crate::capture::ModelledCaptures;
 
 pub(crate) use self::app::{ClientHost, ConnectionConfig, OverQuic, OverTcp, Transport};
-pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
+pub(crate) use self::bodies::{Body, BodyId, HandedOver, Kind, Message};
 pub(crate) use self::quic::{QuicReceiver, QuicSender};
 pub(crate) use self::socket::Socket;
 pub(crate) use self::srtt::SrttReadings;
@@ -126,6 +126,18 @@ pub(crate) enum Role {
 
 const _: () = assert!(size_of::<Endpoint>() <= 64);
 
+impl Role {
+    /// Returns the number of data packets of a flow's sender that the network lost.
+    pub fn lost(&self) -> u64 {
+        match self {
+            Self::TcpSender(tcp) => tcp.lost,
+            Self::UdpSender(udp) => udp.lost,
+            Self::QuicSender(quic) => quic.lost,
+            _ => 0,
+        }
+    }
+}
+
 impl Endpoint {
     /// A free slot.
     fn closed() -> Self {
@@ -192,8 +204,6 @@ impl ClassCounts {
 #[derive(Debug)]
 pub(crate) struct ModelledHosts {
     pub endpoints: Vec<Endpoint>,
-    /// Slots of endpoints that a connection can use again.
-    free: Vec<u32>,
     /// Round-trip times of each flow since the last cut.
     pub rtts: Vec<Histogram>,
     /// Smoothed round-trip times of each flow since the last cut.
@@ -223,12 +233,13 @@ pub(crate) const MOST_ENDPOINTS: usize = 1 << 20;
 pub(crate) const DATAGRAM_HEADER: u32 = 28;
 
 impl ModelledHosts {
-    /// Creates the hosts of `flows` flows, and sets the first timers.
+    /// Creates the hosts of `flows` flows, and sets the first timers of the hosts that are `own`.
     pub fn start(
         endpoints: Vec<Endpoint>,
         flows: usize,
         captures: ModelledCaptures,
         network: &mut Net,
+        own: impl Fn(NodeId) -> bool,
     ) -> Self {
         let rtts = vec![Histogram::default(); flows];
         let [srtts, delays] = [rtts.clone(), rtts.clone()];
@@ -237,7 +248,6 @@ impl ModelledHosts {
         let losses = LossMeter::default();
         let mut hosts = Self {
             endpoints,
-            free: Vec::new(),
             rtts,
             srtts,
             delays,
@@ -249,18 +259,25 @@ impl ModelledHosts {
             reassembly: Reassembly::default(),
         };
         hosts.fit_datagrams(network);
-        for id in 0..hosts.endpoints.len() as u32 {
-            hosts.set_timer(network, id);
+        for id in 0..hosts.endpoints.len() {
+            if own(hosts.endpoints[id].line.header.source) {
+                hosts.set_timer(network, id as u32);
+            }
         }
         hosts
     }
 
-    /// Returns the histograms of each flow: round-trip times, smoothed ones, and one-way delays.
-    pub fn histograms(&self) -> [&[Histogram]; 3] {
-        [&self.rtts, &self.srtts, &self.delays]
+    /// Removes the body of a packet that goes on in another part of the network.
+    pub fn hand_over(&mut self, body: BodyId) -> HandedOver {
+        self.bodies.hand_over(body)
     }
 
-    /// As [`Self::histograms`].
+    /// Adds the body of a packet from another part.
+    pub fn take_over(&mut self, body: HandedOver) -> BodyId {
+        self.bodies.take_over(body)
+    }
+
+    /// Returns the histograms of each flow: round-trip times, smoothed ones, and one-way delays.
     pub fn histograms_mut(&mut self) -> [&mut [Histogram]; 3] {
         [&mut self.rtts, &mut self.srtts, &mut self.delays]
     }
@@ -550,8 +567,11 @@ impl Hosts<BodyId> for ModelledHosts {
             {
                 end.lost += 1;
             }
-            (Role::UdpSender(udp), Message::Datagram { .. }) => match udp.unconfirmed {
-                Some((body, payload)) if body == packet.body => return udp.on_refused(payload),
+            (Role::UdpSender(udp), Message::Datagram { .. }) => match (udp.unconfirmed, loss) {
+                // What was sent earlier is confirmed when a queue drops it.
+                (Some((body, payload)), Loss::Queue(_)) if body == packet.body => {
+                    return udp.on_refused(payload);
+                }
                 _ => udp.lost += 1,
             },
             (Role::UdpSender(udp), Message::Fragment { sequence, .. }) => {

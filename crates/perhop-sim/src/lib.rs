@@ -6,10 +6,13 @@
 
 mod build;
 mod capture;
+mod ends;
 mod hosts;
+mod parts;
 mod plan;
 mod simulation;
 
+pub use parts::Whole;
 pub use perhop_plan::BuildError;
 pub use plan::*;
 pub use simulation::Simulation;

@@ -7,43 +7,29 @@ use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
     Calls, CapturePlan, Codepoints, Completions, Displacements, FlowHistograms, Histogram,
     Intervals, Labels, Marks, NetworkMeter, Pings, Samples, Sink, StreamCounters, StreamReading,
-    Table,
+    Stretch, Table,
 };
-use perhop_net::{Network, NodeKind};
-use perhop_plan::{BuildError, Names, Timeline};
+use perhop_plan::{BuildError, Names};
 use perhop_workload::FlowPlan;
 
-use crate::build::{client as client_of, pinger, stream};
-use crate::capture::ModelledCaptures;
-use crate::hosts::{BodyId, MOST_ENDPOINTS, ModelledHosts, Role};
+use crate::ends::{Ends, Stream};
+use crate::hosts::Role;
+use crate::parts::{Part, Parts, Whole, divide};
 use crate::plan::*;
-
-/// Endpoints of a stream.
-#[derive(Debug)]
-struct Stream {
-    flow: u32,
-    /// Number within the flow.
-    number: u32,
-    sender: u32,
-    receiver: u32,
-    /// Counters at the last mark.
-    last: StreamCounters,
-}
 
 /// A running simulation.
 #[derive(Debug)]
 pub struct Simulation {
-    network: Network<BodyId>,
+    parts: Parts,
+    /// Why there is one part only.
+    whole: Option<Whole>,
     names: Names,
     labels: Labels,
-    hosts: ModelledHosts,
     streams: Vec<Stream>,
     /// Endpoints of the pings.
-    pingers: Vec<usize>,
+    pingers: Vec<u32>,
     meter: NetworkMeter,
     marks: Marks,
-    /// Changes still to come.
-    changes: Timeline<BodyId>,
     /// For each flow: its destination, its source, and the DSCP of its packets.
     ends: Vec<([NodeId; 2], Dscp)>,
     codepoints: Codepoints,
@@ -59,78 +45,37 @@ impl Simulation {
     /// # Errors
     /// [`BuildError`] for an invalid value.
     pub fn new(plan: &Plan) -> Result<Self, BuildError> {
+        Self::with_threads(plan, 1)
+    }
+
+    /// Compiles a plan that at most `threads` threads run, each a part of the network. Tables do
+    /// not depend on their number.
+    ///
+    /// # Errors
+    /// [`BuildError`] for an invalid value.
+    pub fn with_threads(plan: &Plan, threads: usize) -> Result<Self, BuildError> {
         let marks = Marks::new(&plan.network.marks, &plan.cuts).ok_or(BuildError::Marks)?;
-        let streams = plan.flows.iter().map(|flow| match flow.application {
-            None => 2 * usize::from(flow.streams),
-            Some(_) => usize::from(flow.streams),
-        });
-        if streams.sum::<usize>() + plan.pings.len() > MOST_ENDPOINTS {
-            return Err(BuildError::TooLarge("there are more than half a million streams"));
-        }
-        let kinds = plan.network.kinds();
         let names = plan.network.names()?;
-        let mut network = plan.network.network(&names)?;
-        let host = |name: &str| {
-            let node = names.node(name)?;
-            match kinds[node.index()] {
-                NodeKind::Host => Ok(node),
-                NodeKind::Router => Err(BuildError::NotAHost(name.into())),
+        let (network, ends) = (plan.network.network(&names)?, Ends::of(plan)?);
+        let division = divide(plan, &names, &network, threads)?;
+        let (parts, whole) = match division {
+            Err(reason) => {
+                (Parts::whole(ends.part(plan, &names, network, |_| true)?), Some(reason))
+            }
+            Ok(division) => {
+                let part = |number: usize| {
+                    let mut network = plan.network.network(&names)?;
+                    let own =
+                        |node: NodeId| usize::from(division.owners[usize::from(node.0)]) == number;
+                    network.keep(own);
+                    ends.part(plan, &names, network, own)
+                };
+                let parts = (0..division.parts).map(part).collect::<Result<_, _>>()?;
+                (Parts::divided(parts, division), None)
             }
         };
-
-        let number = plan.flows.iter().map(|flow| usize::from(flow.streams)).sum();
-        let mut endpoints = Vec::with_capacity(2 * number + plan.pings.len());
-        let mut streams = Vec::with_capacity(number);
-        for (index, flow) in plan.flows.iter().enumerate() {
-            let (from, to) = (host(&flow.from)?, host(&flow.to)?);
-            for number in 0..usize::from(flow.streams) {
-                let sender = endpoints.len();
-                if let Some(application) = &flow.application {
-                    let last = StreamCounters::default();
-                    let (flow_number, client) = (index as u32, sender as u32);
-                    streams.push(Stream {
-                        flow: flow_number,
-                        number: number as u32,
-                        sender: client,
-                        receiver: client,
-                        last,
-                    });
-                    let (ends, seed) = ((from, to), plan.network.seed);
-                    endpoints.push(client_of(flow, application, index, ends, number, seed)?);
-                    continue;
-                }
-                streams.push(Stream {
-                    flow: index as u32,
-                    number: number as u32,
-                    sender: sender as u32,
-                    receiver: sender as u32 + 1,
-                    last: StreamCounters::default(),
-                });
-                endpoints.extend(stream(
-                    flow,
-                    index,
-                    (from, to),
-                    number,
-                    sender,
-                    plan.network.seed,
-                )?);
-            }
-        }
-        let mut pingers = Vec::new();
-        for (index, ping) in plan.pings.iter().enumerate() {
-            // Routers reply to pings, too.
-            let (from, to) = (host(&ping.from)?, names.node(&ping.to)?);
-            pingers.push(endpoints.len());
-            endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
-        }
-        let addresses =
-            plan.network.nodes.iter().map(|node| (node.address, node.address_v6)).collect();
-        let captures = ModelledCaptures::new(addresses);
         let end =
             |flow: &FlowPlan| Ok(([names.node(&flow.to)?, names.node(&flow.from)?], flow.dscp));
-        let ends = plan.flows.iter().map(end).collect::<Result<_, BuildError>>()?;
-        let hosts = ModelledHosts::start(endpoints, plan.flows.len(), captures, &mut network);
-
         let mut simulation = Self {
             labels: Labels {
                 nodes: Arc::clone(names.nodes()),
@@ -141,16 +86,15 @@ impl Simulation {
                 pings: plan.pings.iter().map(|ping| ping.name.clone()).collect(),
                 ..Labels::default()
             },
-            meter: NetworkMeter::new(&network),
-            changes: plan.network.timeline(&names)?,
-            network,
-            names,
-            streams,
-            pingers,
+            meter: NetworkMeter::new(&parts.first().network),
+            parts,
+            whole,
+            streams: ends.streams,
+            pingers: ends.pingers,
             marks,
-            hosts,
             codepoints: Codepoints::default(),
-            ends,
+            ends: plan.flows.iter().map(end).collect::<Result<_, BuildError>>()?,
+            names,
             intervals: Intervals::default(),
             histograms: Default::default(),
             calls: Calls::default(),
@@ -159,15 +103,29 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Applies the changes that are due.
+    /// Returns the number of parts that run side by side.
+    pub fn parts(&self) -> usize {
+        self.parts.number()
+    }
+
+    /// Returns the reason for which there is one part only, if that is so.
+    pub fn whole(&self) -> Option<Whole> {
+        self.whole
+    }
+
+    /// Applies the changes that are due, which are the same in all parts.
     fn change(&mut self) {
         let now = self.now();
-        while self.changes.front().is_some_and(|(at, _)| *at <= now) {
-            let (_, effect) = self.changes.pop_front().expect("there is one in front");
-            let other_classes = effect.other_classes();
-            effect.apply(&mut self.network);
+        while self.parts.first().changes.front().is_some_and(|(at, _)| *at <= now) {
+            let mut other_classes = None;
+            for Part { network, changes, .. } in self.parts.iter_mut() {
+                if let Some((_, effect)) = changes.pop_front() {
+                    other_classes = effect.other_classes();
+                    effect.apply(network);
+                }
+            }
             if let Some(port) = other_classes {
-                self.meter.set_queue(&self.network, port);
+                self.meter.set_queue(self.parts.network(port), port);
             }
         }
     }
@@ -175,24 +133,29 @@ impl Simulation {
     /// Captures packets that pass some interfaces to `sink`, from now on.
     ///
     /// # Errors
-    /// [`BuildError::UnknownLink`] if an interface does not exist.
+    /// [`BuildError::UnknownLink`] if an interface does not exist; [`BuildError::CaptureInParts`]
+    /// with several parts.
     pub fn capture(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) -> Result<(), BuildError> {
         let ports = plan.interfaces.iter().map(|interface| self.names.port(&interface.name));
         let ports = ports.collect::<Result<Vec<_>, _>>()?;
-        ports.iter().for_each(|port| self.network.watch(*port));
-        self.hosts.captures.captures.add(plan, &ports, sink);
+        if self.parts.number() > 1 {
+            return Err(BuildError::CaptureInParts);
+        }
+        let part = self.parts.first_mut();
+        ports.iter().for_each(|port| part.network.watch(*port));
+        part.hosts.captures.captures.add(plan, &ports, sink);
         Ok(())
     }
 
     /// Returns the cause of a failure that has ended a capture, once. The run continues without the
     /// capture.
     pub fn take_capture_failure(&mut self) -> Option<io::Error> {
-        self.hosts.captures.captures.take_failure()
+        self.parts.first_mut().hosts.captures.captures.take_failure()
     }
 
     /// Returns the instant that the simulation has reached.
     pub fn now(&self) -> Time {
-        self.network.now()
+        self.parts.first().network.now()
     }
 
     /// Returns the end of the run.
@@ -202,12 +165,12 @@ impl Simulation {
 
     /// Returns the number of events processed so far.
     pub fn events(&self) -> u64 {
-        self.network.events()
+        self.parts.iter().map(|part| part.network.events()).sum()
     }
 
     /// Returns the number of links crossed by packets so far.
     pub fn packet_hops(&self) -> u64 {
-        self.network.packet_hops()
+        self.parts.iter().map(|part| part.network.packet_hops()).sum()
     }
 
     /// Returns the names of the flows, in the order of the plan.
@@ -226,7 +189,8 @@ impl Simulation {
 
     /// Returns the number of connections of applications that have not ended.
     pub fn open_connections(&self) -> usize {
-        let roles = self.hosts.endpoints.iter().map(|endpoint| &endpoint.role);
+        let endpoints = self.parts.iter().flat_map(|part| &part.hosts.endpoints);
+        let roles = endpoints.map(|endpoint| &endpoint.role);
         roles
             .map(|role| if let Role::Client(host) = role { host.connections.len() } else { 0 })
             .sum()
@@ -237,12 +201,12 @@ impl Simulation {
     pub fn advance(&mut self, until: Time) {
         let until = until.min(self.end());
         while let Some(mark) = self.marks.due(until) {
-            self.network.run(mark, &mut self.hosts);
+            self.parts.run(mark);
             self.record(mark);
             self.change();
         }
-        self.network.run(until, &mut self.hosts);
-        self.hosts.captures.captures.flush();
+        self.parts.run(until);
+        self.parts.first_mut().hosts.captures.captures.flush();
     }
 
     /// Ends the run now, and records the measurements since the last mark.
@@ -258,7 +222,7 @@ impl Simulation {
         let labels = &self.labels;
         let mut pings = Pings::default();
         for (index, &pinger) in self.pingers.iter().enumerate() {
-            let endpoint = &self.hosts.endpoints[pinger];
+            let endpoint = self.parts.endpoint(pinger);
             let Role::Pinger(pinger) = &endpoint.role else { unreachable!("pingers are pingers") };
             for (sequence, record) in pinger.records.iter().enumerate() {
                 pings.push(index, sequence, endpoint.line.header.dscp(), record);
@@ -266,9 +230,7 @@ impl Simulation {
         }
         let mut histograms = self.histograms.clone();
         if let Some(stretch) = self.marks.since_cut(self.now()) {
-            for (table, flows) in histograms.iter_mut().zip(self.hosts.histograms()) {
-                table.push_flows(stretch, flows);
-            }
+            self.push_histograms(&mut histograms, stretch);
         }
         let [rtts, srtts, delays] = histograms.map(|table| table.into_table(labels));
         let [queues, links, stations, tunnels] = self.meter.tables(labels);
@@ -279,7 +241,7 @@ impl Simulation {
             links,
             stations,
             tunnels,
-            self.hosts.losses.table(labels),
+            self.parts.first().hosts.losses.table(labels),
             ("codepoints", self.codepoints.clone().into_table(labels)),
             ("rtts", rtts),
             ("srtts", srtts),
@@ -293,7 +255,7 @@ impl Simulation {
     /// Returns what applications have completed, and what they have begun.
     fn completions(&self) -> Completions {
         let clients = self.streams.iter().filter_map(|stream| {
-            match &self.hosts.endpoints[stream.sender as usize].role {
+            match &self.parts.endpoint(stream.sender).role {
                 Role::Client(host) => Some(((stream.flow as usize, stream.number as usize), host)),
                 _ => None,
             }
@@ -312,8 +274,7 @@ impl Simulation {
     fn displacements(&self) -> Displacements {
         let mut table = Displacements::default();
         for streams in self.streams.chunk_by(|one, next| one.flow == next.flow) {
-            let receivers =
-                streams.iter().map(|stream| &self.hosts.endpoints[stream.receiver as usize].role);
+            let receivers = streams.iter().map(|stream| &self.parts.endpoint(stream.receiver).role);
             let densities = receivers.filter_map(|role| match role {
                 Role::UdpReceiver(udp) => Some(&udp.meter.order.density),
                 _ => None,
@@ -332,8 +293,8 @@ impl Simulation {
             let reading = self.read(stream);
             let place = (stream.flow as usize, stream.number as usize);
             self.intervals.push(place, stretch, &stream.last, &reading);
-            let (sender, receiver) = (stream.sender as usize, stream.receiver as usize);
-            match &mut self.hosts.endpoints[sender].role {
+            let (sender, receiver) = (stream.sender, stream.receiver);
+            match &mut self.parts.hosts_mut(sender).endpoints[sender as usize].role {
                 Role::TcpSender(tcp) => {
                     (tcp.rtt, tcp.srtt) = (Samples::default(), Samples::default());
                 }
@@ -342,10 +303,11 @@ impl Simulation {
                 }
                 _ => {}
             }
-            match &mut self.hosts.endpoints[receiver].role {
+            let hosts = self.parts.hosts_mut(receiver);
+            match &mut hosts.endpoints[receiver as usize].role {
                 Role::TcpReceiver(tcp) => tcp.delay = Samples::default(),
                 Role::QuicReceiver(quic) => quic.delay = Samples::default(),
-                Role::Client(_) => self.hosts.clear_samples(receiver as u32),
+                Role::Client(_) => hosts.clear_samples(receiver),
                 Role::UdpReceiver(udp) => {
                     udp.meter.pass_mark();
                     if let Some((playout, last)) = &mut udp.call {
@@ -358,31 +320,44 @@ impl Simulation {
             }
             self.streams[index].last = reading.counters;
         }
-        for (flow, classes) in self.hosts.arrived.iter_mut().enumerate() {
-            let (nodes, sent) = self.ends[flow];
-            for (node, arrived) in nodes.into_iter().zip(classes) {
-                self.codepoints.push((flow, node, sent), stretch, arrived.take());
+        for (flow, (nodes, sent)) in self.ends.iter().enumerate() {
+            for (node, answers) in nodes.iter().zip([false, true]) {
+                let arrived = self.parts.arrived_mut(flow, *node, answers);
+                self.codepoints.push((flow, *node, *sent), stretch, arrived.take());
             }
         }
         if let Some(since_cut) = self.marks.cut() {
-            for (table, flows) in self.histograms.iter_mut().zip(self.hosts.histograms_mut()) {
-                table.push_flows(since_cut, flows);
-                flows.iter_mut().for_each(Histogram::clear);
+            let mut histograms = std::mem::take(&mut self.histograms);
+            self.push_histograms(&mut histograms, since_cut);
+            self.histograms = histograms;
+            for part in self.parts.iter_mut() {
+                let flows = part.hosts.histograms_mut().into_iter().flatten();
+                flows.for_each(Histogram::clear);
             }
         }
-        self.meter.record(&self.network, stretch);
-        self.hosts.losses.record(stretch);
+        let parts = &self.parts;
+        self.meter.record_parts(&parts.first().network, |port| parts.network(port), stretch);
+        self.parts.losses().record(stretch);
+    }
+
+    /// Adds the distributions of all flows since the last cut.
+    fn push_histograms(&self, tables: &mut [FlowHistograms; 3], stretch: Stretch) {
+        for (flow, (ends, _)) in self.ends.iter().enumerate() {
+            for (table, histogram) in tables.iter_mut().zip(self.parts.histograms(flow, *ends)) {
+                table.push_flow(flow, stretch, histogram);
+            }
+        }
     }
 
     fn read(&self, stream: &Stream) -> StreamReading {
-        let role = |endpoint: u32| &self.hosts.endpoints[endpoint as usize].role;
+        let role = |endpoint: u32| &self.parts.endpoint(endpoint).role;
         match (role(stream.sender), role(stream.receiver)) {
             (Role::TcpSender(tcp), Role::TcpReceiver(received_by)) => {
                 let received = received_by.receiver.received();
                 let counters = StreamCounters {
                     delivered: received.delivered,
                     packets: received.segments,
-                    lost: tcp.lost,
+                    lost: self.parts.lost(stream.sender),
                     reordered: received.reordered,
                     marked: received.marked,
                     echoed: tcp.sender.marks_echoed(),
@@ -402,9 +377,15 @@ impl Simulation {
                     jitter: None,
                 }
             }
-            (Role::QuicSender(quic), Role::QuicReceiver(received_by)) => quic.read(received_by),
-            (Role::Client(host), Role::Client(_)) => self.hosts.read_client(host),
-            (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => receiver.meter.reading(udp.lost),
+            (Role::QuicSender(quic), Role::QuicReceiver(received_by)) => {
+                quic.read(received_by, self.parts.lost(stream.sender))
+            }
+            (Role::Client(host), Role::Client(_)) => {
+                self.parts.hosts(stream.sender).read_client(host)
+            }
+            (Role::UdpSender(_), Role::UdpReceiver(receiver)) => {
+                receiver.meter.reading(self.parts.lost(stream.sender))
+            }
             roles => unreachable!("a stream from and to {roles:?}"),
         }
     }

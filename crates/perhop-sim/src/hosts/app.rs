@@ -103,6 +103,9 @@ pub(crate) struct ClientHost {
     /// Endpoint of each open connection at the client.
     pub connections: BTreeMap<u32, u32>,
     pub records: Vec<Record>,
+    /// Slots of both endpoints of connections that have ended, which later ones use again. Each
+    /// client has its own, so that the order of slots does not depend on other clients.
+    free: Vec<[u32; 2]>,
     /// Counters and samples of the connections that have ended.
     ended: StreamReading,
 }
@@ -116,6 +119,7 @@ impl ClientHost {
             config,
             connections: BTreeMap::new(),
             records: Vec::new(),
+            free: Vec::new(),
             ended: StreamReading {
                 counters: StreamCounters { sacks, ..StreamCounters::default() },
                 ..StreamReading::default()
@@ -232,11 +236,13 @@ impl ModelledHosts {
 
     /// Opens a connection.
     fn open(&mut self, network: &mut Net, id: u32, number: u32, multiplexed: bool) {
-        if self.free.len() < 2 && self.endpoints.len() >= MOST_ENDPOINTS {
+        let Role::Client(host) = &mut self.endpoints[id as usize].role else { return };
+        let free = host.free.pop();
+        if free.is_none() && self.endpoints.len() >= MOST_ENDPOINTS {
             return; // as if its host never answered
         }
-        let slots = [(); 2].map(|()| {
-            self.free.pop().unwrap_or_else(|| {
+        let slots = free.unwrap_or_else(|| {
+            [(); 2].map(|()| {
                 self.endpoints.push(Endpoint::closed());
                 self.endpoints.len() as u32 - 1
             })
@@ -294,13 +300,13 @@ impl ModelledHosts {
         }
         let ends = if own_is_client { [end, peer] } else { [peer, end] };
         let [client, server] = ends.map(|slot| {
-            self.free.push(slot);
             let endpoint = &mut self.endpoints[slot as usize];
             endpoint.timer = Time::MAX;
             std::mem::replace(&mut endpoint.role, Role::Closed)
         });
         let Role::Client(host) = &mut self.endpoints[id as usize].role else { return };
         host.connections.remove(&number);
+        host.free.push(ends);
         add(&mut host.ended, &client, &server);
     }
 }

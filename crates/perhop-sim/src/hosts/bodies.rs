@@ -160,6 +160,20 @@ pub(super) enum Stored {
     Quic(u32),
 }
 
+/// Body of a packet between two parts of the network.
+#[derive(Debug)]
+pub(crate) struct HandedOver {
+    slot: Slot,
+    /// What the slot refers to, if anything.
+    long: Option<Box<Long>>,
+}
+
+#[derive(Debug)]
+enum Long {
+    Message(Message),
+    Quic(perhop_quic::Packet),
+}
+
 /// Number of bodies in a block.
 const PLACES: usize = 64;
 /// Number of empty blocks that are kept in any case.
@@ -206,6 +220,32 @@ impl Bodies {
         self.live[self.filling] += 1;
         self.place += 1;
         self.next = self.next.wrapping_add(1);
+        id
+    }
+
+    /// Removes the body of a packet that goes on in another part of the network.
+    pub fn hand_over(&mut self, id: BodyId) -> HandedOver {
+        let slot = *self.slot(id);
+        let long = match slot.message {
+            Stored::Sacked(_) | Stored::Error(_) | Stored::Outer(_) => {
+                Some(Box::new(Long::Message(self.message(slot.message))))
+            }
+            Stored::Quic(place) => Some(Box::new(Long::Quic(self.quic(place).clone()))),
+            _ => None,
+        };
+        self.release(id);
+        HandedOver { slot, long }
+    }
+
+    /// Adds the body of a packet from another part.
+    pub fn take_over(&mut self, HandedOver { slot, long }: HandedOver) -> BodyId {
+        let message = match long.map(|long| *long) {
+            None => self.message(slot.message),
+            Some(Long::Message(message)) => message,
+            Some(Long::Quic(packet)) => Message::Quic(self.put_quic(packet)),
+        };
+        let id = self.put(slot.endpoint, slot.sent, message);
+        self.identify(id, slot.identification);
         id
     }
 

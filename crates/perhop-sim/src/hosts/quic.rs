@@ -63,13 +63,13 @@ impl QuicSender {
         if self.srtt_readings.is_due(now) { self.sender.smoothed_rtt() } else { None }
     }
 
-    /// Returns its counters, with those of its receiver.
-    pub fn read(&self, receiver: &QuicReceiver) -> StreamReading {
+    /// Returns its counters, with those of its receiver and its losses.
+    pub fn read(&self, receiver: &QuicReceiver, lost: u64) -> StreamReading {
         let received = receiver.receiver.received();
         let counters = StreamCounters {
             delivered: received.delivered,
             packets: received.packets,
-            lost: self.lost,
+            lost,
             reordered: received.reordered,
             marked: received.marked,
             echoed: self.sender.marks_echoed(),

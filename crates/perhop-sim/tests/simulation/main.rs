@@ -12,6 +12,7 @@ mod l4s;
 mod lab;
 mod marking;
 mod measures;
+mod parts;
 mod patterns;
 mod pings;
 mod probes;
