@@ -1,7 +1,9 @@
 """Running scenarios: from Python, over again, in slices, and on any number of cores."""
 
 import hashlib
+import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +13,11 @@ import pytest
 import perhop
 from conftest import SLOW, Start, ended
 from perhop import scenario as model
+from perhop._core import Simulation
 from perhop.dataset import TABLES
 from perhop.engines import ENGINES, Progress, sim
+from perhop.engines.plan import plan
+from perhop.errors import UsageError
 from perhop.scenario import parse
 
 CHANCE = """\
@@ -181,6 +186,82 @@ def test_slices_make_no_difference(
     sliced = digests(perhop.run(scenario, watch=seen.append), tmp_path / "sliced")
     assert sliced == whole
     assert len(seen) == 5 if slice_s == 10 else len(seen) > 100  # 5: one up to each change
+
+
+BACKBONE = """\
+perhop: 1
+name: backbone
+nodes:
+  {r1: router, r2: router, r3: router, r4: router, a: host, b: host, c: host, p: host, q: host}
+channels: {air: {wifi: g}}
+links:
+  - {ends: [p, r1], rate: 54 Mbps, channel: air}
+  - {ends: [q, r1], rate: 54 Mbps, channel: air}
+  - {ends: [a, r1], rate: 100 Mbps}
+  - {ends: [b, r3], rate: 100 Mbps}
+  - {ends: [c, r4], rate: 100 Mbps}
+  - {ends: [r1, r2], rate: 20 Mbps, delay: 3 ms}
+  - {ends: [r2, r3], rate: 20 Mbps, delay: 2 ms, loss: 0.5%}
+  - {ends: [r3, r4], rate: 20 Mbps, delay: 1 ms, jitter: 1 ms}
+  - {ends: [r4, r1], rate: 10 Mbps, delay: 1 ms}
+flows:
+  data: {from: a, to: b, streams: 2}
+  back: {from: b, to: c}
+  cross: {from: c, to: a, udp: {rate: 3 Mbps, size: 500 B}}
+  spoken: {from: a, to: c, voice: g711}
+  fast: {from: a, to: b, quic: {}}
+  over_air: {from: p, to: b, udp: {rate: 1 Mbps}}
+  from_air: {from: q, to: p}
+pings:
+  probe: {from: c, to: b, every: 10 ms}
+changes:
+  - {at: 600 ms, on: r1>r2, state: down}
+  - {at: 900 ms, on: r1>r2, state: up}
+duration: 1.5 s
+"""
+
+
+def test_threads_make_no_difference(tmp_path: Path) -> None:
+    scenario = parse(BACKBONE)
+    one = digests(perhop.run(scenario), tmp_path / "one")
+    for threads in (2, 3):
+        several = perhop.run(scenario, threads=threads)
+        assert several.manifest.warnings == ()
+        assert digests(several, tmp_path / str(threads)) == one
+
+
+def test_a_run_says_why_it_has_fewer_threads() -> None:
+    def warned(text: str, threads: int) -> list[str]:
+        found = perhop.run(parse(text), threads=threads).manifest.warnings
+        return [each.message for each in found if "the run had" in each.message]
+
+    short = BACKBONE.replace("1.5 s", "10 ms").partition("changes:")[0] + "duration: 10 ms\n"
+    assert warned(short, 4) == []
+    (fewer,) = warned(short, 100)
+    assert fewer.startswith("the run had 4 threads, as links with a delay")
+    near = re.sub(r", delay: \d ms", "", short)
+    (one,) = warned(near, 2)
+    assert one.startswith("the run had one thread, as the network cannot be divided: no link")
+    (tunnelled,) = warned(CHANCE.replace("duration: 5 s", "duration: 4 s"), 2)
+    assert tunnelled.endswith("cannot be divided: it has tunnels")
+
+
+def test_a_channel_stays_in_one_part() -> None:
+    whole = plan(parse(BACKBONE), 1)
+    assert Simulation(json.dumps(whole), 4).threads == 4
+    whole["network"]["links"][1]["ends"][1]["node"] = "r2"  # as without an access point
+    assert Simulation(json.dumps(whole), 4).threads == 3
+
+
+def test_threads_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
+    scenario = parse(BACKBONE)
+    for wrong in (0, -1, 5_000):
+        with pytest.raises(UsageError, match="expected 1 to 1024"):
+            perhop.run(scenario, threads=wrong)
+    with pytest.raises(UsageError, match="only sim"):
+        perhop.run(scenario, threads=2, engine="emu")
+    with pytest.raises(UsageError, match="captured on one thread"):
+        perhop.run(scenario, threads=2, captures={"r1>r2": tmp_path / "file.pcapng"})
 
 
 @SLOW

@@ -1,5 +1,6 @@
 """Random scenarios: they have every key, and what must hold of every run holds of theirs."""
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,15 +16,17 @@ from fuzzing import invariants
 from fuzzing.language import models
 from fuzzing.running import draw, fuzzed_scenarios, memory_mb
 from perhop import linux
+from perhop._core import Simulation
 from perhop.dataset import TABLES, Dataset, Manifest
 from perhop.engines.captures import Capture
 from perhop.engines.emu import hosts_plan
-from perhop.engines.plan import network_plan
+from perhop.engines.plan import network_plan, plan
 from perhop.engines.sim import SimRun
 from perhop.engines.traffic import gaps
 from perhop.errors import PerhopError
 from perhop.scenario import METRICS, Scenario, dump, parse
 from perhop.scenario.model.base import Model
+from perhop.units import MILLISECOND
 
 pytestmark = SLOW
 
@@ -147,6 +150,40 @@ def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) ->
     for row in dataset.links.group_by("link").sum().iter_rows(named=True):
         sent = row["sent_packets"]
         assert abs(seen[row["link"]][0] - sent) <= 1, (row["link"], seen[row["link"]], sent)
+
+
+def divisible(scenario: Scenario) -> str:
+    """A plan of a scenario without what cannot be divided."""
+    whole = plan(scenario, 5)
+    whole["network"]["tunnels"] = []
+    for link in whole["network"]["links"]:
+        link["mtu"] = None
+        for end in link["ends"]:
+            end["medium"] |= {"duplicate": 0, "reorder": None}
+            end["medium"]["delay"] = max(end["medium"]["delay"], MILLISECOND)
+    whole["flows"] = [flow for flow in whole["flows"] if flow["application"] is None]
+    return json.dumps(whole)
+
+
+@fuzzed_scenarios(20)
+def test_the_number_of_threads_makes_no_difference(scenario: Scenario) -> None:
+    text = divisible(scenario)
+
+    def tables(threads: int) -> dict[str, dict[str, Any]]:
+        core = Simulation(text, threads)
+        core.advance(scenario.end_ps)
+        return core.tables()
+
+    one = repr(bits(tables(1)))
+    assert all(repr(bits(tables(threads))) == one for threads in (2, 3, 5))
+
+
+def bits(tables: dict[str, dict[str, Any]]) -> list[object]:
+    """Each column of tables of the core, where NaN equals NaN."""
+    columns = (column for table in tables.values() for column in table.values())
+    return [
+        (each[0], bytes(each[1])) if isinstance(each, tuple) else bytes(each) for each in columns
+    ]
 
 
 @fuzzed_scenarios(30)

@@ -44,6 +44,14 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
     help="The folder for the results; by default runs/NAME-1, runs/NAME-2, …",
 )
 @click.option("--no-save", is_flag=True, help="Keep no results.")
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="The most threads of a simulation; results do not depend on it.",
+)
 @options.captures
 @click.option(
     "--pcap-snaplen",
@@ -66,6 +74,7 @@ def run(
     overrides: tuple[str, ...],
     out: Path | None,
     no_save: bool,
+    threads: int,
     captures: tuple[str, ...],
     snaplen: int,
     agents: str | None,
@@ -97,10 +106,14 @@ def run(
         raise click.UsageError("--seeds: has no effect with --seed or --pcap; remove one")
     if cluster is not None and seeds is None:
         raise click.UsageError("--cluster: makes several runs side by side; add --seeds N")
+    if seeds is not None and threads != 1:
+        raise click.UsageError("--threads: runs with several seeds have one each; remove it")
     loaded = load(scenario, overrides=overrides, agents=agents, rate=speed)
     if seeds is not None:
         return _ensemble(loaded, engine, seeds, cluster, out, as_json)
-    dataset, folder = execute(loaded, engine, seed, out, files, snaplen, save=not no_save)
+    dataset, folder = execute(
+        loaded, engine, seed, out, files, snaplen, save=not no_save, threads=threads
+    )
     if as_json:
         click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
     else:
@@ -155,6 +168,7 @@ def execute(
     snaplen: int = 128,
     *,
     save: bool = True,
+    threads: int = 1,
 ) -> tuple[Dataset, Path | None]:
     """Run a scenario with a progress display; return the results and their folder.
 
@@ -166,6 +180,7 @@ def execute(
         captures: A file for each link whose packets are captured.
         snaplen: The bytes of each packet that a capture keeps.
         save: False to save no results; there is no folder then.
+        threads: The greatest number of threads of a simulation.
     """
     from perhop import engines
     from perhop.cli.progress import watching
@@ -179,6 +194,7 @@ def execute(
             out=folder,
             captures=captures,
             snaplen=snaplen,
+            threads=threads,
             watch=watch,
         )
     return dataset, folder

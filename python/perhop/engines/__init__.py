@@ -42,6 +42,8 @@ __all__ = ["ENGINES", "Engine", "Progress", "Run", "check", "run"]
 ENGINES: Final = ("sim", "emu", "kernel", "live")
 """The engines; each is a module of this package with a function `start`."""
 
+MOST_THREADS: Final = 1024
+
 CHECKPOINT_S: Final = 5.0
 """The seconds of wall time between two checkpoints of a run that is saved."""
 
@@ -97,8 +99,8 @@ class Run(Protocol):
 class Engine(Protocol):
     """The interface of an engine's module."""
 
-    def start(self, scenario: Scenario, seed: int) -> Run:
-        """Start a run.
+    def start(self, scenario: Scenario, seed: int, **options: int) -> Run:
+        """Start a run. Only `sim` has an option: `threads`.
 
         Raises:
             UnsupportedError: If this machine, or this engine, cannot run the scenario.
@@ -130,6 +132,16 @@ def _engine(name: str) -> Engine:
     return module
 
 
+def _check_threads(threads: int, engine: str, captures: object) -> None:
+    """Check that a run can have so many threads."""
+    if not 1 <= threads <= MOST_THREADS:
+        raise UsageError(f"{threads} threads: expected 1 to {MOST_THREADS}")
+    if engine != "sim":
+        raise UsageError(f"the engine {engine} has no choice of threads; only sim has")
+    if captures:
+        raise UsageError("packets are captured on one thread only: drop the captures or threads")
+
+
 def check(scenario: Scenario, engine: str) -> None:
     """Check that an engine can run a scenario on this machine, by starting a run.
 
@@ -148,6 +160,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     captures: Mapping[str, str | os.PathLike[str]] | None = None,
     snaplen: int = SNAPLEN,
+    threads: int = 1,
     watch: Callable[[Progress], None] | None = None,
     ended: Callable[[Run], None] | None = None,
 ) -> Dataset:
@@ -166,12 +179,15 @@ def run(
             "r1>r2" for the packets that r1 sends and receives there, or a node with one link.
             An existing capture is replaced when the run starts.
         snaplen: The bytes of each packet to keep; 0 for all.
+        threads: The greatest number of threads of a simulation. The tables do not depend on it.
+            A warning of the dataset says why a run had fewer.
         watch: A function to call after every slice.
         ended: A function that gets the run when it has ended, before its dataset is made.
 
     Raises:
-        UsageError: If the engine or a link is unknown, the seed is not in 0..2^64, or the
-            scenario has no flow and no ping.
+        UsageError: If the engine or a link is unknown, the seed is not in 0..2^64, several
+            threads are asked for with another engine or with captures, or the scenario has no
+            flow and no ping.
         UnsupportedError: If the engine cannot run the scenario here.
         OutputError: If `out` or a capture cannot be written.
     """
@@ -186,12 +202,15 @@ def run(
         )
     if not 0 <= seed < 2**64:
         raise UsageError(f"{seed} is not a seed; expected 0 to 2^64 - 1")
+    if threads != 1:
+        _check_threads(threads, engine, captures)
     if out is not None:
         Dataset.check_writable(out)
     files = planned(scenario, captures or {}, snaplen, out)
     findings = tuple(chain(warnings(scenario), unused_seed(scenario, engine, seed)))
     started, began = datetime.now(UTC), time.perf_counter()
-    under_way = module.start(scenario, seed)
+    options = {} if threads == 1 else {"threads": threads}
+    under_way = module.start(scenario, seed, **options)
 
     def dataset() -> Dataset:
         counters, now_s = dict(under_way.counters), under_way.now_s

@@ -35,9 +35,9 @@ _FIRST_SLICE_PS: Final = MILLISECOND
 """The simulated time of a slice while the speed of the simulation is unknown."""
 
 
-def start(scenario: Scenario, seed: int) -> SimRun:
-    """Start a simulation."""
-    return SimRun(scenario, seed)
+def start(scenario: Scenario, seed: int, threads: int = 1) -> SimRun:
+    """Start a simulation on at most `threads` threads."""
+    return SimRun(scenario, seed, threads)
 
 
 class SimRun:
@@ -45,12 +45,12 @@ class SimRun:
 
     live: Final = None
     stalled_us: Final = None
-    missing: Final = ()
 
-    def __init__(self, scenario: Scenario, seed: int) -> None:
+    def __init__(self, scenario: Scenario, seed: int, threads: int = 1) -> None:
         self._scenario = scenario
         self._seed = seed
-        self._core = Simulation(json.dumps(plan(scenario, seed)))
+        self._core = Simulation(json.dumps(plan(scenario, seed)), threads)
+        self.missing = _fewer(threads, self._core.threads, self._core.whole)
         self._changes_ps = [*scenario.changes_ps, scenario.end_ps]
         self._slice_ps = _FIRST_SLICE_PS
 
@@ -102,3 +102,12 @@ class SimRun:
     def tables(self) -> dict[str, pl.DataFrame]:
         """Return the dataset's tables up to the last mark."""
         return tables(self.columns())
+
+
+def _fewer(asked: int, threads: int, reason: str | None) -> tuple[str, ...]:
+    """Return why a run has fewer threads than were asked for, if it has."""
+    if threads == asked:
+        return ()
+    if threads > 1:
+        return (f"the run had {threads} threads, as links with a delay make no more parts of it",)
+    return (f"the run had one thread, as the network cannot be divided: {reason}",)
