@@ -3,114 +3,19 @@
 
 use std::sync::Arc;
 
+use perhop_traffic::KnownKeys;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::ring::sign::any_eddsa_type;
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
-};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName,
-    Error, PeerIncompatible, ServerConfig, ServerConnection, SignatureScheme,
-};
+use rustls::{ClientConfig, ClientConnection, Error, ServerConfig, ServerConnection};
 
 use crate::key::{Identity, PublicKey};
 
 /// The application protocol (RFC 7301), so that messages of other protocols are not accepted.
 const PROTOCOL: &[u8] = b"perhop-agent";
-
-/// Verifier that accepts given public keys.
-#[derive(Debug)]
-struct Pinned {
-    keys: Vec<Vec<u8>>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl Pinned {
-    fn new(keys: &[PublicKey]) -> Arc<Self> {
-        let keys = keys.iter().map(PublicKey::spki).collect();
-        let algorithms = default_provider().signature_verification_algorithms;
-        Arc::new(Self { keys, algorithms })
-    }
-
-    fn check(&self, key: &CertificateDer<'_>) -> Result<(), Error> {
-        match self.keys.iter().any(|allowed| allowed == key.as_ref()) {
-            true => Ok(()),
-            false => {
-                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-            }
-        }
-    }
-}
-
-/// The methods that both verifiers share: signatures of TLS 1.3 with raw Ed25519 keys.
-macro_rules! raw_public_keys {
-    () => {
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Err(Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered))
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            message: &[u8],
-            key: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            let key = SubjectPublicKeyInfoDer::from(key.as_ref());
-            verify_tls13_signature_with_raw_key(message, &key, signature, &self.algorithms)
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            vec![SignatureScheme::ED25519]
-        }
-
-        fn requires_raw_public_keys(&self) -> bool {
-            true
-        }
-    };
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        key: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.check(key).map(|()| ServerCertVerified::assertion())
-    }
-
-    raw_public_keys!();
-}
-
-impl ClientCertVerifier for Pinned {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        key: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        self.check(key).map(|()| ClientCertVerified::assertion())
-    }
-
-    raw_public_keys!();
-}
 
 fn certified(identity: &Identity) -> Result<Arc<CertifiedKey>, Error> {
     let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(identity.pkcs8()))?;
@@ -123,7 +28,7 @@ pub fn agent(identity: &Identity, allowed: &[PublicKey]) -> Result<Arc<ServerCon
     let keys = AlwaysResolvesServerRawPublicKeys::new(certified(identity)?);
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_client_cert_verifier(Pinned::new(allowed))
+        .with_client_cert_verifier(KnownKeys::raw(allowed.iter().map(PublicKey::spki)))
         .with_cert_resolver(Arc::new(keys));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     // No resumption: every connection proves its keys.
@@ -138,7 +43,7 @@ pub fn controller(identity: &Identity, agent: PublicKey) -> Result<Arc<ClientCon
     let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Pinned::new(&[agent]))
+        .with_custom_certificate_verifier(KnownKeys::raw([agent.spki()]))
         .with_client_cert_resolver(Arc::new(keys));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.enable_sni = false;

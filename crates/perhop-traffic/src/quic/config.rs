@@ -12,17 +12,13 @@ use quinn_proto::{
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::{default_provider, sign::any_eddsa_type};
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
-};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SigningKey};
-use rustls::{
-    CertificateError, DigitallySignedStruct, Error, PeerIncompatible, SignatureScheme, version,
-};
+use rustls::version;
+
+use crate::keys::KnownKeys;
 
 /// Data of a handshake that may arrive before data that precedes it: certificates of any size.
 const CRYPTO_BUFFER: usize = 1 << 17;
@@ -57,66 +53,17 @@ impl ResolvesServerCert for Stand {
     }
 }
 
-/// Verifier that accepts the key of the run.
-#[derive(Debug)]
-struct Pinned {
-    public: SubjectPublicKeyInfoDer<'static>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match certificate.iter().all(|&byte| byte == 0) {
-            true => Ok(ServerCertVerified::assertion()),
-            false => {
-                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-            }
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        _: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature_with_raw_key(message, &self.public, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-}
-
 /// Returns the settings of the end that opens the connection: the sender, or a client.
 pub(super) fn client(
     identity: &Identity,
     plan: &QuicPlan,
     requests: Option<u32>,
 ) -> Result<ClientConfig, String> {
-    let algorithms = default_provider().signature_verification_algorithms;
-    let pinned = Pinned { public: identity.public.clone(), algorithms };
+    let known = KnownKeys::behind_zeros(identity.public.clone());
     let tls = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&version::TLS13])
         .map_err(|error| error.to_string())?;
-    let mut tls =
-        tls.dangerous().with_custom_certificate_verifier(Arc::new(pinned)).with_no_client_auth();
+    let mut tls = tls.dangerous().with_custom_certificate_verifier(known).with_no_client_auth();
     tls.resumption = Resumption::disabled();
     let tls = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut transport = transport(plan)?;
