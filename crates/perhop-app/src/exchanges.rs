@@ -155,7 +155,8 @@ impl Application for Exchanges {
     }
 
     fn on_timer(&mut self, now: Time) {
-        while self.due <= now {
+        // Called late, it begins what was due by then, and nothing that is due from the stop on.
+        while self.due <= now && self.due < self.stop {
             let at = self.due;
             self.due = match &mut self.arrivals {
                 Arrivals::Open(gaps) => at + gaps.next(),

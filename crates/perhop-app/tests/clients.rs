@@ -98,6 +98,18 @@ fn a_table_of_sizes_is_interpolated() {
     }
 }
 
+/// Real hosts are late at times.
+#[test]
+fn a_client_that_wakes_late_begins_only_what_was_due_before_its_stop() {
+    let plan = ApplicationPlan::Transfers(exchanges(EVERY(20), 1000, false));
+    let mut client = plan.client("f", 0, (Time::ZERO, Time::ZERO + MS(100)), 1).unwrap();
+    client.on_timer(Time::ZERO + MS(500));
+    let begun = client.unfinished();
+    let starts: Vec<_> = begun.iter().map(|record| record.start).collect();
+    assert_eq!(starts, [0, 20, 40, 60, 80].map(|ms| Time::ZERO + MS(ms)));
+    assert_eq!(client.deadline(), Time::MAX);
+}
+
 #[test]
 fn a_lost_connection_leaves_its_exchange_unfinished_and_others_go_on() {
     let plan = ApplicationPlan::Transfers(exchanges(CLOSED(50), 100_000, true));
