@@ -105,3 +105,62 @@ impl Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::Duration;
+    use proptest::prelude::*;
+    use quinn_proto::Side;
+
+    fn stream(number: u64) -> StreamId {
+        StreamId::new(Side::Client, Dir::Bi, number)
+    }
+
+    proptest! {
+        #[test]
+        fn requests_that_arrive_in_pieces_are_answered_once(
+            lengths in prop::collection::vec(REQUEST_BYTES..200, 1..10),
+            pieces in prop::collection::vec((any::<prop::sample::Index>(), 1..50_usize), 1..100),
+        ) {
+            let requests = lengths.iter().enumerate().map(|(number, &length)| Request {
+                exchange: number as u32,
+                request: length,
+                response: 1 + number as u64,
+                think: Duration::from_millis(length),
+            });
+            let requests: Vec<_> = requests.collect();
+            let mut left: Vec<_> = requests
+                .iter()
+                .map(|request| {
+                    let mut bytes = request.emit().to_vec();
+                    bytes.resize(request.request as usize, 0);
+                    bytes
+                })
+                .collect();
+            let mut server = Server::default();
+            let rest = (0..lengths.len()).map(|number| (number, usize::MAX));
+            let pieces = pieces.iter().map(|(index, length)| (index.index(lengths.len()), *length));
+            for (number, length) in pieces.chain(rest) {
+                let bytes = &mut left[number];
+                let piece: Vec<_> = bytes.drain(..length.min(bytes.len())).collect();
+                if !piece.is_empty() {
+                    prop_assert!(server.take(Time::ZERO, stream(number as u64), &piece));
+                }
+            }
+            let answered: BTreeSet<_> = requests
+                .iter()
+                .map(|each| (Time::ZERO + each.think, stream(each.exchange.into()), each.response))
+                .collect();
+            prop_assert_eq!(server.responses, answered);
+            prop_assert!(server.requests.is_empty());
+        }
+
+        #[test]
+        fn fuzz_foreign_requests_are_refused(bytes in prop::collection::vec(0..9_u8, 64)) {
+            let mut server = Server::default();
+            prop_assert!(!server.take(Time::ZERO, stream(0), &bytes));
+            prop_assert_eq!(server.deadline(), Time::MAX);
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::lab::{MS, floats, integers, job, merge, open, run, sum, tables, tcp};
+use crate::lab::{MS, floats, integers, job, merge, open, ports, run, sum, tables, tcp};
 use crate::quic;
 
 const SECOND: u64 = 1000 * MS;
@@ -58,7 +58,7 @@ fn every_byte_of_every_transfer_arrives_once() {
         let (traffic, tables) = run(&job(v6, &[200 * MS, 500 * MS], vec![flow], vec![]));
         assert_eq!(traffic.take_warnings(), Vec::<String>::new());
         let all = took(&tables);
-        assert_eq!(all.len(), 45, "3 clients, every 20 ms");
+        assert_eq!(all.len(), 45, "3 clients, every 20 ms: {transport} {all:?}");
         assert!(all.iter().all(|&took| took > 0.0 && took < 0.2), "{transport}: {all:?}");
         let sum_of_all = 45 * size;
         assert_eq!(traffic.delivered(), [sum_of_all]);
@@ -152,18 +152,20 @@ fn a_video_plays_and_the_end_of_the_run_closes_everything() {
 #[test]
 fn clients_without_a_server_try_again_and_nobody_waits() {
     let settings = json!({"arrivals": {"open": {"mean": 400 * MS, "exponential": false}}});
-    let flow = flow("transfers", exchanges(settings), SECOND);
-    let mut job = job(false, &[500 * MS], vec![flow], vec![]);
+    let tcp = flow("transfers", exchanges(settings), SECOND);
+    let mut quic = over_quic(tcp.clone(), json!({}));
+    merge(&mut quic, &json!({"name": "quic", "port": ports()}));
+    let mut job = job(false, &[500 * MS], vec![tcp, quic], vec![]);
     // Clients at an address from which nothing reaches 127.0.9.1.
     job["nodes"][1]["addresses"] = json!(["192.0.2.1"]);
     let (traffic, tables) = run(&job);
     let warnings = traffic.take_warnings();
-    assert!(
-        (1..3).contains(&warnings.len()) && warnings[0].contains("transfers: "),
-        "{warnings:?}"
-    );
+    for name in ["transfers: ", "quic: "] {
+        let own = warnings.iter().filter(|warning| warning.starts_with(name)).count();
+        assert!((1..3).contains(&own), "{warnings:?}");
+    }
     assert!(floats(&tables, "completions", "end_s").iter().all(|end| end.is_nan()));
-    assert_eq!(took(&tables).len(), 2);
+    assert_eq!(took(&tables).len(), 4);
 }
 
 #[test]
