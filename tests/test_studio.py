@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from conftest import DEADLINES, PERHOP, SLOW
-from perhop import analysis, engines, gallery, scenario, studio, templates
+from perhop import analysis, engines, gallery, load, scenario, studio, templates, topologies
 from perhop.engines.sim import SimRun
 from perhop.errors import OutputError, ScenarioError, UnsupportedError
 from perhop.report import text
@@ -235,6 +235,19 @@ def test_the_network_is_drawn_from_left_to_right() -> None:
     assert [link["directions"] for link in found["links"]] == [["b>r", "r>b"], ["r>a", "a>r"]]
     assert found["links"][1]["label"] == "2 Mbps/4 Mbps, 1 ms"
     assert found["links"][1]["policies"] == {"a": {"policy": "wan", "classes": ["bulk", "rest"]}}
+
+
+def test_networks_of_many_nodes_are_dots() -> None:
+    def drawn(hosts: int) -> dict[str, Any]:
+        star = topologies.star(hosts, rate="1 Gbps")
+        return network(load({"perhop": 1, "name": "x", **star, "duration": "1 s"}))
+
+    found = drawn(299)
+    width, height = found["size"]
+    assert height < 1000
+    assert len({(node["column"], node["row"]) for node in found["nodes"]}) == 300
+    assert all(0 < n["column"] < width and 0 < n["row"] < height for n in found["nodes"])
+    assert drawn(300) == {"nodes": [], "links": [], "size": None, "omitted": 301}
 
 
 def test_errors_have_their_places(page: studio.Studio) -> None:

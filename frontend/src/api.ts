@@ -51,6 +51,10 @@ export interface Network {
     label: string;
     policies: Record<string, { policy: string; classes: string[] }>;
   }[];
+  /** The size in pixels of a drawing of dots, whose places are pixels, too. */
+  size: [number, number] | null;
+  /** The number of nodes of a network that is too large to be drawn. */
+  omitted?: number;
 }
 
 export interface Problem {

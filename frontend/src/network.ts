@@ -37,6 +37,13 @@ export class Drawing {
     use: Record<string, number>,
     colours: Map<string, number>,
   ): void {
+    this.root.classList.toggle("many", Boolean(network.size));
+    if (network.omitted || network.size) {
+      this.again = null;
+      if (network.size) this.dots(network, network.size, use);
+      else this.root.textContent = `The network of ${network.omitted} nodes is too large to be drawn.`;
+      return;
+    }
     this.again = () => this.draw(network, sent, use, colours);
     const columns = network.nodes.map((node) => node.column);
     const rows = network.nodes.map((node) => node.row);
@@ -69,8 +76,7 @@ export class Drawing {
         const by = beside + (direction ? APART : -APART);
         const [a, b] = [one, two].map((end) => `${end.x + normal.x * by} ${end.y + normal.y * by}`);
         const title = `${name}: ${Math.round(used(name) * 100)}% used`;
-        const level = Math.min(4, Math.ceil(used(name) * 4));
-        wires.push(`<path class="wire use${level}" d="M${a}L${b}"><title>${escape(title)}</title></path>`);
+        wires.push(`<path class="wire use${level(used(name))}" d="M${a}L${b}"><title>${escape(title)}</title></path>`);
       });
       if (network.links.length <= LABELLED) {
         const middle = { x: (one.x + two.x) / 2, y: (one.y + two.y) / 2 + beside };
@@ -110,10 +116,37 @@ export class Drawing {
     const said = network.links
       .map((link) => `${link.ends.join(" to ")}, ${link.label}`)
       .join("; ");
+    this.write(said, width, height, [...wires, ...parts]);
+  }
+
+  /** Draws a network of many nodes: dots, whose names the pointer shows. */
+  private dots(network: Network, [width, height]: [number, number], use: Record<string, number>): void {
+    const at = new Map(network.nodes.map((node) => [node.name, `${node.column.toFixed(1)} ${node.row.toFixed(1)}`]));
+    const wires = network.links.map((link) => {
+      const used = link.directions.map((name) => use[name] ?? 0);
+      const said = link.directions.map((name, way) => `${name}: ${Math.round(used[way]! * 100)}% used`);
+      const [one, two] = link.ends.map((end) => at.get(end));
+      const title = escape([...said, link.label].join("\n"));
+      return `<path class="wire use${level(Math.max(...used))}" d="M${one}L${two}"><title>${title}</title></path>`;
+    });
+    const nodes = network.nodes.map(({ name, kind }) => {
+      const shape = `<path class="dot" d="M${at.get(name)}h0"><title>${escape(name)}</title></path>`;
+      return `<g class="node ${escape(kind)}">${shape}</g>`;
+    });
+    const said = `${network.nodes.length} nodes and ${network.links.length} links`;
+    this.write(said, Math.ceil(width), Math.ceil(height), [...wires, ...nodes]);
+  }
+
+  private write(said: string, width: number, height: number, parts: string[]): void {
     this.root.innerHTML =
       `<svg role="img" aria-label="${escape(`Network: ${said}`)}" width="${width}" ` +
-      `height="${height}" viewBox="0 0 ${width} ${height}">${wires.join("")}${parts.join("")}</svg>`;
+      `height="${height}" viewBox="0 0 ${width} ${height}">${parts.join("")}</svg>`;
   }
+}
+
+/** Returns the number of the style of a use. */
+function level(use: number): number {
+  return Math.min(4, Math.ceil(use * 4));
 }
 
 /** Returns about how wide words are. */

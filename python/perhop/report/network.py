@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from perhop.dataset import Dataset
     from perhop.scenario import Scenario
 
-__all__ = ["MOST_NODES", "Network", "network"]
+__all__ = ["MOST_NAMED", "MOST_NODES", "Network", "network", "scattered"]
 
 MOST_NODES: Final = 300
 """Greatest number of nodes that are drawn; of links it is twice that."""
 
-_MOST_NAMED: Final = 60
+MOST_NAMED: Final = 60
 """Greatest number of nodes with their names; more are dots."""
 
 _COLUMN: Final = 250
@@ -199,9 +199,8 @@ def network(dataset: Dataset) -> Network | None:
         return None
     routers = frozenset(name for name in nodes if scenario.nodes[name].kind == "router")
     links = [wire.ends for wire in wires]
-    if len(nodes) > _MOST_NAMED:
-        leaves, grid = _core(scenario, nodes, links)
-        at, size = spread(grid, leaves)
+    if len(nodes) > MOST_NAMED:
+        at, size = scattered(scenario, nodes, links)
         return Network(at, routers, wires, size, dotted=True)
     grid = _grid(scenario, nodes, links)
     left, top = (min(place[axis] for place in grid.values()) for axis in (0, 1))
@@ -212,6 +211,14 @@ def network(dataset: Dataset) -> Network | None:
     }
     size = (max(x for x, _ in at.values()) + margin, max(y for _, y in at.values()) + 30)
     return Network(at, routers, wires, size)
+
+
+def scattered(
+    scenario: Scenario, nodes: list[str], links: list[tuple[str, str]]
+) -> tuple[dict[str, Point], Point]:
+    """Return the places of many nodes, which are drawn as dots, and the size of the drawing."""
+    leaves, grid = _core(scenario, nodes, links)
+    return spread(grid, leaves)
 
 
 def _core(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perhop.layout import places
+from perhop.report.network import MOST_NAMED, MOST_NODES, scattered
 from perhop.units import format_duration, format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from perhop.scenario import Flow, Link, Scenario
+    from perhop.scenario import Flow, Link, Node, Scenario
 
 __all__ = ["network"]
 
@@ -20,6 +21,9 @@ def network(scenario: Scenario) -> dict[str, Any]:
 
     Background traffic, and the hosts that stand for it, are left out. Classes that divide another
     class are inside of it: ``bulk/web``.
+
+    Nodes have columns and rows. Those of many nodes, which are drawn as dots, are pixels in a
+    drawing of a `size`. Of networks that are too large to be drawn, there is the number of `nodes`.
     """
     hidden = scenario.background_hosts
     nodes = {name: node for name, node in scenario.nodes.items() if name not in hidden}
@@ -29,18 +33,34 @@ def network(scenario: Scenario) -> dict[str, Any]:
         for position, link in enumerate(scenario.links)
         if hidden.isdisjoint(link.ends)
     ]
+    if len(nodes) > MOST_NODES or len(links) > 2 * MOST_NODES:
+        return {"nodes": [], "links": [], "size": None, "omitted": len(nodes)}
+    if len(nodes) > MOST_NAMED:
+        at, size = scattered(scenario, [*nodes], [link["ends"] for link in links])
+        return _drawing(nodes, links, at, size)
     at = places([*nodes], [link["ends"] for link in links])
     # Most data goes from left to right.
     ways = [(at[flow.source][0], at[flow.destination][0]) for flow in _flows(scenario, hidden)]
     if sum(end - begin for begin, end in ways) < 0:
         last = max(column for column, _ in at.values())
         at = {name: (last - column, row) for name, (column, row) in at.items()}
+    return _drawing(nodes, links, at, None)
+
+
+def _drawing(
+    nodes: Mapping[str, Node],
+    links: list[dict[str, Any]],
+    at: Mapping[str, tuple[float, float]],
+    size: tuple[float, float] | None,
+) -> dict[str, Any]:
+    """Return nodes with their places, and links."""
     return {
         "nodes": [
             {"name": name, "kind": node.kind, "column": at[name][0], "row": at[name][1]}
             for name, node in nodes.items()
         ],
         "links": links,
+        "size": size,
     }
 
 
@@ -61,7 +81,7 @@ def _link(scenario: Scenario, link: Link, names: Sequence[str]) -> dict[str, Any
         if name in scenario.policies
     }
     return {
-        "ends": list(link.ends),
+        "ends": link.ends,
         "directions": list(names),
         "label": ", ".join(filter(None, ["/".join(rates), "/".join(delays)])),
         "policies": policies,
