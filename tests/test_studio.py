@@ -289,23 +289,33 @@ def test_the_file_is_written_whole_and_only_when_asked(
     page: studio.Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "small.yaml"
-    assert json.loads(asked(page, "start")[1])["file"] == "small.yaml"
+    begun = json.loads(asked(page, "start")[1])
+    assert begun["file"] == "small.yaml"
+    version = begun["version"]
+
+    def save(text: str, **headers: str) -> tuple[int, str]:
+        return asked(page, "save", {"text": text, "version": version}, **headers)
+
     ran(page, SMALL + "# one\n")
     assert file.read_text() == SMALL
     for refused in ({"Origin": "http://example.com"}, {"Host": "example.com"}):
-        assert asked(page, "save", wanted("# one"), **refused)[0] == 404
-    assert asked(page, "save", wanted("# one"), token="x" * 32)[0] == 404
+        assert save("# one", **refused)[0] == 404
+    assert save("# one", token="x" * 32)[0] == 404
+    assert asked(page, "save", wanted("# one"))[0] == 400
     assert file.read_text() == SMALL
     file.chmod(0o640)
     for written in (SMALL + "# one\n", "perhop: 2 # \N{EURO SIGN}"):  # also one with errors
-        assert asked(page, "save", wanted(written)) == (200, '{"saved": "small.yaml"}')
+        status, content = save(written)
+        assert status == 200
+        version = json.loads(content)["version"]
         assert file.read_text("utf-8") == written
     assert file.stat().st_mode & 0o777 == 0o640
-    file.write_text("of another program")
-    status, content = asked(page, "save", wanted(SMALL))
-    assert status == 409
-    assert "was changed by another program" in json.loads(content)["error"]
-    assert file.read_text() == "of another program"
+    for other in ("of another program", 10_000 * "# longer\n"):
+        file.write_text(other)
+        status, content = save(SMALL)
+        assert status == 409
+        assert "was changed elsewhere meanwhile" in json.loads(content)["error"]
+        assert file.read_text() == other
     file.write_text(written, "utf-8")
 
     def full(*_: object) -> None:
@@ -313,31 +323,44 @@ def test_the_file_is_written_whole_and_only_when_asked(
 
     with monkeypatch.context() as patched:
         patched.setattr(saving.os, "fsync", full)
-        assert "No space left on device" in asked(page, "save", wanted(SMALL))[1]
-    assert "surrogates" in asked(page, "save", wanted("\ud800"))[1]
+        assert "No space left on device" in save(SMALL)[1]
+    assert "surrogates" in save("\ud800")[1]
     assert file.read_text("utf-8") == written
     assert [*tmp_path.iterdir()] == [file]
     file.unlink()
-    assert "cannot be read" in asked(page, "save", wanted(SMALL))[1]
+    assert "cannot be read" in save(SMALL)[1]
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_page_saves_only_what_follows_from_the_text_that_it_read(
+    page: studio.Studio, tmp_path: Path
+) -> None:
+    one, two = (json.loads(asked(page, "start")[1]) for _ in range(2))
+    assert asked(page, "save", {"text": "# one\n", "version": one["version"]})[0] == 200
+    assert asked(page, "save", {"text": "# two\n", "version": two["version"]})[0] == 409
+    again = json.loads(asked(page, "start")[1])
+    assert again["text"] == "# one\n"
+    assert asked(page, "save", {"text": "# two\n", "version": again["version"]})[0] == 200
+    assert (tmp_path / "small.yaml").read_text() == "# two\n"
 
 
 def test_a_link_and_ends_of_lines_stay(tmp_path: Path) -> None:
     file, link = tmp_path / "file.yaml", tmp_path / "link.yaml"
     file.write_bytes(b"perhop: 1\r\n")
     link.symlink_to(file.name)
-    saving.ScenarioFile(str(link), file.read_bytes()).save("perhop: 1\nname: x\n")
+    known = saving.ScenarioFile(str(link))
+    known.save("perhop: 1\nname: x\n", known.read()[1])
     assert link.is_symlink()
     assert file.read_bytes() == b"perhop: 1\r\nname: x\r\n"
+    file.write_bytes(b"\xff")
     with pytest.raises(OutputError, match="not UTF-8"):
-        file.write_bytes(b"\xff")
-        saving.ScenarioFile(str(file), b"\xff").save("")
+        known.save("", known.read()[1])
 
 
 def test_without_a_file_nothing_is_saved() -> None:
     with studio.Studio("qbss-1-70") as page:
         assert page.start()["file"] is None
-        assert asked(page, "save", wanted(SMALL))[0] == 409
+        assert asked(page, "save", {"text": SMALL, "version": ""})[0] == 409
 
 
 # Which runs go on

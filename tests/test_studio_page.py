@@ -7,10 +7,11 @@ from importlib.resources import files as resources
 from pathlib import Path
 
 import pytest
+import yaml
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from conftest import SLOW
-from perhop import gallery, studio
+from perhop import gallery, studio, topologies
 from perhop.scenario import parse
 from perhop.scenario.reading.document import read_yaml
 from test_report_browser import ARGUMENTS, CHROMIUM
@@ -242,8 +243,53 @@ def test_scenarios_and_reports_are_saved(page: Page) -> None:
     assert "name: mine" in lines(page)
 
 
+def test_two_pages_of_one_studio_do_not_mix(browser: Browser, page: Page) -> None:
+    other = browser.new_page()
+    other.goto(page.url)
+    other.wait_for_selector(".verdicts li")
+    write(page, OFFICE.replace("stop: 30 s", "stop: 10 h"))
+    expect(page.locator(".running")).to_be_visible()
+    write(other, "# two\n" + OFFICE)
+    expect(other.locator(".status")).to_contain_text("All 3 expectations hold")
+    expect(page.locator(".running")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    write(page, "# one\n" + OFFICE)
+    page.get_by_role("button", name="Save office.yaml").click()
+    expect(page.locator("#said")).to_have_text("office.yaml is saved")
+    other.get_by_role("button", name="Save office.yaml").click()
+    expect(other.locator("#said")).to_contain_text("was changed elsewhere")
+    asked = []
+    other.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    other.reload()
+    other.wait_for_selector(".verdicts li")
+    other.reload()  # without a change
+    other.wait_for_selector(".verdicts li")
+    assert asked == ["beforeunload"]
+    assert lines(other).startswith("# one")
+    other.close()
+
+
+def test_seeds_are_whole_numbers(page: Page) -> None:
+    seed = page.get_by_label("Seed")
+    for given, used in (("-1.5", "0"), ("1e30", str(2**53 - 1)), ("", "0"), ("1", "1")):
+        seed.fill(given)
+        seed.press("Tab")
+        expect(seed).to_have_value(used)
+
+
+def test_networks_of_many_nodes_are_dots(page: Page) -> None:
+    star = topologies.star(70, rate="1 Gbps")
+    write(page, yaml.safe_dump({"perhop": 1, "name": "x", **star, "duration": "1 s"}))
+    expect(page.locator(".status")).to_contain_text("nothing to run")
+    assert page.locator(".network .dot").count() == 71
+    assert page.locator(".network .dot title").first.text_content() == "h1"
+
+
 def test_a_long_run_shows_its_progress_and_stops(page: Page) -> None:
+    write(page, "")
+    expect(page.locator(".status")).to_contain_text("line 1: the text is empty")
     write(page, re.sub("stop: 30 s", "stop: 10 h", OFFICE))
+    expect(page.locator(".status")).to_have_text("Running …")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator(".status")).to_contain_text("stopped")
     expect(page.locator(".verdicts .missed, .verdicts .holds, .verdicts .fails")).to_have_count(3)

@@ -6,6 +6,8 @@ export interface Start {
   name: string;
   /** The name of the file that can be saved. */
   file: string | null;
+  /** What tells the content of that file from others. */
+  version: string;
   text: string;
   schema: Schema;
   targets: Record<string, string[]>;
@@ -81,6 +83,15 @@ export interface Progress {
   wall_s: number;
 }
 
+/** What tells the variants of this page from those of others. */
+const PAGE = Math.random().toString(36).slice(2, 8);
+
+/** The longest text of a scenario. */
+const MOST_TEXT = 2 ** 20;
+
+/** What the server does not do, with the reason. */
+export class Refused extends Error {}
+
 const JSON_TYPE = { "Content-Type": "application/json" };
 
 async function post(name: string, body: object): Promise<Response> {
@@ -101,8 +112,9 @@ export async function run(
   told: (progress: Progress) => void,
   drew: (answer: Answer) => void,
 ): Promise<Answer> {
-  const response = await post("run", { variant, text, seed });
-  if (!response.ok || !response.body) throw new Error(await response.text());
+  if (text.length > MOST_TEXT) throw new Refused("The text is longer than 1 MiB, the longest scenario");
+  const response = await post("run", { variant: PAGE + variant, text, seed });
+  if (!response.ok || !response.body) throw new Refused(await response.text());
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
@@ -123,7 +135,7 @@ export async function run(
 }
 
 export async function stop(variant: string): Promise<void> {
-  await post("stop", { variant, text: "", seed: 0 });
+  await post("stop", { variant: PAGE + variant, text: "", seed: 0 });
 }
 
 /** Returns the report of a run, as a page. */
@@ -134,9 +146,10 @@ export async function report(text: string, seed: number): Promise<string> {
   return said.page;
 }
 
-/** Writes a text to the file that the page began with. */
-export async function saveFile(text: string): Promise<void> {
-  const response = await post("save", { variant: "save", text, seed: 0 });
-  const said = (await response.json()) as { error?: string };
-  if (!response.ok) throw new Error(said.error ?? String(response.status));
+/** Writes a text to the file that the page began with, if it has a version; returns the next one. */
+export async function saveFile(text: string, version: string): Promise<string> {
+  const response = await post("save", { text, version });
+  const said = (await response.json()) as { version?: string; error?: string };
+  if (said.version === undefined) throw new Error(said.error ?? String(response.status));
+  return said.version;
 }

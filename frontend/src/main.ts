@@ -1,6 +1,6 @@
 // The studio: texts at the left, what they do at the right.
 
-import { get, report, run, saveFile, stop, type Answer, type Start } from "./api";
+import { Refused, get, report, run, saveFile, stop, type Answer, type Start } from "./api";
 import { Chart } from "./chart";
 import { Editor } from "./editor";
 import type { Quantity } from "./quantities";
@@ -14,6 +14,8 @@ const PATIENCE_MS = 250;
 
 /** The time without a key after which a text runs that is being typed. */
 const TYPING_MS = 150;
+
+const GONE = "The server does not answer: was `perhop studio` ended?";
 
 class Variant {
   readonly editor: Editor;
@@ -109,8 +111,8 @@ class Variant {
           if (since !== null) drawn("slider to chart", since);
         },
       );
-    } catch {
-      answer = { error: "The server does not answer: was `perhop studio` ended?" };
+    } catch (error) {
+      answer = { error: error instanceof Refused ? error.message : GONE };
     }
     done();
     // A later run may have been drawn meanwhile.
@@ -149,6 +151,9 @@ class Studio {
   private sliding = false;
   private filename: string;
   private file: string | null;
+  private version: string;
+  /** Texts that are elsewhere, too. */
+  private kept = new Set<string>();
 
   constructor(start: Start) {
     this.language = new Language(start.schema, start.targets);
@@ -162,9 +167,11 @@ class Studio {
       (quantity) => this.language.about(quantity.path),
     );
     this.menu(start);
+    this.kept.add(start.text);
     this.add("A", start.text);
     byId("compare").addEventListener("click", () => this.compare());
     this.file = start.file;
+    this.version = start.version;
     const saving = byId("save");
     saving.hidden = start.file === null;
     saving.textContent = `Save ${start.file}`;
@@ -174,7 +181,11 @@ class Studio {
     byId("open").addEventListener("click", () => byId("file").click());
     byId("file").addEventListener("change", () => void this.open());
     byId("seed").addEventListener("change", () => {
+      byId<HTMLInputElement>("seed").value = String(this.seed);
       for (const variant of this.variants) variant.schedule();
+    });
+    window.addEventListener("beforeunload", (event) => {
+      if (this.variants.some(({ editor }) => !this.kept.has(editor.text))) event.preventDefault();
     });
     byId("tabs").addEventListener("keydown", (event) => this.arrow(event));
     document.addEventListener("keydown", (event) => {
@@ -187,7 +198,8 @@ class Studio {
   }
 
   get seed(): number {
-    return Math.max(0, Math.trunc(Number(byId<HTMLInputElement>("seed").value)) || 0);
+    const seed = Math.trunc(Number(byId<HTMLInputElement>("seed").value)) || 0;
+    return Math.min(Math.max(0, seed), Number.MAX_SAFE_INTEGER);
   }
 
   changed(variant: Variant): void {
@@ -280,8 +292,12 @@ class Studio {
   }
 
   private async load(name: string): Promise<void> {
-    const found = await get<{ name: string; text: string }>(`text/${name}`);
-    this.replace(found.name, found.text);
+    try {
+      const found = await get<{ name: string; text: string }>(`text/${name}`);
+      this.replace(found.name, found.text);
+    } catch {
+      this.say(GONE);
+    }
   }
 
   private async open(): Promise<void> {
@@ -296,17 +312,20 @@ class Studio {
     this.filename = name;
     this.sliders.forget();
     this.current.editor.text = text;
+    this.kept.add(this.current.editor.text);
     this.say(`${name}: undo brings the text before back`);
   }
 
   /** Writes the text to the file that the page began with; without one, it is downloaded. */
   private async save(): Promise<void> {
     if (this.file === null) return this.download();
+    const { text } = this.current.editor;
     try {
-      await saveFile(this.current.editor.text);
+      this.version = await saveFile(text, this.version);
+      this.kept.add(text);
       this.say(`${this.file} is saved`);
     } catch (error) {
-      this.say(String(error instanceof Error ? error.message : error));
+      this.say(reason(error));
     }
   }
 
@@ -314,6 +333,7 @@ class Studio {
     const stem = this.filename.replace(/\.ya?ml$/, "");
     const which = this.variants.length > 1 ? `-${this.current.name.toLowerCase()}` : "";
     save(`${stem}${which}.yaml`, "application/yaml", this.current.editor.text);
+    this.kept.add(this.current.editor.text);
   }
 
   private async report(): Promise<void> {
@@ -323,13 +343,18 @@ class Studio {
       save(`${this.filename.replace(/\.ya?ml$/, "")}.html`, "text/html", page);
       this.say("The report is saved");
     } catch (error) {
-      this.say(String(error instanceof Error ? error.message : error));
+      this.say(reason(error));
     }
   }
 
   private say(text: string): void {
     byId("said").textContent = text;
   }
+}
+
+/** Returns what an error says; requests end with a TypeError if there is no server. */
+function reason(error: unknown): string {
+  return error instanceof Error && !(error instanceof TypeError) ? error.message : GONE;
 }
 
 function save(name: string, type: string, text: string): void {

@@ -151,6 +151,12 @@ export class View {
     this.running.hidden = share === null;
     if (share) this.bar.value = share;
     else this.bar.removeAttribute("value");
+    // What is said of an earlier text does not hold of the one that runs.
+    const { error, problems, ended } = this.answer;
+    if (share === 0 && (error || problems?.length || ended)) {
+      this.root.classList.remove("stale", "ended");
+      this.tell("Running …");
+    }
   }
 
   private sentence(): string {
@@ -158,7 +164,9 @@ export class View {
     if (error) return error;
     if (problems?.length) {
       const number = problems.length + (this.answer.more ?? 0);
-      return `${number} ${number === 1 ? "error" : "errors"} in the text: ${problems[0]!.message}`;
+      const { line, path, message } = problems[0]!;
+      const said = path || !/^is /.test(message) ? message : `the text ${message}`;
+      return `${number} ${number === 1 ? "error" : "errors"} in the text; line ${line}: ${said}`;
     }
     if (!result) return "";
     const judged = result.verdicts.length;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from pathlib import Path
@@ -17,55 +18,74 @@ __all__ = ["ScenarioFile"]
 
 _ELSEWHERE: Final = "Download keeps your text beside it"
 
+_MOST_BYTES: Final = 2**22
+"""The largest file that is read; the text of a page may be as long."""
+
 
 class ScenarioFile:
-    """A scenario's file, which is replaced if nobody else has changed it.
+    """A scenario's file, which is replaced if it is still the one that a page knows.
 
     Args:
         path: The file; a symbolic link stays, and the file that it names is replaced.
-        content: Its content when it was read.
     """
 
-    def __init__(self, path: str, content: bytes) -> None:
+    def __init__(self, path: str) -> None:
         self._path = Path(path).resolve()
-        self._known = content
         self._lock = threading.Lock()
         self.name = Path(path).name
 
-    def save(self, text: str) -> None:
-        """Write a text to the file, whole or not at all, with the file's ends of lines.
+    def read(self) -> tuple[str, str]:
+        """Return the text of the file, and its version, which `save` wants to be told.
 
         Raises:
-            OutputError: The file has changed since it was read or written here, or it cannot be
-                written. It then stays as it is.
+            OutputError: It cannot be read.
         """
-        ends = "\r\n" if b"\r\n" in self._known else "\n"
-        try:
-            content = text.replace("\r\n", "\n").replace("\n", ends).encode()
-        except UnicodeEncodeError as error:
-            raise OutputError(f"the text is not Unicode: {error.reason}") from None
+        content = self._content()
+        return content.decode("utf-8", "replace"), _version(content)
+
+    def save(self, text: str, version: str) -> str:
+        """Write a text to the file, whole or not at all, with the file's ends of lines.
+
+        Returns:
+            The new version of the file.
+
+        Raises:
+            OutputError: The file is of another version, or it cannot be written. It then stays as
+                it is.
+        """
+        name = quote(self.name)
         with self._lock:
-            self._check(len(content))
+            known = self._content()
+            if _version(known) != version:
+                raise OutputError(f"{name} was changed elsewhere meanwhile; {_ELSEWHERE}")
+            try:
+                known.decode()
+            except UnicodeDecodeError:
+                raise OutputError(f"{name} is not UTF-8; {_ELSEWHERE}") from None
+            ends = "\r\n" if b"\r\n" in known else "\n"
+            try:
+                content = text.replace("\r\n", "\n").replace("\n", ends).encode()
+            except UnicodeEncodeError as error:
+                raise OutputError(f"the text is not Unicode: {error.reason}") from None
             try:
                 _replace(self._path, content)
             except OSError as error:
                 reason = error.strerror or str(error)
-                message = f"cannot write {quote(self.name)}: {reason}; {_ELSEWHERE}"
+                message = f"cannot write {name}: {reason}; {_ELSEWHERE}"
                 raise OutputError(message) from error
-            self._known = content
+        return _version(content)
 
-    def _check(self, size: int) -> None:
-        """Raise OutputError unless the file on disk is the one that is known."""
-        name = quote(self.name)
+    def _content(self) -> bytes:
+        """Return what the file has now."""
         try:
-            found = read_file(str(self._path), max(size, len(self._known)))
-            self._known.decode()
-        except UnicodeDecodeError:
-            raise OutputError(f"{name} is not UTF-8; {_ELSEWHERE}") from None
+            return read_file(str(self._path), _MOST_BYTES)
         except ValueError as error:
-            raise OutputError(f"{name} {error}; {_ELSEWHERE}") from None
-        if found != self._known:
-            raise OutputError(f"{name} was changed by another program meanwhile; {_ELSEWHERE}")
+            raise OutputError(f"{quote(self.name)} {error}; {_ELSEWHERE}") from None
+
+
+def _version(content: bytes) -> str:
+    """Return what tells a content from others."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _replace(path: Path, content: bytes) -> None:

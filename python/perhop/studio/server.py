@@ -13,7 +13,8 @@ Requests below the token:
 ``POST /report``    the report of a run, as one page
 ==================  =========================================================================
 
-Bodies of requests are JSON: `variant`, `text` and `seed`.
+Bodies of requests are JSON: `variant`, `text` and `seed`; of `save`, `text` and the `version` of
+the file that the text replaces.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import json
 import os
 import secrets
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -89,8 +90,7 @@ class Studio(LoopbackServer):
         with ExitStack() as closing:
             if source is not None and file not in gallery.names():
                 base = source.filename
-                content = source.text
-                self.file = ScenarioFile(base, content if isinstance(content, bytes) else b"")
+                self.file = ScenarioFile(base)
             else:
                 # An empty folder: texts that no file is behind may not refer to other files.
                 folder = closing.enter_context(TemporaryDirectory(prefix="perhop-studio-"))
@@ -119,11 +119,16 @@ class Studio(LoopbackServer):
         threading.Event().wait()
 
     def start(self) -> dict[str, Any]:
-        """Return what the page needs at first."""
+        """Return what the page needs at first: with a file, what this has now."""
         text = self.text if isinstance(self.text, str) else self.text.decode("utf-8", "replace")
+        version = ""  # of no file: saving then says why it cannot be read
+        with suppress(OutputError):
+            if self.file is not None:
+                text, version = self.file.read()
         return {
             "name": self.name,
             "file": self.file.name if self.file else None,
+            "version": version,
             "text": text,
             "schema": _schema(),
             "targets": {name: list(metric.targets) for name, metric in METRICS.items()},
@@ -168,7 +173,7 @@ class _Handler(LoopbackHandler):
             self.close_connection = True  # what it sent was not read
             self._refuse()
             return
-        body = self._body()
+        body = self._body(saves=name == "save")
         if body is None:
             self.close_connection = True
             self._json(400, {"error": "malformed request"})
@@ -178,7 +183,7 @@ class _Handler(LoopbackHandler):
             self.server.runs.stop(body["variant"])
             self._json(200, {})
         elif name == "save":
-            self._save(body["text"])
+            self._save(**body)
         else:
             self._report(body["text"], body["seed"])
 
@@ -202,7 +207,7 @@ class _Handler(LoopbackHandler):
         else:
             self._refuse()
 
-    def _body(self) -> dict[str, Any] | None:
+    def _body(self, *, saves: bool) -> dict[str, Any] | None:
         """Return the body of a request; None if it is malformed or too long."""
         length = self.headers.get("Content-Length", "")
         if self.headers.get("Content-Type") != _JSON or not length.isdecimal():
@@ -214,8 +219,10 @@ class _Handler(LoopbackHandler):
         except (ValueError, RecursionError):
             return None
         match body:
+            case {"text": str(), "version": str(), **others} if saves and not others:
+                return {**body}
             case {"variant": str(variant), "text": str(text), "seed": int(seed), **others} if (
-                not others and len(variant) <= _MOST_VARIANT and 0 <= seed < 2**64
+                not (saves or others) and len(variant) <= _MOST_VARIANT and 0 <= seed < 2**64
             ):
                 return {"variant": variant, "text": text, "seed": seed}
         return None
@@ -241,17 +248,17 @@ class _Handler(LoopbackHandler):
         except OSError:
             self.close_connection = True
 
-    def _save(self, text: str) -> None:
-        """Write a text to the file that the page began with."""
+    def _save(self, text: str, version: str) -> None:
+        """Write a text to the file that the page began with, if this is still of a version."""
         file = self.server.file
         try:
             if file is None:
                 raise OutputError("the studio has no file; start it with `perhop studio FILE`")
-            file.save(text)
+            saved = file.save(text, version)
         except OutputError as error:
             self._json(409, {"error": str(error)})
         else:
-            self._json(200, {"saved": file.name})
+            self._json(200, {"version": saved})
 
     def _report(self, text: str, seed: int) -> None:
         """Send the report of a run."""
