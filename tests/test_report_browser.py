@@ -233,6 +233,25 @@ def test_a_network_says_its_nodes_and_links_to_pointer_and_keys(
         expect(tip).to_be_hidden()
 
 
+def test_marks_without_lines_say_their_values_to_pointer_and_keys(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    for page in opened(browser, files["sweep"], 1000):
+        heat = page.locator("figure:not([data-chart])").first
+        tip, cells = heat.locator(".tip"), heat.locator(".role-mark > path[data-label]")
+        said = [str(cell.get_attribute("data-label")).split("; ") for cell in cells.all()]
+        assert len(said) == 6
+        cells.nth(2).hover()
+        expect(tip.locator("div")).to_have_text(said[2])
+        page.mouse.move(0, 0)
+        expect(tip).to_be_hidden()
+        for key, cell in (("ArrowRight", 0), ("ArrowRight", 1), ("ArrowLeft", 0)):
+            heat.locator(".drawing").press(key)
+            expect(tip.locator("div")).to_have_text(said[cell])
+    for page in opened(browser, files["index"], 390):
+        assert page.locator("th").all_inner_texts()[:2] == ["folder", "verdict"]
+
+
 def test_axe_finds_no_violation(browser: Browser, files: dict[str, Path]) -> None:
     page = browser.new_page(bypass_csp=True)
     axe = resources("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")

@@ -337,11 +337,16 @@
     }
   }
 
-  // What nodes and links of a network say, to the pointer and to the left and right keys.
-  function network(box) {
-    const marks = [...box.querySelectorAll("svg title")].map((title) => title.parentNode);
-    const said = new Map(marks.map((mark) => [mark, mark.querySelector("title").textContent]));
-    for (const mark of marks) mark.querySelector("title").remove();
+  // What marks say, or nodes and links of a network, to the pointer and to the left and right keys.
+  function told(box) {
+    const said = new Map();
+    for (const title of box.querySelectorAll("svg title")) {
+      said.set(title.parentNode, title.textContent);
+      title.remove();
+    }
+    const labelled = box.querySelectorAll(".role-mark > path[data-label]");
+    for (const mark of labelled) said.set(mark, mark.dataset.label);
+    const marks = [...said.keys()];
     const nodes = marks.filter((mark) => mark.matches("circle, [d$=z]"));
     const order = [...nodes, ...marks.filter((mark) => !nodes.includes(mark))];
     const tip = make("div", { class: "tip", role: "status", hidden: "" });
@@ -353,7 +358,7 @@
       tip.hidden = mark === null;
       if (mark === null) return;
       mark.classList.add("near");
-      tip.textContent = said.get(mark);
+      tip.replaceChildren(...said.get(mark).split("; ").map((each) => make("div", {}, each)));
       const [frame, seen] = [box.parentNode, mark].map((each) => each.getBoundingClientRect());
       const left = (seen.left + seen.right) / 2 - frame.left - tip.offsetWidth / 2;
       tip.style.left = `${Math.max(0, Math.min(frame.width - tip.offsetWidth, left))}px`;
@@ -373,10 +378,6 @@
     });
   }
 
-  for (const box of document.querySelectorAll(".network")) network(box);
+  for (const box of document.querySelectorAll("figure:not([data-chart]) .drawing")) told(box);
   for (const figure of document.querySelectorAll("figure[data-chart]")) charts.push(new Chart(figure));
-  // What a mark says, for charts without lines.
-  for (const mark of document.querySelectorAll("figure:not([data-chart]) .role-mark > [data-label]")) {
-    mark.append(make("title", {}, mark.dataset.label));
-  }
 })();

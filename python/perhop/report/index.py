@@ -45,13 +45,20 @@ def index_page(runs: Sequence[ListedRun], title: str) -> str:
     body = join(
         element("h1", title),
         element("p", f"{table.title}. {table.note}", class_="lead"),
-        linked_grid(replace(table, title=title), [run.page for run in runs]),
+        linked_grid(_verdicts_first(replace(table, title=title)), [run.page for run in runs]),
         element(
             "p", "Runs without a link have no page: `perhop report RUN` writes it.", class_="note"
         ),
         element("section", element("h2", "Single runs with a page"), *singles) if singles else "",
     )
     return document(title, body)
+
+
+def _verdicts_first(table: Table) -> Table:
+    """Return the table with the verdict beside the folder, where it is in sight on a phone."""
+    first, *others, last = table.columns
+    rows = tuple((row[0], row[-1], *row[1:-1]) for row in table.rows)
+    return replace(table, columns=(first, last, *others), rows=rows)
 
 
 def _singles(run: ListedRun) -> Html:
