@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import fsspec
 import pytest
 from moto.server import ThreadedMotoServer
 
 import perhop
+import ssh
 from clusters import Dask
 from conftest import DEADLINES, REAL_HOSTS, SLOW, Start
 from perhop import ensembles, gallery, search, testing
@@ -121,24 +123,26 @@ def test_a_sweep_is_the_same_though_workers_and_the_scheduler_die(
         assert files(one) == files(other), number
 
 
+def whole(points: Place) -> list[Place]:
+    return [each for each in points.iterdir() if (each / "manifest.json").exists()]
+
+
 def test_a_sweep_in_an_object_store_continues(
-    dask: Dask, store: str, source: str, tmp_path: Path
+    dask: Dask, store: str, source: str, start: Start, tmp_path: Path
 ) -> None:
     alone = swept(source, tmp_path / "alone", 4).run(jobs=1)
-    there = place(f"{store}/sweep")
+    there = place(f"{store}/{tmp_path.name}")
     sweep = swept(source, there, 4)
-
-    def stop(done: int, _: int) -> None:
-        if done == 5:
-            raise EOFError
-
+    varied = ("--vary", "links.1.rate=5 Mbps,10 Mbps", "--seeds", "4", "--out", str(there))
+    process = start("sweep", source, *varied, "--cluster", dask.address)
+    while not (made := whole(there / "points")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    one = made[0]
     with connect(dask.address) as cluster:
-        with pytest.raises(EOFError):
-            sweep.run(cluster=cluster, watch=stop)
-        assert len([*(there / "points").iterdir()]) >= 5
         # A worker that died while it wrote: no manifest; and a table that is not whole.
-        number = next(n for n in range(8) if (there / "points" / str(n) / "manifest.json").exists())
-        one = there / "points" / str(number)
         fsspec.filesystem("s3").rm_file(f"{one}/manifest.json")
         (one / "links.parquet").write_bytes(b"PAR1")
         with pytest.raises(OutputError, match="is not a dataset"):
@@ -206,6 +210,19 @@ def test_another_version_of_perhop_is_named(
         ensembles.run(perhop.load(source), 6, cluster=cluster)
 
 
+def test_a_worker_without_perhop_is_told(
+    dask: Dask, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = ModuleType("absent")  # in workers
+    vars(absent)["make"] = made = FunctionType(pool.make.__code__, {}, "make")
+    made.__module__ = "absent"
+    monkeypatch.setitem(sys.modules, "absent", absent)
+    monkeypatch.setattr(pool, "make", made)
+    message = "No module named 'absent'; install perhop"
+    with connect(dask.address) as cluster, pytest.raises(ClusterError, match=message):
+        ensembles.run(perhop.load(source), 6, cluster=cluster)
+
+
 def test_an_error_of_a_run_is_the_same_on_a_cluster(dask: Dask, source: str) -> None:
     empty = perhop.load(source).model_copy(update={"flows": {}, "expect": ()})
     with connect(dask.address) as cluster, pytest.raises(UsageError, match="nothing to run"):
@@ -244,6 +261,21 @@ def test_runs_that_would_disturb_each_other_are_refused(engine: str) -> None:
 def test_a_wrong_cluster_is_told(where: str, message: str) -> None:
     with pytest.raises(UsageError, match=message), connect(where):
         pass
+
+
+def test_machines_that_ssh_reaches_have_a_worker_for_each_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "asyncssh", ssh.module())
+    with connect("ssh:host") as cluster:
+        cluster.client.wait_for_workers(2, timeout=30)
+        assert [*cluster.client.nthreads().values()] == [1, 1]
+    for host, message in (
+        ("stranger", "ssh:stranger: does not start: stranger: Host key is not trusted"),
+        ("bare", f"bare has no {re.escape(sys.executable)}: install perhop"),
+    ):
+        with pytest.raises(ClusterError, match=message), connect(f"ssh:{host}"):
+            pass
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

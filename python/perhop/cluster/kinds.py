@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.cluster import ssh
 from perhop.cluster.pool import Cluster, lost
 from perhop.errors import ClusterError, UnsupportedError, UsageError
 from perhop.hints import did_you_mean
@@ -64,18 +65,25 @@ def connect(where: str, *, say: Callable[[str], None] = _quiet) -> Iterator[Clus
     with _silent(), ExitStack() as opened:
         # Signals are for this thread, never for those of Dask or for workers.
         with uninterruptible(), signals_blocked():
+            cluster = where if start is None else opened.enter_context(_started(where, start))
             try:
-                cluster = where if start is None else opened.enter_context(closing(start()))
                 client = distributed.Client(cluster, timeout=_CONNECT_S, set_as_default=False)
             except (OSError, RuntimeError, ValueError) as error:
-                if start is None:
-                    raise lost(where) from error
-                raise ClusterError(f"--cluster {where}: does not start: {error}") from error
+                raise lost(where) from error
             opened.enter_context(closing(client))
         address = client.scheduler.address
         if dashboard := client.dashboard_link:
             say(f"runs on {address}, dashboard: {dashboard}")
         yield Cluster(client, address, say)
+
+
+def _started(where: str, start: Callable[[], Any]) -> closing[Any]:
+    """Start a cluster, which the block closes."""
+    try:
+        return closing(start())
+    except Exception as error:  # each kind has errors of its own
+        reason = str(error) or type(error).__name__
+        raise ClusterError(f"--cluster {where}: does not start: {reason}") from error
 
 
 @contextmanager
@@ -107,17 +115,20 @@ def _starter(where: str) -> Callable[[], Any]:
             silence_logs=logging.CRITICAL,
         )
     if kind == "ssh" and all(hosts):
-        _package("asyncssh", "asyncssh")
-        workers = {"nthreads": 1, "n_workers": "auto"}
-        return lambda: _package("distributed", "perhop[cluster]").SSHCluster(
-            [hosts[0], *hosts], worker_options=workers
-        )
+        asyncssh = _package("asyncssh", "asyncssh")
+        return lambda: ssh.start(hosts, asyncssh)
     if kind == "slurm" and number:
         slurm = _package("dask_jobqueue", "dask-jobqueue")
         return lambda: slurm.SLURMCluster(n_workers=number)
     if kind == "kubernetes" and number:
         kubernetes = _package("dask_kubernetes.operator", "dask-kubernetes")
-        return lambda: kubernetes.KubeCluster(n_workers=number)
+        return lambda: kubernetes.KubeCluster(
+            n_workers=number,
+            # Else pods stay when this command is killed.
+            idle_timeout=import_module("dask.config").get("kubernetes.idle-timeout", 0)
+            or ssh.IDLE_S,
+            quiet=True,
+        )
     hint = "" if kind in _FORMS else did_you_mean(kind, _FORMS)
     expected = _FORMS.get(kind, "tcp://HOST:PORT, " + ", ".join(_FORMS.values()))
     raise UsageError(f"--cluster {where}: {hint or f'expected {expected}'}")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from uuid import uuid4
 
 from perhop.cluster.calls import Failed, here, make
 from perhop.errors import ClusterError
@@ -148,9 +149,10 @@ class Cluster:
 
     def _submit(self, function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> Any:
         # As bytes, because Dask would look for its own objects in everything inside of scenarios.
-        pickled = pickle.dumps((function, calls), pickle.HIGHEST_PROTOCOL)
+        # To unpickle them is the task, because a worker that cannot unpickle a task dies.
+        call = _Call(pickle.dumps((function, calls), pickle.HIGHEST_PROTOCOL))
         with self._explained():
-            return self.client.submit(make, here(), pickled, pure=False)
+            return self.client.submit(pickle.loads, pickle.dumps(call), key=f"runs-{uuid4().hex}")
 
     def _withdraw(self, running: dict[str, tuple[Any, list[int]]]) -> None:
         """Withdraw the tasks that no worker has."""
@@ -183,6 +185,16 @@ class Cluster:
             yield
         except (OSError, CancelledError) as error:
             raise lost(self.address) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Calls that are made where this is unpickled."""
+
+    pickled: bytes
+
+    def __reduce__(self) -> tuple[Callable[[str, bytes], bytes], tuple[str, bytes]]:
+        return make, (here(), self.pickled)
 
 
 @dataclass(slots=True)
