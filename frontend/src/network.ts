@@ -64,7 +64,7 @@ export class Drawing {
     const parallel = new Map<string, number>();
     const wires: string[] = [];
     const parts: string[] = [];
-    for (const link of network.links) {
+    for (const [order, link] of network.links.entries()) {
       const [one, two] = [at.get(link.ends[0])!, at.get(link.ends[1])!];
       const pair = [...link.ends].sort().join(" ");
       const number = parallel.get(pair) ?? 0;
@@ -88,7 +88,9 @@ export class Drawing {
         const named = link.ends.map((end) => Boolean(link.policies[end]));
         const flat = Math.abs(one.y - two.y) < 1;
         const tight = across < ROOMY && named.includes(true);
-        const above = !flat ? 7 : tight || wide(link.label) > across - 38 ? 31 : 16;
+        const crowded = tight || wide(link.label) > across - 38;
+        // Words that are wider than their link are at two heights in turn.
+        const above = !flat ? 7 : !crowded ? 16 : order % 2 ? 31 : 44;
         const below = !flat ? 8 : wide(said) > across - 44 ? 46 : 22;
         const towards = named[0] === named[1] ? 0 : named[0] === one.x < two.x ? 14 : -14;
         parts.push(label(middle.x + towards, middle.y - above, link.label, "about"));
