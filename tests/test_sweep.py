@@ -13,10 +13,12 @@ import pytest
 import vl_convert
 
 import perhop
-from conftest import DEADLINES, SLOW, Start
+from conftest import DEADLINES, SLOW, Outcome, Start
+from perhop import rights
+from perhop import sweep as module
 from perhop.analysis import throughput
 from perhop.dataset import Dataset
-from perhop.errors import OutputError, ScenarioError, UsageError
+from perhop.errors import OutputError, ScenarioError, UnsupportedError, UsageError
 from perhop.report.sweeps import chosen, sweep_chart, sweep_table
 from perhop.sweep import MOST_POINTS, Sweep, parse_vary
 
@@ -47,6 +49,37 @@ def source(tmp_path: Path) -> str:
 def two_by_two(source: str, folder: Path) -> Sweep:
     vary = {"links.1.rate": ["10 Mbps", "20 Mbps"], "flows.udp.udp.rate": ["1 Mbps", "3 Mbps"]}
     return Sweep(source, vary, folder, seeds=[1, 2])
+
+
+@pytest.mark.parametrize(("engine", "jobs"), [("sim", None), ("emu", 1), ("kernel", 1)])
+def test_runs_with_real_hosts_are_made_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, source: str, tmp_path: Path, engine: str, jobs: int | None
+) -> None:
+    class AskedError(Exception):
+        pass
+
+    def asked(many: int | None, *_: object) -> None:
+        raise AskedError(many)
+
+    monkeypatch.setattr(module, "pool_of", asked)
+    sweep = replace(two_by_two(source, tmp_path / "s"), engine=engine)
+    for given, expected in ((None, jobs), (3, 3)):
+        with pytest.raises(AskedError) as found:
+            sweep.run(jobs=given)
+        assert found.value.args == (expected,)
+
+
+def test_a_sweep_over_real_hosts_asks_for_namespaces(
+    monkeypatch: pytest.MonkeyPatch, perhop: Callable[..., Outcome], source: str
+) -> None:
+    def enable() -> None:
+        raise UnsupportedError("no namespaces here")
+
+    monkeypatch.setattr(rights, "enable", enable)
+    given = ("sweep", source, "--vary", "links.1.rate=5 Mbps,10 Mbps", "--engine", "kernel")
+    code, _, err = perhop(*given)
+    assert code == 3
+    assert "no namespaces here" in err
 
 
 def test_points_are_every_combination_in_order(source: str, tmp_path: Path) -> None:

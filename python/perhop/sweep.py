@@ -200,7 +200,8 @@ class Sweep:
         on.
 
         Args:
-            jobs: Number of processes; one per core by default.
+            jobs: Number of processes; by default one per core, and one with real hosts, which
+                would disturb each other.
             cluster: Where runs are made instead, as by `perhop.cluster.connect`.
             watch: Called with the number of points that are done, and of all.
 
@@ -225,7 +226,8 @@ class Sweep:
         if watch is not None:
             watch(done, count)
         tasks = [Task(p.scenario, self._place(p), self.engine, p.seed) for p in todo]
-        with closing(work(tasks, pool_of(jobs, cluster, len(tasks)), measured)) as made:
+        many = jobs or (None if self.engine == "sim" else 1)
+        with closing(work(tasks, pool_of(many, cluster, len(tasks)), measured)) as made:
             for number, measures in made:
                 rows[todo[number].number] = measures
                 done += 1

@@ -53,7 +53,9 @@ Examples:
 )
 @click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
 @click.option(
-    "--jobs", type=click.IntRange(1), help="The number of processes; by default one per core."
+    "--jobs",
+    type=click.IntRange(1),
+    help="The number of processes; by default one per core, and one with real hosts.",
 )
 @clusters.option
 @click.option(
@@ -91,6 +93,11 @@ def sweep(
     per point, target and metric, a page and pictures of the metric of --show, and a folder per
     point, which `perhop report` accepts. If a sweep is interrupted, the same command continues it.
     """
+    from perhop import rights
+
+    if engine in rights.REAL_ENGINES:
+        rights.enable()  # workers inherit it
+
     from perhop import gallery
     from perhop.cli.progress import counting
     from perhop.errors import UsageError
