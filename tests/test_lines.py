@@ -1,9 +1,11 @@
-"""Lines of Rust: their length, and functions whose digits depend on the platform."""
+"""Lines of code: their length in Rust, and functions whose digits depend on the platform."""
 
 import re
 from pathlib import Path
 
-CRATES = Path(__file__).parent.parent / "crates"
+ROOT = Path(__file__).parent.parent
+CRATES = ROOT / "crates"
+PYTHON = ROOT / "python/perhop"
 COLUMNS = 100
 
 
@@ -28,4 +30,10 @@ def test_simulations_have_the_same_digits_on_every_platform() -> None:
             code = path.read_text("utf-8").split("#[cfg(test)]")[0]
             if path.stem != "tests" and "tests" not in path.parts:
                 found += [f"{path.relative_to(CRATES)}: {each}" for each in inexact.findall(code)]
+    # Plans, too: of `math` only what is exact.
+    inexact = re.compile(r"^from math import (?!inf$).*|\bmath\.(?!inf\b|is|lcm\b|gcd\b)\w+", re.M)
+    for part in ("scenario", "engines"):
+        for path in sorted((PYTHON / part).rglob("*.py")):
+            code = path.read_text("utf-8")
+            found += [f"{path.relative_to(PYTHON)}: {each}" for each in inexact.findall(code)]
     assert found == []

@@ -1,6 +1,6 @@
 """Applications over connections: clients at a flow's destination, which its source serves."""
 
-from math import exp
+from decimal import Context, Decimal
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -151,7 +151,9 @@ class Transfers(_Exchanges):
     @property
     def median_size(self) -> int:
         """The median of log-normal sizes in bytes."""
-        return max(1, round((self.size or 0) / exp((self.effective_sigma / 1000) ** 2 / 2)))
+        # Decimals have the same digits on every platform, unlike the C library's functions.
+        ratio = (Decimal(self.effective_sigma) ** 2 / 2_000_000).exp(Context(prec=28))
+        return max(1, round((self.size or 0) / ratio))
 
 
 class Rpc(_Exchanges):
