@@ -195,6 +195,10 @@ image: ## Build the container image `perhop` from dist/ and BASE=debian:stable-s
 	@$(if $(BUILDER),,echo 'make image needs podman or buildah' >&2; exit 1)
 	$(BUILDER) build --file packaging/perhop.Containerfile --build-arg BASE=$(BASE) --tag perhop .
 
+.PHONY: digests
+digests: .venv/current ## Print digests of the tables of many simulations, the same on every platform
+	@$(BIN)/python packaging/digests.py
+
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them
 	rm -rf .venv
