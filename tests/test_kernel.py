@@ -183,8 +183,13 @@ def test_what_linux_cannot_do_is_said(perhop: Perhop, place: Path) -> None:
 
 
 def test_captures_are_refused(place: Path) -> None:
-    with pytest.raises(UnsupportedError, match="--engine emu"):
-        library.run(scenario(), engine="kernel", captures={"a": str(place / "x.pcapng")})
+    old = b"\x0a\x0d\x0d\x0a an older capture"
+    (place / "old.pcapng").write_bytes(old)
+    for name in ("old.pcapng", "new.pcapng"):
+        with pytest.raises(UnsupportedError, match="--engine emu"):
+            library.run(scenario(), engine="kernel", captures={"a": str(place / name)})
+    assert (place / "old.pcapng").read_bytes() == old
+    assert not (place / "new.pcapng").exists()
 
 
 @MEASURES

@@ -206,7 +206,7 @@ def run(
         _check_threads(threads, engine, captures)
     if out is not None:
         Dataset.check_writable(out)
-    files = planned(scenario, captures or {}, snaplen, out)
+    files = planned(scenario, engine, captures or {}, snaplen, out)
     findings = tuple(chain(warnings(scenario), unused_seed(scenario, engine, seed)))
     started, began = datetime.now(UTC), time.perf_counter()
     options = {} if threads == 1 else {"threads": threads}

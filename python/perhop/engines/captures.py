@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from perhop.errors import OutputError, UsageError
+from perhop.errors import OutputError, UnsupportedError, UsageError
 from perhop.hints import did_you_mean
 from perhop.units import format_rate, quote
 
@@ -24,13 +24,27 @@ if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import Scenario
 
-__all__ = ["SNAPLEN", "Capture", "capture_plan", "planned", "refuse_foreign", "writing"]
+__all__ = [
+    "SNAPLEN",
+    "Capture",
+    "capture_plan",
+    "planned",
+    "refuse_foreign",
+    "unsupported",
+    "writing",
+]
 
 SNAPLEN: Final = 128
 """The default number of bytes that are kept of a packet: all headers, and little else."""
 
 _MAGIC: Final = (b"\x0a\x0d\x0d\x0a", b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1")
 """The first bytes of captures: those of pcapng, and of pcap in either byte order."""
+
+_INSTEAD: Final = {
+    "kernel": "use --engine emu for captures",
+    "live": "capture on the hosts, with tcpdump",
+}
+"""The engines that write no captures, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +81,14 @@ def capture_plan(scenario: Scenario, seed: int, capture: Capture) -> plans.Captu
     }
 
 
+def unsupported(engine: str, path: str | os.PathLike[str]) -> UnsupportedError:
+    """Return the error of an engine that writes no captures."""
+    return UnsupportedError(f"the {engine} engine does not write {path}; {_INSTEAD[engine]}")
+
+
 def planned(
     scenario: Scenario,
+    engine: str,
     captures: Mapping[str, str | os.PathLike[str]],
     snaplen: int,
     out: str | os.PathLike[str] | None,
@@ -81,7 +101,10 @@ def planned(
         UsageError: If a link is unknown, a node has no or several links, or a file is in the
             folder of the dataset.
         OutputError: If a file exists and is not a capture.
+        UnsupportedError: If the engine writes no captures.
     """
+    if engine in _INSTEAD and captures:
+        raise unsupported(engine, next(iter(captures.values())))
     if not 0 <= snaplen < 2**31:
         raise UsageError(f"{snaplen} bytes of a packet cannot be kept; expected 0 to 2^31 - 1")
     files: dict[Path, tuple[Path, list[str]]] = {}

@@ -16,6 +16,7 @@ import polars as pl
 
 from perhop import _core
 from perhop.dataset import TABLES, AgentRecord, Live
+from perhop.engines.captures import unsupported
 from perhop.engines.live_addresses import addresses, resolved, version_gaps
 from perhop.engines.tables import tables
 from perhop.engines.traffic import host_settings, job, transport_gaps, window_counters
@@ -99,9 +100,7 @@ class LiveRun:
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Raise UnsupportedError: the links of a live network are not perhop's."""
         del file
-        raise UnsupportedError(
-            f"the live engine does not write {capture.path}; capture on the hosts, with tcpdump"
-        )
+        raise unsupported("live", capture.path)
 
     @property
     def now_s(self) -> float:

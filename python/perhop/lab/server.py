@@ -327,7 +327,7 @@ class Server:
         if len(self._captures) >= MOST:
             raise UsageError(f"{MOST} captures go on already; end one first")
         capture, *others = planned(
-            self.scenario, dict.fromkeys(links, name), request["snaplen"], None
+            self.scenario, "emu", dict.fromkeys(links, name), request["snaplen"], None
         )
         assert not others
         writer = Writer(capture, files.pop())

@@ -10,11 +10,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from perhop.engines.captures import unsupported
 from perhop.engines.emu import mtus
 from perhop.engines.kernel.counts import Recorder
 from perhop.engines.kernel.network import Network
 from perhop.engines.traffic import Traffic
-from perhop.errors import UnsupportedError
 from perhop.scenario.resolve import steps
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ class KernelRun:
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Raise UnsupportedError: this engine has no captures of its own."""
         del file
-        raise UnsupportedError(
-            f"the kernel engine does not write {capture.path}; use --engine emu for captures"
-        )
+        raise unsupported("kernel", capture.path)
 
     def advance(self) -> None:
         """Wait for about a tenth of a second."""
