@@ -119,6 +119,14 @@ impl AddAssign for Duration {
     }
 }
 
+impl Mul<u64> for Bytes {
+    type Output = Self;
+
+    fn mul(self, factor: u64) -> Self {
+        Self(self.0 * factor)
+    }
+}
+
 impl Mul<u64> for Duration {
     type Output = Self;
     /// Saturates at [`Duration::MAX`].

@@ -18,7 +18,7 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use perhop_core::{Bytes, Duration, Packet, Rate, Time};
+use perhop_core::{Bytes, Duration, Header, Packet, Rate, Time};
 
 use crate::class_tree::{Branch, BranchKind, ClassTree};
 use crate::{Backlog, Class, ClassCounters, Dequeue, Discipline, Ledger, MatchRules, Pass};
@@ -455,7 +455,7 @@ impl<B> Discipline<B> for Cbq<B> {
         }
     }
 
-    fn pass(&mut self, _now: Time, _packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, _now: Time, _header: &Header) -> Pass {
         Pass::Enqueue
     }
 

@@ -3,7 +3,7 @@
 mod conditioner;
 mod reserved;
 
-use perhop_core::{Bytes, Packet, Rate, Time};
+use perhop_core::{Bytes, Header, Packet, Rate, Time};
 
 pub use conditioner::Mark;
 pub(crate) use conditioner::Unmarked;
@@ -173,6 +173,20 @@ impl<B> Class<B> {
         }
     }
 
+    /// Returns `true` if a plain class would take a packet of `size` while it is empty.
+    pub fn admits_first(&self, size: Bytes) -> bool {
+        match &self.queue {
+            Queue::Fifo(fifo) => fifo.limit().admits(Backlog::default(), size),
+            _ => false,
+        }
+    }
+
+    /// Counts packets of `size` that a plain class need not keep, because the link is idle.
+    pub fn count_passed(&mut self, packets: u64, size: Bytes) {
+        self.counters.sent.packets += packets;
+        self.counters.sent.bytes += size * packets;
+    }
+
     /// Counts the first scheduled transmission, which has begun. Returns the packet's length and
     /// the begin of the next transmission; [`Time::MAX`] if there is none.
     pub fn begin(&mut self) -> (Bytes, Time) {
@@ -239,6 +253,24 @@ impl<B> Class<B> {
     }
 }
 
+impl<B> Class<B> {
+    /// The same as [`pass`](Discipline::pass), for callers that pass a packet at a time: a class
+    /// that neither marks nor shapes needs fewer calls.
+    #[inline(always)]
+    pub fn pass_quickly(&mut self, now: Time, header: &Header) -> Pass {
+        if self.conditioner.is_some() || self.shaper.is_some() {
+            return self.pass(now, header);
+        }
+        let pass = match &mut self.queue {
+            Queue::Fifo(fifo) => fifo.pass(now, header),
+            Queue::Classes(classes) => classes.pass(now, header),
+            queue => queue.pass(now, header),
+        };
+        self.counters.count_passed(pass, header.size());
+        pass
+    }
+}
+
 impl<B> Discipline<B> for Class<B> {
     #[inline]
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
@@ -265,21 +297,17 @@ impl<B> Discipline<B> for Class<B> {
     }
 
     #[inline]
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, now: Time, header: &Header) -> Pass {
         // A packet is marked and policed in `enqueue`.
         let pass = match (&self.conditioner, &mut self.shaper) {
-            (None, None) => self.queue.pass(now, packet),
-            (None, Some(shaper)) => match shaper.admits(now, packet.size()) {
-                true => shaper.passed(packet.size(), self.queue.pass(now, packet)),
+            (None, None) => self.queue.pass(now, header),
+            (None, Some(shaper)) => match shaper.admits(now, header.size()) {
+                true => shaper.passed(header.size(), self.queue.pass(now, header)),
                 false => Pass::Enqueue,
             },
             (Some(_), _) => Pass::Enqueue,
         };
-        match pass {
-            Pass::Send => self.counters.sent.add(packet.size()),
-            Pass::Drop(cause) => self.counters.count_drop(cause),
-            Pass::Enqueue => {}
-        }
+        self.counters.count_passed(pass, header.size());
         pass
     }
 

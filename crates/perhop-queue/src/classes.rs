@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use perhop_core::{Bytes, Packet, Time};
+use perhop_core::{Bytes, Header, Packet, Time};
 
 use crate::class::Unmarked;
 use crate::flags::Flags;
@@ -283,14 +283,14 @@ impl<B> Discipline<B> for Classes<B> {
         }
     }
 
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
-        let index = self.classifier.classify(&packet.header);
-        let pass = self.classes[index].pass(now, packet);
-        self.scheduler.advance(now);
-        self.scheduler.restart();
-        if let (Pass::Send, SchedulerIndex::Shared(place)) = (pass, self.service[index]) {
-            self.scheduler.served_at_once(place, packet.size());
-        }
+    fn pass(&mut self, now: Time, header: &Header) -> Pass {
+        let index = self.classifier.classify(header);
+        let pass = self.classes[index].pass_quickly(now, header);
+        let sent = match (pass, self.service[index]) {
+            (Pass::Send, SchedulerIndex::Shared(place)) => Some((place, header.size())),
+            _ => None,
+        };
+        self.scheduler.begin(now, sent);
         pass
     }
 

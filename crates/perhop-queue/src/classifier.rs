@@ -132,9 +132,15 @@ impl Classifier {
     #[inline]
     pub fn classify(&self, header: &Header) -> usize {
         let dscp = usize::from(header.dscp().get());
-        if self.alone[dscp] < UNDECIDED {
-            return self.alone[dscp] as usize;
+        match self.alone[dscp] {
+            class if class < UNDECIDED => class as usize,
+            _ => self.decide(dscp, header),
         }
+    }
+
+    /// Returns the class of a packet whose DSCP alone does not decide it.
+    #[inline(never)]
+    fn decide(&self, dscp: usize, header: &Header) -> usize {
         if self.alone[dscp] == RULES {
             return self.by_rules(header);
         }

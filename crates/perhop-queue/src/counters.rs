@@ -2,7 +2,7 @@
 
 use perhop_core::Bytes;
 
-use crate::{Backlog, Cause, Ledger, Verdict};
+use crate::{Backlog, Cause, Ledger, Pass, Verdict};
 
 /// Counters of a class since the run began. Sizes are IP bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,16 @@ impl ClassCounters {
             self.count_drop(drop.cause);
         }
         self.marked += ledger.marks - marks;
+    }
+
+    /// Counts a packet of `size` that was offered to an idle link.
+    #[inline(always)]
+    pub(crate) fn count_passed(&mut self, pass: Pass, size: Bytes) {
+        match pass {
+            Pass::Send => self.sent.add(size),
+            Pass::Drop(cause) => self.count_drop(cause),
+            Pass::Enqueue => {}
+        }
     }
 
     pub(crate) fn count_policed(&mut self, verdict: Verdict, size: Bytes) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use perhop_core::{Bytes, Elastic, Packet, Rate, Time};
+use perhop_core::{Bytes, Elastic, Header, Packet, Rate, Time};
 
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
@@ -230,8 +230,8 @@ impl<B> Discipline<B> for Fifo<B> {
     }
 
     #[inline]
-    fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Pass {
-        let fits = self.limit.admits(Backlog::default(), packet.size());
+    fn pass(&mut self, _now: Time, header: &Header) -> Pass {
+        let fits = self.limit.admits(Backlog::default(), header.size());
         if fits { Pass::Send } else { Pass::Drop(Cause::Limit) }
     }
 

@@ -19,7 +19,7 @@
 mod curve;
 mod order;
 
-use perhop_core::{Bytes, Packet, Time};
+use perhop_core::{Bytes, Header, Packet, Time};
 
 use crate::class_tree::{Branch, BranchKind, ClassTree};
 use crate::{Backlog, Class, ClassCounters, Dequeue, Discipline, Ledger, MatchRules, Pass};
@@ -392,7 +392,7 @@ impl<B> Discipline<B> for Hfsc<B> {
         }
     }
 
-    fn pass(&mut self, _now: Time, _packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, _now: Time, _header: &Header) -> Pass {
         Pass::Enqueue // its class must pay for it
     }
 

@@ -37,7 +37,7 @@ mod scheduler;
 mod shaper;
 mod wf2q;
 
-use perhop_core::{Bytes, Packet, Time};
+use perhop_core::{Bytes, Header, Packet, Time};
 
 pub use cbq::{Cbq, CbqClassKind, CbqConfig, CbqSpec};
 pub use class::{Class, Mark, Reserved};
@@ -67,10 +67,10 @@ pub trait Discipline<B> {
     /// Returns the packet to send at `now`, or when there will be one.
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B>;
 
-    /// Offers `packet` to an idle link with an empty queue, which begins a busy period: the same as
-    /// `enqueue` followed by `dequeue`, but faster. The packet stays with the caller, who handles
-    /// it as the result requires.
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass;
+    /// Offers a packet with this header to an idle link with an empty queue, which begins a busy
+    /// period: the same as `enqueue` followed by `dequeue`, but faster. The packet stays with the
+    /// caller, who handles it as the result requires.
+    fn pass(&mut self, now: Time, header: &Header) -> Pass;
 
     /// Returns the length of the packet that `dequeue` would return at `now` or, if it must wait,
     /// next. A class needs it to be scheduled inside another; a later arrival may still change the

@@ -12,7 +12,7 @@ mod sfq;
 mod signal;
 mod waiting;
 
-use perhop_core::{Bytes, Packet, Stream, Time};
+use perhop_core::{Bytes, Header, Packet, Stream, Time};
 
 pub use cake::{AckFilter, Cake, CakeConfig, Coding, Diffserv, Framing, Isolation};
 pub use codel::{Codel, CodelConfig};
@@ -91,8 +91,8 @@ impl<B> Discipline<B> for Queue<B> {
     }
 
     #[inline]
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
-        delegate!(self, discipline => discipline.pass(now, packet))
+    fn pass(&mut self, now: Time, header: &Header) -> Pass {
+        delegate!(self, discipline => discipline.pass(now, header))
     }
 
     #[inline]

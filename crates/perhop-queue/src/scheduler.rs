@@ -90,21 +90,24 @@ impl Scheduler {
         }
     }
 
-    /// Begins a busy period.
+    /// Begins a busy period at `now`, with a packet that is sent at once, if one is: its class,
+    /// which need not be activated, and its length.
     #[inline]
-    pub fn restart(&mut self) {
-        if let Self::Wfq(wfq) = self {
-            wfq.restart();
-        }
-    }
-
-    /// Charges `sent` bytes to a class that begins a busy period without having been activated.
-    #[inline]
-    pub fn served_at_once(&mut self, class: usize, sent: Bytes) {
+    pub fn begin(&mut self, now: Time, sent: Option<(usize, Bytes)>) {
         match self {
-            Self::Wfq(wfq) => wfq.served_at_once(class, sent),
+            Self::Wfq(wfq) => {
+                wfq.restart();
+                if let Some((class, sent)) = sent {
+                    wfq.served_at_once(class, sent);
+                }
+            }
             Self::Drr(_) => {} // no class waited for this turn
-            Self::LinkShare(link_share) => link_share.served(class, sent, false),
+            Self::LinkShare(link_share) => {
+                link_share.advance(now);
+                if let Some((class, sent)) = sent {
+                    link_share.served(class, sent, false);
+                }
+            }
         }
     }
 }

@@ -79,7 +79,7 @@ fn packets_leave_with_the_mark_of_their_class() {
 fn an_idle_link_marks_too() {
     let mut class = fifo().marked(dscp(46));
     assert!(!class.is_plain());
-    assert_eq!(class.pass(Time::ZERO, &mut packet(1)), perhop_queue::Pass::Enqueue);
+    assert_eq!(class.pass(Time::ZERO, &packet(1).header), perhop_queue::Pass::Enqueue);
     assert_eq!(leave(&mut class, &[1]), [46]);
 }
 

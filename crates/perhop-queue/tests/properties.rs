@@ -129,9 +129,9 @@ struct Link {
 }
 
 impl Link {
-    fn offer(&mut self, now: Time, mut packet: Packet<Id>, run: &mut Run) {
+    fn offer(&mut self, now: Time, packet: Packet<Id>, run: &mut Run) {
         if self.waiting.packets == 0 && self.free <= now {
-            match run.classes.pass(now, &mut packet) {
+            match run.classes.pass(now, &packet.header) {
                 Pass::Send => return self.send(now, &packet, run),
                 Pass::Drop(cause) => return run.drops.push(cause),
                 Pass::Enqueue => self.free = now,

@@ -12,7 +12,7 @@ mod pool;
 mod tests;
 mod tin;
 
-use perhop_core::{Bytes, Dscp, Duration, Packet, Rate, Stream, Time};
+use perhop_core::{Bytes, Dscp, Duration, Header, Packet, Rate, Stream, Time};
 
 pub use diffserv::Diffserv;
 pub use framing::{Coding, Framing};
@@ -305,7 +305,7 @@ impl<B> Discipline<B> for Cake<B> {
         Dequeue::Idle
     }
 
-    fn pass(&mut self, _now: Time, _packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, _now: Time, _header: &Header) -> Pass {
         Pass::Enqueue // the shaper and its flow must be charged
     }
 

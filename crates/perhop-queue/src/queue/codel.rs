@@ -1,6 +1,6 @@
 //! CoDel, controlled delay (RFC 8289).
 
-use perhop_core::{Bytes, Duration, Packet, Time};
+use perhop_core::{Bytes, Duration, Header, Packet, Time};
 
 use super::signal::signal;
 use super::waiting::Waiting;
@@ -65,10 +65,10 @@ impl<B> Discipline<B> for Codel<B> {
     }
 
     #[inline]
-    fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Pass {
-        if self.config.limit.admits(Backlog::default(), packet.size()) {
+    fn pass(&mut self, _now: Time, header: &Header) -> Pass {
+        if self.config.limit.admits(Backlog::default(), header.size()) {
             // A packet that does not wait has a delay below the target.
-            self.longest = self.longest.max(packet.size());
+            self.longest = self.longest.max(header.size());
             self.control.on_idle();
             Pass::Send
         } else {

@@ -1,6 +1,6 @@
 //! DualPI2, a dual-queue coupled AQM (RFC 9332).
 
-use perhop_core::{Bytes, Duration, Ecn, Packet, Time};
+use perhop_core::{Bytes, Duration, Ecn, Header, Packet, Time};
 
 use super::signal::{mark, signal};
 use super::waiting::Waiting;
@@ -259,9 +259,9 @@ impl<B> Discipline<B> for DualPi2<B> {
         }
     }
 
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, now: Time, header: &Header) -> Pass {
         self.catch_up(now);
-        if self.base > 0.0 || !self.config.limit.admits(Backlog::default(), packet.size()) {
+        if self.base > 0.0 || !self.config.limit.admits(Backlog::default(), header.size()) {
             return Pass::Enqueue;
         }
         self.ahead = 0;

@@ -1,6 +1,6 @@
 //! FQ-CoDel: flow queues, each with CoDel, served by deficit round robin (RFC 8290).
 
-use perhop_core::{Bytes, Packet, Stream, Time};
+use perhop_core::{Bytes, Header, Packet, Stream, Time};
 
 use super::codel::{CodelConfig, Control, Standing};
 use super::flow_queues::{FlowQueue, FlowQueues};
@@ -122,7 +122,7 @@ impl<B> Discipline<B> for FqCodel<B> {
         Dequeue::Idle
     }
 
-    fn pass(&mut self, _now: Time, _packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, _now: Time, _header: &Header) -> Pass {
         Pass::Enqueue // its flow must pay for it by its credit
     }
 

@@ -4,7 +4,7 @@
 //! defaults. PIE is that of RFC 8033 on each queue, with its own timestamps, probability and burst
 //! allowance; the turns are those of RFC 8290.
 
-use perhop_core::{Bytes, Packet, Stream, Time};
+use perhop_core::{Bytes, Header, Packet, Stream, Time};
 
 use super::flow_queues::{FlowQueue, FlowQueues};
 use super::pie::{Control, PieConfig};
@@ -79,7 +79,7 @@ impl<B> Discipline<B> for FqPie<B> {
         Dequeue::Packet(packet)
     }
 
-    fn pass(&mut self, _now: Time, _packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, _now: Time, _header: &Header) -> Pass {
         Pass::Enqueue // its flow must pay for it by its credit
     }
 

@@ -1,6 +1,6 @@
 //! PIE, proportional integral controller enhanced (RFC 8033).
 
-use perhop_core::{Bytes, Duration, Packet, Stream, Time};
+use perhop_core::{Bytes, Duration, Header, Packet, Stream, Time};
 
 use super::signal::signal;
 use super::waiting::Waiting;
@@ -248,10 +248,10 @@ impl<B> Discipline<B> for Pie<B> {
         }
     }
 
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, now: Time, header: &Header) -> Pass {
         // An empty queue is not congested, whatever the probability.
         self.control.catch_up(&self.config, self.waiting.is_empty(), now);
-        if self.config.limit.admits(Backlog::default(), packet.size()) {
+        if self.config.limit.admits(Backlog::default(), header.size()) {
             self.control.delay = Duration::ZERO;
             Pass::Send
         } else {

@@ -2,7 +2,7 @@
 //! Avoidance*, IEEE/ACM Transactions on Networking 1(4), 1993), and WRED, with thresholds for each
 //! DSCP.
 
-use perhop_core::{Bytes, Dscp, Duration, Packet, Stream, Time, power};
+use perhop_core::{Bytes, Dscp, Duration, Header, Packet, Stream, Time, power};
 
 use super::signal::signal;
 use super::waiting::Waiting;
@@ -264,14 +264,14 @@ impl<B> Discipline<B> for Red<B> {
         Dequeue::Packet(packet)
     }
 
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
-        if !self.config.limit.admits(Backlog::default(), packet.size()) {
+    fn pass(&mut self, now: Time, header: &Header) -> Pass {
+        if !self.config.limit.admits(Backlog::default(), header.size()) {
             return Pass::Enqueue;
         }
         // An empty queue signals nothing.
         self.average = self.average_at(now);
         self.idle_since = Some(now);
-        let place = self.by_dscp[usize::from(packet.header.dscp().get())];
+        let place = self.by_dscp[usize::from(header.dscp().get())];
         self.profiles[usize::from(place)].1 = Spacing::default();
         Pass::Send
     }

@@ -4,7 +4,7 @@
 //! bytes instead of packets (deficit round robin), a limit for each flow, and a hash that may
 //! change at regular intervals. Its optional RED is left out.
 
-use perhop_core::{Bytes, Duration, Packet, Stream, Time};
+use perhop_core::{Bytes, Duration, Header, Packet, Stream, Time};
 
 use super::flow_queues::FlowQueues;
 use crate::{Backlog, Cause, Dequeue, Discipline, Drop, Ledger, Limit, Pass};
@@ -163,9 +163,9 @@ impl<B> Discipline<B> for Sfq<B> {
         Dequeue::Packet(packet)
     }
 
-    fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Pass {
+    fn pass(&mut self, _now: Time, header: &Header) -> Pass {
         // A queue that becomes empty is forgotten, so that a packet that passes leaves nothing.
-        match self.config.limit.admits(Backlog::default(), packet.size()) {
+        match self.config.limit.admits(Backlog::default(), header.size()) {
             true => Pass::Send,
             false => Pass::Drop(Cause::Limit),
         }

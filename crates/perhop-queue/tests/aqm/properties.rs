@@ -159,9 +159,9 @@ fn run(queue: &mut Class<Id>, arrivals: &[Arrival], limits: (u64, u64)) -> Recor
         }
         let Some(arrival) = arrival else { break };
         now = until;
-        let mut packet = packet(id, arrival.flow, arrival.size, arrival.ecn);
+        let packet = packet(id, arrival.flow, arrival.size, arrival.ecn);
         if packets == 0 && free <= now {
-            match queue.pass(now, &mut packet) {
+            match queue.pass(now, &packet.header) {
                 Pass::Send => {
                     free = now + packet.size() / rate;
                     record.sent.push((now, packet));

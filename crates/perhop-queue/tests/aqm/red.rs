@@ -252,10 +252,10 @@ fn an_idle_queue_is_passed_and_its_average_decays() {
     while next(&mut queue, Time::ZERO).0.is_some() {}
     let average = queue.average();
     let arrival = || packet(0, 1, 1000, Ecn::NotEct);
-    assert_eq!(queue.pass(millis(3), &mut arrival()), Pass::Send);
+    assert_eq!(queue.pass(millis(3), &arrival().header), Pass::Send);
     assert_close(queue.average(), average / 16.0);
-    assert_eq!(queue.pass(millis(3), &mut arrival()), Pass::Send);
+    assert_eq!(queue.pass(millis(3), &arrival().header), Pass::Send);
     assert_close(queue.average(), average / 32.0);
     let small = RedConfig { limit: Limit::bytes(Bytes::new(999)), ..config() };
-    assert_eq!(red(small, PROFILE).pass(Time::ZERO, &mut arrival()), Pass::Enqueue);
+    assert_eq!(red(small, PROFILE).pass(Time::ZERO, &arrival().header), Pass::Enqueue);
 }
