@@ -67,7 +67,7 @@ pub(crate) enum Channel<B> {
     Lte(Cell<B>),
 }
 
-impl<B> Channel<B> {
+impl<B: Copy> Channel<B> {
     /// Creates a channel of groups of ports. With Wi-Fi, a group is those of a sender. In a cell,
     /// the first group is the downlink, and the second one the uplink.
     pub fn new(access: Access, random: Stream, groups: &[Vec<PortId>]) -> Self {

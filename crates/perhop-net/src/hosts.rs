@@ -77,7 +77,7 @@ pub trait Hosts<B> {
 
     /// Takes a lost packet, with the port before which or on whose link it was lost; `None` if it
     /// was on no link. This is for counters and for the memory of its body; an emulated host
-    /// detects losses as real hosts do.
+    /// detects losses as real hosts do. Losses at different nodes come in any order.
     fn lost(&mut self, packet: Packet<B>, loss: Loss, at: Option<PortId>);
 
     /// Handles the departure of a packet of `size` bytes from a queue: its transmission has begun,

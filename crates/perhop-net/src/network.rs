@@ -1,19 +1,21 @@
 //! Nodes, links, and the loop that forwards packets.
 
+mod ahead;
 mod parts;
 mod sharing;
 mod tunnelled;
 
 use perhop_core::{Bytes, Encapsulation, Header, NodeId, Packet, Stream, Time};
-use perhop_queue::{Class, Dequeue, Discipline, Ledger, Pass, Reserved};
+use perhop_queue::{Class, Dequeue, Discipline, Ledger, Reserved};
 
+use self::ahead::Routers;
 use crate::agenda::{Agenda, EventId};
 use crate::balance::Balance;
 use crate::channel::Channel;
 use crate::hosts::{Hosts, Loss, Passage, Sent, TimerId};
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
-use crate::port::{Port, PortId};
+use crate::port::{Port, PortId, TakenOn};
 use crate::routes::{Fault, RouteError, Routes};
 use crate::trace::Trace;
 use crate::tunnel::Tunnel;
@@ -69,6 +71,10 @@ pub struct Network<B> {
     channels: Vec<Channel<B>>,
     /// Ports from here into other parts of the network.
     exits: Vec<PortId>,
+    /// Routers, which may process their arrivals ahead of other nodes.
+    routers: Routers,
+    /// End of the current run.
+    until: Time,
     routes: Routes,
     tunnels: Vec<Tunnel>,
     /// Limit of each node's ICMP errors.
@@ -86,7 +92,7 @@ pub struct Network<B> {
     hops: u64,
 }
 
-impl<B: Clone> Network<B> {
+impl<B: Copy> Network<B> {
     /// Creates a network at time zero, without packets.
     ///
     /// # Errors
@@ -119,6 +125,8 @@ impl<B: Clone> Network<B> {
         Ok(Self {
             now: Time::ZERO,
             agenda: Agenda::new(),
+            routers: Routers::new(nodes, &ports),
+            until: Time::ZERO,
             ports,
             channels: Vec::new(),
             exits: Vec::new(),
@@ -183,7 +191,7 @@ impl<B: Clone> Network<B> {
     /// Sets the marker for packets that arrive at the far end of `port`, from now on; it precedes
     /// all other processing.
     pub fn set_marker(&mut self, port: PortId, marker: Marker) {
-        self.ports[port.index()].set_marker(marker);
+        self.changing(port).set_marker(marker);
     }
 
     /// Limits the packets of a link to `mtu` bytes, without layer-2 overhead, from now on. Routers
@@ -197,6 +205,7 @@ impl<B: Clone> Network<B> {
         for port in self.ports.iter_mut().filter(|port| ends.contains(&port.to)) {
             port.inspect_arrivals();
         }
+        self.routers.review();
     }
 
     /// Has all packets on a link carry a tag or label, from now on. Without any such link, no
@@ -207,6 +216,7 @@ impl<B: Clone> Network<B> {
         }
         // A packet loses its class on the first link without.
         self.ports.iter_mut().for_each(Port::inspect_arrivals);
+        self.routers.review();
     }
 
     /// Returns the least MTU of the links and tunnels at `node`, in bytes; [`u32::MAX`] if none has
@@ -221,7 +231,8 @@ impl<B: Clone> Network<B> {
     /// Replaces the rate, and perhaps delay, jitter and loss, of the wire into which a port sends
     /// by those of a trace, which begins at time zero. It stays when the wire changes.
     pub fn set_trace(&mut self, port: PortId, trace: Trace) {
-        self.ports[port.index()].set_trace(self.now, trace);
+        let now = self.now;
+        self.changing(port).set_trace(now, trace);
     }
 
     /// Returns the trace of a port, if it has one.
@@ -238,7 +249,8 @@ impl<B: Clone> Network<B> {
     /// arrive; packets before a link that is down wait until it is up.
     pub fn set_up(&mut self, link: u32, up: bool) {
         for id in [PortId(2 * link), PortId(2 * link + 1)] {
-            let arrival = self.ports[id.index()].set_up(self.now, up);
+            let now = self.now;
+            let arrival = self.changing(id).set_up(now, up);
             self.resume(id, arrival);
         }
         self.routes.set_up(link as usize, up);
@@ -252,7 +264,8 @@ impl<B: Clone> Network<B> {
     /// Changes the transmission medium into which a port sends, from the next packet on.
     /// Transmitted packets are not affected, nor are routes.
     pub fn set_wire(&mut self, id: PortId, wire: Wire) {
-        let arrival = self.ports[id.index()].set_wire(self.now, wire);
+        let now = self.now;
+        let arrival = self.changing(id).set_wire(now, wire);
         self.resume(id, arrival);
     }
 
@@ -303,15 +316,17 @@ impl<B: Clone> Network<B> {
     /// Reports every packet that passes this interface to the hosts from now on. The interface is
     /// that of the node which sends through this port.
     pub fn watch(&mut self, interface: PortId) {
-        self.ports[interface.index()].watch(self.now);
-        self.ports[interface.index() ^ 1].watch_arrivals();
+        let now = self.now;
+        self.changing(interface).watch(now);
+        self.changing(PortId(interface.0 ^ 1)).watch_arrivals();
         self.resume(interface, None);
     }
 
     /// Ends the reports of packets that pass this interface.
     pub fn unwatch(&mut self, interface: PortId) {
-        let arrival = self.ports[interface.index()].unwatch(self.now);
-        self.ports[interface.index() ^ 1].unwatch_arrivals();
+        let now = self.now;
+        let arrival = self.changing(interface).unwatch(now);
+        self.changing(PortId(interface.0 ^ 1)).unwatch_arrivals();
         self.resume(interface, arrival);
     }
 
@@ -389,9 +404,10 @@ impl<B: Clone> Network<B> {
     #[inline]
     pub fn run_on(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
         self.report(hosts); // reports on packets that were sent since the last run
+        self.review_routers();
+        self.until = until;
         while let Some((at, event)) = self.agenda.take(until) {
             self.now = at;
-            self.events += 1;
             self.step(event, hosts);
             self.report(hosts);
         }
@@ -433,7 +449,7 @@ impl<B: Clone> Network<B> {
             let mut losses = std::mem::take(&mut self.losses);
             for (packet, loss, at) in losses.drain(..) {
                 if let Loss::Queue(_) = loss {
-                    hosts.departed(self, packet.body.clone(), packet.header.size);
+                    hosts.departed(self, packet.body, packet.header.size);
                 }
                 hosts.lost(packet, loss, at);
             }
@@ -450,8 +466,10 @@ impl<B: Clone> Network<B> {
         if event < ports {
             self.arrive(PortId(event), hosts);
         } else if event >= TRANSMITTERS {
+            self.events += 1;
             self.transmit_next(PortId(event - TRANSMITTERS));
         } else {
+            self.events += 1;
             hosts.timer(self, TimerId(event - ports));
         }
     }
@@ -475,11 +493,13 @@ impl<B: Clone> Network<B> {
         if port.is_special() {
             return self.arrive_specially(id, hosts);
         }
-        // Most packets are copied between rings as a whole: routers read the fields before the
-        // copy.
-        let (node, header) = (port.to, port.arriving());
-        self.hops += 1;
-        if header.destination == node {
+        let node = port.to;
+        let Some((_, header)) = port.arriving().filter(|(at, _)| *at == self.now) else {
+            return; // the packet of this event was processed ahead
+        };
+        let (destination, size) = (header.destination, header.size());
+        if destination == node {
+            self.count_arrivals(1);
             let packet = self.take_off_wire(id);
             for after in 0..3 {
                 if let Some(body) = self.ports[id.index()].body_after(after) {
@@ -488,14 +508,46 @@ impl<B: Clone> Network<B> {
             }
             return hosts.receive(self, node, packet);
         }
-        let size = header.size();
-        match self.routes.way(node, header) {
-            Ok(to) => self.relay(id, to, size),
+        let way = self.routes.way(node, header);
+        self.count_arrivals(1);
+        match way {
+            Ok(to) => {
+                self.relay(id, to, size);
+                self.go_on(id, hosts);
+            }
             Err(fault) => {
                 let packet = self.take_off_wire(id);
                 self.discard(node, packet, fault, None, hosts);
             }
         }
+    }
+
+    /// Forwards the packet that arrives now at a router, from one port to another.
+    #[inline(always)]
+    fn relay(&mut self, from: PortId, to: PortId, size: Bytes) {
+        let Ok([source, port]) = self.ports.get_disjoint_mut([from.index(), to.index()]) else {
+            unreachable!("both directions of a link have different ports");
+        };
+        if !port.schedules() {
+            let packet = source.take_off_wire().expect("a packet arrives").forwarded();
+            return self.offer_to_discipline(to, packet);
+        }
+        match port.schedule(self.now, size) {
+            Ok(at) => {
+                if source.hand_on(port, at) {
+                    self.agenda.push(at, Self::arrival_event(to));
+                }
+            }
+            Err(cause) => {
+                let packet = source.take_off_wire().expect("a packet arrives").forwarded();
+                self.lose(packet, Loss::Queue(cause), Some(to));
+            }
+        }
+    }
+
+    fn count_arrivals(&mut self, number: u64) {
+        self.events += number;
+        self.hops += number;
     }
 
     /// Takes the arriving packet off the wire, and schedules the arrival of the next one.
@@ -509,46 +561,18 @@ impl<B: Clone> Network<B> {
         packet
     }
 
-    /// Forwards a packet of `size` that arrives at a router now, from one port to another.
-    #[inline(always)]
-    fn relay(&mut self, from: PortId, to: PortId, size: Bytes) {
-        let ports = self.ports.get_disjoint_mut([from.index(), to.index()]);
-        let Ok([source, port]) = ports else {
-            // Both directions of a link have different ports.
-            unreachable!("a packet is sent where it has come from");
-        };
-        if !port.schedules() {
-            let packet = self.take_off_wire(from).forwarded();
-            return self.offer_to_discipline(to, packet);
-        }
-        match port.schedule(self.now, size) {
-            Ok(at) => {
-                let first = source.hand_on(port, at);
-                if let Some(at) = source.next_arrival() {
-                    self.agenda.push(at, Self::arrival_event(from));
-                }
-                if first {
-                    self.agenda.push(at, Self::arrival_event(to));
-                }
-            }
-            Err(cause) => {
-                let packet = self.take_off_wire(from).forwarded();
-                self.lose(packet, Loss::Queue(cause), Some(to));
-            }
-        }
-    }
-
     /// Handles arrivals with reordering, duplicates, watched interfaces, markers, MTUs, classes at
     /// layer 2 or tunnels.
     #[cold]
     fn arrive_specially(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
-        if port.leaves() || (!port.is_plain() && port.next_arrival() != Some(self.now)) {
-            // It arrives in another part; or the packet of this arrival was overtaken, and arrived
-            // with an event of the one that overtook it.
+        if port.leaves() || port.next_arrival() != Some(self.now) {
+            // It arrives in another part; it was processed ahead; or it was overtaken, and arrived
+            // with an event of the packet that overtook it.
             return;
         }
         port.bring_up();
+        self.events += 1;
         let packet = self.take_off_wire(id);
         let port = &mut self.ports[id.index()];
         let copy = match !port.is_plain() && port.duplicates() {
@@ -649,7 +673,7 @@ impl<B: Clone> Network<B> {
         }
         if port.reports_departures() {
             if let Dequeue::Packet(packet) = &next {
-                self.departed.push((packet.body.clone(), packet.header.size));
+                self.departed.push((packet.body, packet.header.size));
             }
             port.end_reports(self.now);
         }
@@ -673,6 +697,27 @@ impl<B: Clone> Network<B> {
         }
     }
 
+    /// Offers a packet to a port that does not schedule packets.
+    #[inline(never)]
+    fn offer_to_discipline(&mut self, id: PortId, packet: Packet<B>) {
+        self.make_room(id);
+        match self.ports[id.index()].take_on(self.now, &packet.header) {
+            TakenOn::Arrives(at) => self.follow(id, packet, Some(at)),
+            TakenOn::Lost(Loss::Link) => self.follow(id, packet, None),
+            TakenOn::Lost(loss) => self.lose(packet, loss, Some(id)),
+            TakenOn::Waits => self.enqueue(id, packet),
+        }
+    }
+
+    /// Has a port transmit the packet that is due now. Room that becomes free at this instant is
+    /// available to another packet, in whatever order the events were scheduled.
+    #[inline(always)]
+    fn make_room(&mut self, id: PortId) {
+        if self.ports[id.index()].wake == self.now {
+            self.transmit_next(id);
+        }
+    }
+
     #[inline(always)]
     fn put_on_wire(&mut self, id: PortId, at: Time, packet: Packet<B>) {
         if self.ports[id.index()].put_on_wire(at, packet) {
@@ -685,37 +730,15 @@ impl<B: Clone> Network<B> {
         self.losses.push((packet, loss, at));
     }
 
-    /// Offers a packet to a port with a discipline: it is transmitted if the port is idle, and
-    /// queued otherwise.
+    /// Enqueues a packet before a port's transmitter.
     #[inline(never)]
-    fn offer_to_discipline(&mut self, id: PortId, mut packet: Packet<B>) {
-        let event = Self::transmitter_event(id);
+    fn enqueue(&mut self, id: PortId, packet: Packet<B>) {
         let port = &mut self.ports[id.index()];
-        if port.wake == self.now {
-            // Room that becomes free at this instant is available to this packet, in whatever order
-            // the events were scheduled.
-            self.transmit_next(id);
-            if self.ports[id.index()].schedules() {
-                return self.offer(id, packet); // that was the last departure to report
-            }
-        }
-        let port = &mut self.ports[id.index()];
-        if port.is_idle(self.now) {
-            // The common case on unsaturated links: no event but the arrival.
-            match port.queue.pass(self.now, &mut packet) {
-                Pass::Send => {
-                    let arrival = port.transmit(self.now, packet.size());
-                    return self.follow(id, packet, arrival);
-                }
-                Pass::Drop(cause) => return self.lose(packet, Loss::Queue(cause), Some(id)),
-                Pass::Enqueue => {}
-            }
-        }
         port.queue.enqueue(self.now, packet, &mut self.ledger);
         let due = port.busy_until().max(self.now);
         if due < port.wake && port.has_backlog() {
             port.wake = due;
-            self.agenda.push(due, event);
+            self.agenda.push(due, Self::transmitter_event(id));
         } else if due == Time::MAX {
             self.contend(id);
         }
@@ -735,7 +758,7 @@ impl<B: Clone> Network<B> {
     #[inline(always)]
     fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Option<Time>) {
         if self.ports[id.index()].watched_at_start {
-            self.aside.push(Aside::Sent(id, packet.clone()));
+            self.aside.push(Aside::Sent(id, packet));
         }
         match arrival {
             Some(at) => self.put_on_wire(id, at, packet),

@@ -1,10 +1,10 @@
 //! One direction of a link.
 
 use perhop_core::{Bytes, Duration, Encapsulation, Header, NodeId, Packet, Stream, Time};
-use perhop_queue::{Cause, Class, Discipline, Ledger};
+use perhop_queue::{Cause, Class, Discipline, Ledger, Pass};
 
 use crate::channel::Place;
-use crate::hosts::{Departures, Waits};
+use crate::hosts::{Departures, Loss, Waits};
 use crate::marker::Marker;
 use crate::trace::{Trace, TraceMedium};
 use crate::under_way::UnderWay;
@@ -18,6 +18,16 @@ impl PortId {
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// What becomes of a packet that a port has taken on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TakenOn {
+    /// It arrives at the far end at this time.
+    Arrives(Time),
+    Lost(Loss),
+    /// It is to be enqueued.
+    Waits,
 }
 
 /// The initial value of `last`, which is not the length of any packet.
@@ -74,6 +84,9 @@ pub(crate) struct Port<B> {
     special: bool,
     /// True if packets arrive in another part of the network, where they are taken.
     leaves: bool,
+    /// Time for which all arrivals at the far end are known in advance, by this and all other
+    /// ports; zero if it does not process them ahead.
+    pub lookahead: Duration,
     /// Length of the last packet, its length on the wire, and its transmission time. Packets of
     /// equal length often follow each other, and a division takes longer than the rest of a
     /// transmission.
@@ -84,7 +97,7 @@ pub(crate) struct Port<B> {
     pub place: Option<Place>,
 }
 
-impl<B> Port<B> {
+impl<B: Copy> Port<B> {
     pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
         Self {
             schedules: wire.is_certain() && queue.is_plain(),
@@ -110,6 +123,7 @@ impl<B> Port<B> {
             plain: wire.is_plain(),
             special: !wire.is_plain(),
             leaves: false,
+            lookahead: Duration::ZERO,
             last: NO_PACKET,
             trace: None,
             place: None,
@@ -135,6 +149,14 @@ impl<B> Port<B> {
     fn is_certain(&self) -> bool {
         let varies = self.trace.as_ref().is_some_and(|trace| trace.changes_medium());
         self.wire.is_certain() && !varies && self.place.is_none()
+    }
+
+    /// Returns the least time from the end of a transmission to its arrival, if packets arrive in
+    /// order and at most once, and the delay does not vary.
+    pub fn least_delay(&self) -> Option<Duration> {
+        let varies = self.trace.as_ref().is_some_and(|trace| trace.changes_medium());
+        let sound = self.plain && self.place.is_none() && !varies;
+        sound.then_some(self.wire.delay)
     }
 
     /// Leaves transmissions to a channel.
@@ -178,11 +200,6 @@ impl<B> Port<B> {
     /// Returns when the transmitter is free.
     pub fn busy_until(&self) -> Time {
         self.busy_until
-    }
-
-    /// Returns `true` if a packet could be transmitted at once.
-    pub fn is_idle(&self, now: Time) -> bool {
-        self.busy_until <= now && !self.has_backlog()
     }
 
     /// Stops transmitting, or begins again. Packets on the wire arrive nevertheless. Returns an
@@ -321,6 +338,37 @@ impl<B> Port<B> {
         Ok(arrival)
     }
 
+    /// Schedules packets of another wire, from number `first` on, as long as each is as long as the
+    /// last packet and finds the transmitter free, and `follows` is true. Copies them, and returns
+    /// how many. It is the same as to schedule one after the other.
+    #[inline(always)]
+    pub fn schedule_run(
+        &mut self,
+        source: &Self,
+        first: usize,
+        follows: impl Fn(Time, &Header) -> bool,
+    ) -> usize {
+        let (size, on_wire, transmission) = self.last;
+        if !self.plain || self.begins < Time::MAX || !self.queue.admits_first(size) {
+            return 0;
+        }
+        let mut number = 0;
+        while let Some((at, header)) = source.arriving_after(first + number)
+            && header.size() == size
+            && at >= self.busy_until
+            && follows(at, header)
+        {
+            self.busy_until = at + transmission;
+            let arrival = (self.busy_until + self.wire.delay).max(self.not_before);
+            source.under_way.copy_to(first + number, &mut self.under_way, arrival);
+            number += 1;
+        }
+        self.queue.count_passed(number as u64, size);
+        self.counters.packets += number as u64;
+        self.counters.bytes += on_wire * number as u64;
+        number
+    }
+
     /// Occupies the transmitter with a packet of `size` from `begins` on; returns its arrival.
     #[inline(always)]
     fn occupy(&mut self, begins: Time, size: Bytes) -> Time {
@@ -436,8 +484,39 @@ impl<B> Port<B> {
         Waits { port, bytes: self.queue.backlog().bytes, departures }
     }
 
+    /// Returns `true` if packets wait for the transmitter.
     pub fn has_backlog(&self) -> bool {
-        self.queue.backlog().packets > 0
+        match self.schedules {
+            true => self.begins < Time::MAX,
+            false => self.queue.backlog().packets > 0,
+        }
+    }
+
+    /// Takes on a packet with this header if it is decided now what becomes of it: its transmission
+    /// is scheduled or begins, or it is lost. Otherwise it is to be enqueued.
+    #[inline(always)]
+    pub fn take_on(&mut self, now: Time, header: &Header) -> TakenOn {
+        let size = header.size();
+        if self.schedules {
+            return match self.schedule(now, size) {
+                Ok(at) => TakenOn::Arrives(at),
+                Err(cause) => TakenOn::Lost(Loss::Queue(cause)),
+            };
+        }
+        // While packets wait, either the transmitter has an event or the link is down.
+        if self.busy_until <= now && self.wake == Time::MAX {
+            debug_assert!(!self.has_backlog());
+            // The common case on unsaturated links: no event but the arrival.
+            match self.queue.pass_quickly(now, header) {
+                Pass::Send => {
+                    let arrival = self.transmit(now, size);
+                    return arrival.map_or(TakenOn::Lost(Loss::Link), TakenOn::Arrives);
+                }
+                Pass::Drop(cause) => return TakenOn::Lost(Loss::Queue(cause)),
+                Pass::Enqueue => {}
+            }
+        }
+        TakenOn::Waits
     }
 
     /// Begins to transmit a packet of `size` at `now`, when the transmitter is free; returns its
@@ -495,8 +574,10 @@ impl<B> Port<B> {
     /// Moves the packets set aside that arrive until `at` back behind the others.
     fn rejoin(&mut self, at: Time) {
         let Some(aside) = &mut self.aside else { return };
-        while let Some(next) = aside.next().filter(|&next| next <= at) {
-            let packet = aside.pop().expect("it has a first");
+        while let Some((next, &packet)) = aside.first()
+            && next <= at
+        {
+            let _ = aside.pop();
             self.under_way.push(next, packet);
         }
     }
@@ -506,7 +587,7 @@ impl<B> Port<B> {
         if self.under_way.len() > 1 {
             return;
         }
-        if let Some(next) = self.aside.as_ref().and_then(|aside| aside.next()) {
+        if let Some(next) = self.aside.as_ref().and_then(|aside| aside.first()).map(|(at, _)| at) {
             self.rejoin(next);
         }
     }
@@ -515,11 +596,27 @@ impl<B> Port<B> {
     /// live that is less by one; returns `true` if it is the next one to arrive there.
     #[inline(always)]
     pub fn hand_on(&mut self, to: &mut Self, at: Time) -> bool {
+        let next = self.copy_to(0, to, at);
+        self.forget(1);
+        next
+    }
+
+    /// As [`hand_on`](Self::hand_on) for a packet that arrives after `others`; all of these stay
+    /// until they are [forgotten](Self::forget).
+    #[inline(always)]
+    pub fn copy_to(&self, others: usize, to: &mut Self, at: Time) -> bool {
         if !to.plain {
-            return self.take_off_wire().is_some_and(|packet| to.overtake(at, packet.forwarded()));
+            let packet = self.under_way.get(others).map(|(_, packet)| packet.forwarded());
+            return packet.is_some_and(|packet| to.overtake(at, packet));
         }
-        self.under_way.hand_on(&mut to.under_way, at);
+        self.under_way.copy_to(others, &mut to.under_way, at);
         to.under_way.len() == 1
+    }
+
+    /// Takes the packets that have arrived first off the wire.
+    #[inline(always)]
+    pub fn forget(&mut self, number: usize) {
+        self.under_way.forget(number);
     }
 
     /// Has the node at the far end read packets on arrival: their lengths, their classes at layer
@@ -537,13 +634,19 @@ impl<B> Port<B> {
     /// Returns the body of the packet that arrives after `others` other ones.
     #[inline(always)]
     pub fn body_after(&self, others: usize) -> Option<&B> {
-        self.under_way.body(others)
+        self.under_way.get(others).map(|(_, packet)| &packet.body)
     }
 
-    /// Returns the header of the packet that arrives next.
+    /// Returns the time and the header of the next arrival.
     #[inline(always)]
-    pub fn arriving(&self) -> &Header {
-        self.under_way.header().expect("an arrival is due only with a packet")
+    pub fn arriving(&self) -> Option<(Time, &Header)> {
+        self.arriving_after(0)
+    }
+
+    /// Returns the time and the header of the arrival after `others`.
+    #[inline(always)]
+    pub fn arriving_after(&self, others: usize) -> Option<(Time, &Header)> {
+        self.under_way.get(others).map(|(at, packet)| (at, &packet.header))
     }
 
     /// Takes the packet that arrives next off the wire.
@@ -555,6 +658,6 @@ impl<B> Port<B> {
     /// Returns the time of the next arrival.
     #[inline(always)]
     pub fn next_arrival(&self) -> Option<Time> {
-        self.under_way.next()
+        self.under_way.first().map(|(at, _)| at)
     }
 }

@@ -255,6 +255,12 @@ impl Routes {
         }
     }
 
+    /// Returns `true` if `node` sends all packets to a destination by one port, as far as is known.
+    #[inline(always)]
+    pub fn is_sole_way(&self, node: NodeId, destination: NodeId) -> bool {
+        self.next_hop[destination.index() * self.topology.nodes() + node.index()] < GROUP
+    }
+
     /// Returns the port by which `node` sends this packet.
     #[inline(always)]
     pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Result<PortId, Detour> {

@@ -22,15 +22,14 @@ const LEAST: usize = 1024;
 /// Number of slots that are prefetched ahead of the first, because a long wire is not in the cache.
 const AHEAD: usize = 8;
 
-#[derive(Debug)]
+/// A packet and its arrival. Slots without a packet have one that is gone.
+#[derive(Clone, Copy, Debug)]
 struct Slot<B> {
     at: Time,
-    header: Header,
-    /// `None` if there is no packet.
-    body: Option<B>,
+    packet: Packet<B>,
 }
 
-impl<B> UnderWay<B> {
+impl<B: Copy> UnderWay<B> {
     pub const fn new() -> Self {
         Self { slots: Vec::new(), first: 0, len: 0, around: usize::MAX }
     }
@@ -45,25 +44,20 @@ impl<B> UnderWay<B> {
         (self.first + number) & (self.slots.len() - 1)
     }
 
-    /// Returns the header of the packet that arrives first.
+    /// Returns the packet that arrives first, with the time of its arrival.
     #[inline(always)]
-    pub fn header(&self) -> Option<&Header> {
-        (self.len > 0).then(|| &self.slots[self.slot(0)].header)
+    pub fn first(&self) -> Option<(Time, &Packet<B>)> {
+        self.get(0)
     }
 
-    /// Returns the body of packet `number`, counted from the first.
+    /// Returns packet `number`, counted from the first, with the time of its arrival.
     #[inline(always)]
-    pub fn body(&self, number: usize) -> Option<&B> {
-        match number < self.len {
-            true => self.slots[self.slot(number)].body.as_ref(),
-            false => None,
+    pub fn get(&self, number: usize) -> Option<(Time, &Packet<B>)> {
+        if number >= self.len {
+            return None;
         }
-    }
-
-    /// Returns the time of the first arrival.
-    #[inline(always)]
-    pub fn next(&self) -> Option<Time> {
-        (self.len > 0).then(|| self.slots[self.slot(0)].at)
+        let slot = &self.slots[self.slot(number)];
+        Some((slot.at, &slot.packet))
     }
 
     /// Returns the time of the last arrival.
@@ -74,59 +68,60 @@ impl<B> UnderWay<B> {
     /// Removes the first packet.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Packet<B>> {
-        if self.len == 0 {
-            return None;
-        }
-        let index = self.slot(0);
-        let slot = &mut self.slots[index];
-        let (header, body) = (slot.header, slot.body.take());
-        self.forget_first();
-        body.map(|body| Packet { header, body })
+        let packet = *self.first()?.1;
+        prefetch(&self.slots[self.slot(AHEAD)]);
+        self.forget(1);
+        Some(packet)
     }
 
     /// Adds a packet behind the others, to arrive at `at`.
     #[inline(always)]
     pub fn push(&mut self, at: Time, packet: Packet<B>) {
-        self.append(at, &packet.header, Some(packet.body));
+        self.append(at, &packet);
     }
 
-    /// Moves the first packet to the end of another wire, to arrive there at `at`, with a time to
-    /// live that is less by one.
+    /// Adds packet `number` to the end of another wire, to arrive there at `at`, with a time to live
+    /// that is less by one. It stays here until it is [forgotten](Self::forget).
     #[inline(always)]
-    pub fn hand_on(&mut self, to: &mut Self, at: Time) {
-        debug_assert!(self.len > 0);
-        let index = self.slot(0);
-        let slot = &mut self.slots[index];
-        to.append(at, &slot.header, slot.body.take()).ttl -= 1;
-        self.forget_first();
+    pub fn copy_to(&self, number: usize, to: &mut Self, at: Time) {
+        to.append(at, &self.slots[self.slot(number)].packet).ttl -= 1;
+        prefetch(&self.slots[self.slot(number + AHEAD)]);
     }
 
-    /// Advances to the packet after the first. After each pass, memory that a burst took is freed.
+    /// Advances to the packet after the first `number`. After each pass, memory that a burst took
+    /// is freed.
     #[inline(always)]
-    fn forget_first(&mut self) {
-        self.first += 1;
-        self.len -= 1;
-        if self.first == self.around {
+    pub fn forget(&mut self, number: usize) {
+        debug_assert!(number <= self.len);
+        self.first += number;
+        self.len -= number;
+        if self.first >= self.around {
             self.judge();
         }
-        prefetch(&self.slots[self.slot(AHEAD)]);
     }
 
     /// Frees half of the slots if an eighth suffices now. The check is made once for as many
     /// packets as there are slots, so that a varying load does not cost much.
     #[cold]
     fn judge(&mut self) {
+        self.rotate();
         if self.len <= self.slots.len() / 8 {
-            // The first packet is in the first slot.
             self.slots.truncate(self.slots.len() / 2);
             self.slots.shrink_to_fit();
         }
         self.begin_round();
     }
 
-    /// The first packet is in the first slot.
-    fn begin_round(&mut self) {
+    /// Brings the first packet into the first slot.
+    fn rotate(&mut self) {
+        if self.len > 0 {
+            let first = self.slot(0);
+            self.slots.rotate_left(first);
+        }
         self.first = 0;
+    }
+
+    fn begin_round(&mut self) {
         self.around = if self.slots.len() > LEAST { self.slots.len() } else { usize::MAX };
     }
 
@@ -145,41 +140,32 @@ impl<B> UnderWay<B> {
 
     /// Removes the last `number` packets; returns them in order.
     pub fn split_off(&mut self, number: usize) -> Vec<Packet<B>> {
-        let mut packets = Vec::with_capacity(number);
-        for number in self.len - number..self.len {
-            let index = self.slot(number);
-            let slot = &mut self.slots[index];
-            let header = slot.header;
-            packets.extend(slot.body.take().map(|body| Packet { header, body }));
-        }
-        self.len -= packets.len();
+        let last = self.len - number..self.len;
+        let packets = last.map(|number| self.slots[self.slot(number)].packet).collect();
+        self.len -= number;
         packets
     }
 
     /// Adds a packet at the end, and returns a reference to its header. Callers change the header
     /// in place, because a copy of fields that were just written one by one stalls a processor.
     #[inline(always)]
-    fn append(&mut self, at: Time, header: &Header, body: Option<B>) -> &mut Header {
+    fn append(&mut self, at: Time, packet: &Packet<B>) -> &mut Header {
         if self.len == self.slots.len() {
-            self.grow(header);
+            self.grow(packet);
         }
         let index = self.slot(self.len);
         self.len += 1;
         let slot = &mut self.slots[index];
         slot.at = at;
-        slot.header = *header;
-        slot.body = body;
-        &mut slot.header
+        slot.packet = *packet;
+        &mut slot.packet.header
     }
 
     #[cold]
-    fn grow(&mut self, filler: &Header) {
-        if self.len > 0 {
-            let first = self.slot(0);
-            self.slots.rotate_left(first);
-        }
+    fn grow(&mut self, filler: &Packet<B>) {
+        self.rotate();
         let slots = (2 * self.slots.len()).max(4);
-        self.slots.resize_with(slots, || Slot { at: Time::MAX, header: *filler, body: None });
+        self.slots.resize(slots, Slot { at: Time::MAX, packet: *filler });
         self.begin_round();
     }
 }
@@ -227,10 +213,9 @@ mod tests {
                 3 if !lists[from].is_empty() => {
                     let at = Time::from_picos(last(&lists[1 - from]) + random.up_to(9));
                     let [one, other] = &mut wires;
-                    match from {
-                        0 => one.hand_on(other, at),
-                        _ => other.hand_on(one, at),
-                    }
+                    let (source, to) = if from == 0 { (one, other) } else { (other, one) };
+                    source.copy_to(0, to, at);
+                    source.forget(1);
                     let (_, mut packet) = lists[from].pop_front().expect("it is not empty");
                     packet.header.ttl = packet.header.ttl.wrapping_sub(1);
                     lists[1 - from].push_back((at, packet));
@@ -255,9 +240,8 @@ mod tests {
             }
             for (wire, list) in wires.iter().zip(&lists) {
                 assert_eq!(wire.len(), list.len());
-                assert_eq!(wire.next(), list.front().map(|(at, _)| *at));
+                assert_eq!(wire.first().map(|(at, packet)| (at, *packet)), list.front().copied());
                 assert_eq!(wire.last(), list.back().map(|(at, _)| *at));
-                assert_eq!(wire.header(), list.front().map(|(_, packet)| &packet.header));
             }
         }
     }

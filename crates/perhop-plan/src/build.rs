@@ -77,7 +77,7 @@ impl NetworkPlan {
     ///
     /// # Errors
     /// [`BuildError`] for an invalid value.
-    pub fn network<B: Clone>(&self, names: &Names) -> Result<Network<B>, BuildError> {
+    pub fn network<B: Copy>(&self, names: &Names) -> Result<Network<B>, BuildError> {
         let links =
             self.links.iter().map(|plan| plan.spec(names, self.seed)).collect::<Result<_, _>>()?;
         let mut network = Network::new(&self.kinds(), links, self.seed)?;

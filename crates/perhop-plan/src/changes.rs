@@ -191,7 +191,7 @@ pub enum Effect<B> {
 /// Effects and their times, in order of time.
 pub type Timeline<B> = VecDeque<(Time, Effect<B>)>;
 
-impl<B: Clone> Effect<B> {
+impl<B: Copy> Effect<B> {
     /// Builds the effect of a change at `at` in a network with these names.
     ///
     /// # Errors
@@ -279,7 +279,7 @@ impl NetworkPlan {
     ///
     /// # Errors
     /// [`BuildError`] if a change is invalid, out of order, or not at a mark.
-    pub fn timeline<B: Clone>(&self, names: &Names) -> Result<Timeline<B>, BuildError> {
+    pub fn timeline<B: Copy>(&self, names: &Names) -> Result<Timeline<B>, BuildError> {
         let at_mark =
             |change: &ChangePlan| change.at == Time::ZERO || self.marks.contains(&change.at);
         let in_order = self.changes.is_sorted_by_key(|change| change.at);

@@ -77,7 +77,7 @@ pub(crate) struct Cell<B> {
     pub next: Time,
 }
 
-impl<B> Cell<B> {
+impl<B: Copy> Cell<B> {
     /// Creates a cell with the ports of its downlink and of its uplink.
     pub fn new(config: Lte, random: Stream, ways: &[Vec<PortId>]) -> Self {
         let period = config.request_ttis();
@@ -157,13 +157,13 @@ impl<B> Cell<B> {
 }
 
 /// Returns the rate at which a port sends in the TTI that begins now, if it does.
-fn rate<B>(port: &Port<B>, now: Time) -> Option<Rate> {
+fn rate<B: Copy>(port: &Port<B>, now: Time) -> Option<Rate> {
     let Some(trace) = port.trace() else { return Some(port.wire().rate) };
     let bits = 8.0 * trace.capacity(now, now + Lte::TTI);
     Rate::new((bits / Lte::TTI.as_secs_f64()).round() as u64)
 }
 
-impl<B> Way<B> {
+impl<B: Copy> Way<B> {
     /// Sends the blocks again that are due. Returns the number of resource blocks that are left.
     fn retransmit(
         &mut self,
@@ -234,7 +234,7 @@ impl<B> Way<B> {
     }
 }
 
-impl<B> Block<B> {
+impl<B: Copy> Block<B> {
     /// Decides whether the block arrives that is sent now, or else when it is sent again.
     fn judge(
         &mut self,
@@ -268,7 +268,7 @@ impl<B> Block<B> {
     }
 }
 
-impl<B> User<B> {
+impl<B: Copy> User<B> {
     fn new(port: PortId, reports: Option<Reports>) -> Self {
         Self {
             port,

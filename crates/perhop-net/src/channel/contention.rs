@@ -68,7 +68,7 @@ pub(crate) struct Contention<B> {
 /// Time on the channel that a receiver gets per turn with airtime fairness, in picoseconds: 256 us.
 const QUANTUM: i64 = 256_000_000;
 
-impl<B> Contention<B> {
+impl<B: Copy> Contention<B> {
     /// Creates a channel of senders with these ports each.
     pub fn new(config: Wifi, random: Stream, senders: &[Vec<PortId>]) -> Self {
         let outlet = |port| Outlet {
@@ -310,14 +310,14 @@ impl<B> Contention<B> {
     }
 }
 
-impl<B> Sender<B> {
+impl<B: Copy> Sender<B> {
     /// Returns `true` if there is something to send now.
     fn is_ready(&self, now: Time, ports: &[Port<B>]) -> bool {
         self.outlets.iter().any(|outlet| outlet.is_ready(now, ports))
     }
 }
 
-impl<B> Outlet<B> {
+impl<B: Copy> Outlet<B> {
     /// Returns `true` if there is something to send now.
     fn is_ready(&self, now: Time, ports: &[Port<B>]) -> bool {
         let port = &ports[self.port.index()];

@@ -9,9 +9,8 @@ use perhop_core::{Duration, NodeId, Packet, Time};
 
 use super::Network;
 use crate::port::PortId;
-use crate::trace::Trace;
 
-impl<B: Clone> Network<B> {
+impl<B: Copy> Network<B> {
     /// Keeps only its own nodes, before the first packet is sent. Packets to others stay on the
     /// wire until they are [taken](Self::take_leaving). Links to others must keep packets in order
     /// and deliver each at most once.
@@ -28,10 +27,7 @@ impl<B: Clone> Network<B> {
     /// Returns the least time from the end of a transmission at a port to its arrival, if the link
     /// keeps packets in order and delivers each at most once, and its delay does not vary.
     pub fn least_delay(&self, id: PortId) -> Option<Duration> {
-        let port = &self.ports[id.index()];
-        let varies = port.trace().is_some_and(Trace::changes_medium);
-        let sound = port.is_plain() && port.place.is_none() && !varies;
-        sound.then(|| port.wire().delay)
+        self.ports[id.index()].least_delay()
     }
 
     /// Returns the node to which a port leads.

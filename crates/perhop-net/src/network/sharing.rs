@@ -8,7 +8,7 @@ use crate::channel::{Access, Channel, Outcome, Place, StationCounters};
 use crate::hosts::Loss;
 use crate::port::PortId;
 
-impl<B: Clone> Network<B> {
+impl<B: Copy> Network<B> {
     /// Has ports send on one channel from now on, each at the rate of its wire. Packets that wait
     /// there must not be scheduled yet. In a cell, each port sends from or to its base station.
     ///
@@ -102,10 +102,10 @@ impl<B: Clone> Network<B> {
                 Dequeue::Packet(packet) => {
                     port.count_shared(packet.size());
                     if port.reports_departures() {
-                        departed.push((packet.body.clone(), packet.header.size));
+                        departed.push((packet.body, packet.header.size));
                     }
                     if port.watched_at_start {
-                        watched.push(Aside::Sent(id, packet.clone()));
+                        watched.push(Aside::Sent(id, packet));
                     }
                     Ok(packet)
                 }

@@ -8,7 +8,7 @@ use crate::icmp::IcmpError;
 use crate::routes::{Detour, Fault};
 use crate::tunnel::{Tunnel, TunnelCounters, TunnelSpec};
 
-impl<B: Clone> Network<B> {
+impl<B: Copy> Network<B> {
     /// Sets the tunnels, before the first packet is sent. Packets enter one at an end if a shortest
     /// path to their destination leads through the other end and further, or ends there and that is
     /// a host; of several, they enter the longest. The outer packets are forwarded like all others.

@@ -1,6 +1,7 @@
 //! Guarantees of the network to its drivers, tested with hosts that send by a script and record the
 //! callbacks.
 
+mod ahead;
 mod balance;
 mod cell;
 mod channel;

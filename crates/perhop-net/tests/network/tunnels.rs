@@ -1,6 +1,6 @@
 //! Tunnels, and a router between their ends that marks packets of transports without ECN.
 
-use perhop_core::{Bytes, Ecn, NodeId, Packet, Protocol, Time};
+use perhop_core::{Bytes, Ecn, Header, NodeId, Packet, Protocol, Time};
 use perhop_net::{
     Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, PortId, TimerId, TunnelOverhead, TunnelSpec,
 };
@@ -9,10 +9,11 @@ use perhop_queue::Limit;
 use crate::lab::{Host, MILLISECOND, Router, fifo, packet, wire};
 
 /// Body of a packet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Body {
     Plain,
-    Outer(Box<Packet<Body>>),
+    /// Around a plain packet with this header.
+    Outer(Header),
 }
 
 /// Hosts that record the ECN fields of packets that arrive, and of those that are lost.
@@ -40,7 +41,7 @@ impl Hosts<Body> for Ends {
     }
 
     fn enclose(&mut self, packet: Packet<Body>, _carrier: Carrier) -> Body {
-        Body::Outer(Box::new(packet))
+        Body::Outer(packet.header)
     }
 
     fn is_outer(&self, body: &Body) -> bool {
@@ -48,8 +49,8 @@ impl Hosts<Body> for Ends {
     }
 
     fn disclose(&mut self, body: Body) -> Option<Packet<Body>> {
-        let Body::Outer(inner) = body else { unreachable!("asked for outer packets only") };
-        Some(*inner)
+        let Body::Outer(header) = body else { unreachable!("asked for outer packets only") };
+        Some(Packet { header, body: Body::Plain })
     }
 }
 
@@ -87,7 +88,7 @@ fn an_exit_drops_and_counts_marked_packets_of_transports_without_ecn() {
             header.size += 20;
             header.protocol = Protocol::Other.into();
             header.traffic_class = header.traffic_class.with_ecn(outer);
-            network.send(NodeId(3), Packet { header, body: Body::Outer(Box::new(plain)) });
+            network.send(NodeId(3), Packet { header, body: Body::Outer(plain.header) });
         }
     }
     network.run(Time::MAX, &mut ends);

@@ -1,0 +1,125 @@
+//! Routers that process arrivals ahead of other nodes do the same as in the order of all events.
+
+use perhop_core::{Bytes, Duration, NodeId, Rate, Stream, Time};
+use perhop_net::{Balance, LinkCounters, LinkSpec, Loss, Network, Reorder, Wire};
+use perhop_queue::{
+    Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, MatchRules,
+    Queue, Shaper, Weight,
+};
+
+use crate::lab::*;
+
+/// Number of routers, in a ring; each has a host.
+const ROUTERS: u16 = 5;
+
+/// Returns a link that may have any impairment. Many links have no delay, or the same.
+fn random_wire(random: &mut Stream) -> Wire {
+    let delay = [0, MILLISECOND, random.up_to(4 * MILLISECOND)][random.up_to(2) as usize];
+    let mut wire = wire(1_000_000 + random.up_to(40_000_000), delay);
+    let by = Duration::from_picos(random.up_to(3 * MILLISECOND));
+    match random.up_to(12) {
+        0 => wire.jitter = by,
+        1 => wire.loss = 50_000_000,
+        2 => wire.duplicate = 50_000_000,
+        3 => wire.reorder = Some(Reorder { share: 100_000_000, by }),
+        _ => {}
+    }
+    wire
+}
+
+/// Returns a plain queue, a shaped one, or classes.
+fn random_queue(random: &mut Stream) -> Class<Line> {
+    let limit = Limit::packets(1 + random.up_to(12));
+    match random.up_to(4) {
+        0 => {
+            let class = |matches, weight| {
+                let service = ClassService::Share(Weight::new(weight).unwrap(), 0);
+                ClassSpec { matches, service, class: fifo(limit) }
+            };
+            let one = Match { sources: vec![NodeId(ROUTERS)], ..Match::default() };
+            let specs = vec![class(one.into(), 1), class(MatchRules::default(), 3)];
+            Class::new(Queue::Classes(Box::new(Classes::new(specs))))
+        }
+        1 => {
+            let rate = Rate::new(1_000_000 + random.up_to(9_000_000)).unwrap();
+            fifo(limit).shaped(Shaper::new(rate, Bytes::new(random.up_to(6_000))))
+        }
+        _ => fifo(limit),
+    }
+}
+
+/// Observable results: arrivals by node, losses, the counters of each port, and those of the run.
+type Seen = (
+    Vec<(NodeId, Time, Line)>,
+    Vec<(Line, Loss)>,
+    Vec<(LinkCounters, Vec<(ClassCounters, Backlog)>)>,
+    (u64, usize),
+);
+
+/// Runs a random network with random traffic, in one step or with a step for each event.
+fn run(seed: u64, one_step: bool) -> Seen {
+    let random = &mut Stream::new(seed, "ahead");
+    let mut links = Vec::new();
+    for router in 0..ROUTERS {
+        for other in [(router + 1) % ROUTERS, router + ROUTERS] {
+            let mut link = link_with([router, other], random_wire(random), || random_queue(random));
+            link.wires[1] = random_wire(random);
+            links.push(link);
+        }
+    }
+    // Two links between the first two routers are a group.
+    let again = LinkSpec { name: "again".into(), ..link([0, 1], random_wire(random)) };
+    links.push(again);
+    let kinds = [[Router; ROUTERS as usize], [Host; ROUTERS as usize]].concat();
+    let mut network = Network::new(&kinds, links, seed).unwrap();
+    if random.up_to(1) == 0 {
+        network.set_balance(NodeId(0), Balance::PerPacket);
+    }
+    if random.up_to(3) == 0 {
+        network.set_mtu(random.up_to(9) as u32, 1000);
+    }
+    if random.up_to(3) == 0 {
+        network.watch(forth(random.up_to(9) as u32));
+    }
+    let mut script: Vec<Send> = Vec::new();
+    for _ in 0..60 {
+        let at = random.up_to(60) * MILLISECOND;
+        let from = ROUTERS + random.up_to(u64::from(ROUTERS) - 1) as u16;
+        let to = random.up_to(2 * u64::from(ROUTERS) - 1) as u16;
+        let size = [100, 1500][random.up_to(1) as usize];
+        // A train of packets, which routers forward as one.
+        let gap = random.up_to(2) * random.up_to(MILLISECOND);
+        let train = (0..1 + random.up_to(19)).map(|n| Send { at: at + n * gap, from, to, size });
+        script.extend(train.filter(|send| send.from != send.to));
+    }
+    script.sort_by_key(|send| send.at);
+    let mut hosts = Scripted::new(script, &mut network);
+    if one_step {
+        network.run(Time::MAX, &mut hosts);
+    }
+    while let Some(at) = network.next_event() {
+        network.run(at, &mut hosts);
+    }
+    let mut arrivals: Vec<_> =
+        hosts.arrivals.iter().map(|&(at, node, line)| (node, at, line)).collect();
+    arrivals.sort_unstable();
+    hosts.losses.sort_unstable();
+    let counters = network.ports().map(|port| {
+        let mut classes = Vec::new();
+        network.queue(port).visit(&mut |_, counters, backlog| classes.push((*counters, backlog)));
+        (network.link_counters(port), classes)
+    });
+    let counters = counters.collect();
+    (arrivals, hosts.losses, counters, (network.packet_hops(), hosts.errors.len()))
+}
+
+#[test]
+fn the_length_of_a_run_changes_nothing() {
+    let mut arrivals = 0;
+    for seed in 0..300 {
+        let seen = run(seed, true);
+        arrivals += seen.0.len();
+        assert_eq!(seen, run(seed, false), "{seed}");
+    }
+    assert!(arrivals > 50_000, "{arrivals}");
+}
