@@ -34,7 +34,7 @@ struct PortQueues {
 
 impl NetworkMeter {
     /// Creates a meter of a network at time zero.
-    pub fn new<B: Clone>(network: &Network<B>) -> Self {
+    pub fn new<B: Copy>(network: &Network<B>) -> Self {
         let mut meter = Self {
             last_links: vec![LinkCounters::default(); network.ports().count()],
             last_queues: Vec::new(),
@@ -55,7 +55,7 @@ impl NetworkMeter {
         meter
     }
 
-    fn number_classes<B: Clone>(&mut self, network: &Network<B>, port: PortId) -> PortQueues {
+    fn number_classes<B: Copy>(&mut self, network: &Network<B>, port: PortId) -> PortQueues {
         let mut last = Vec::new();
         let first = self.classes.len();
         network.queue(port).visit(&mut |name, _, _| {
@@ -66,18 +66,18 @@ impl NetworkMeter {
     }
 
     /// Continues with another class before the transmitter of a port.
-    pub fn set_queue<B: Clone>(&mut self, network: &Network<B>, port: PortId) {
+    pub fn set_queue<B: Copy>(&mut self, network: &Network<B>, port: PortId) {
         self.last_queues[port.0 as usize] = self.number_classes(network, port);
     }
 
     /// Adds rows to each table for the interval since the last reading.
-    pub fn record<B: Clone>(&mut self, network: &Network<B>, stretch: Stretch) {
+    pub fn record<B: Copy>(&mut self, network: &Network<B>, stretch: Stretch) {
         self.record_parts(network, |_| network, stretch);
     }
 
     /// As [`record`](Self::record), for a network in parts: `of` returns the part of a port. There
     /// are no tunnels but in the part `network`.
-    pub fn record_parts<'a, B: Clone + 'a>(
+    pub fn record_parts<'a, B: Copy + 'a>(
         &mut self,
         network: &Network<B>,
         of: impl Fn(PortId) -> &'a Network<B>,

@@ -36,6 +36,20 @@ pub enum Passage {
     Received,
 }
 
+/// Memory that a host needs when a packet arrives, in the order in which each part refers to the
+/// next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Body of the packet.
+    Body,
+    /// Endpoint to which it is sent.
+    Endpoint,
+    /// Connection of the endpoint.
+    Connection,
+    /// Data to which the connection refers.
+    Data,
+}
+
 /// State of a packet after a host has sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -87,11 +101,17 @@ pub trait Hosts<B> {
         let _ = (network, body, size);
     }
 
-    /// Prefetches the memory that the arrival of a packet with this body will need. At most `after`
-    /// other packets arrive on its link before it. It is a hint: the packet may not arrive.
+    /// Returns `true` if prefetching is worth its cost: the hosts do not fit into a cache.
     #[inline(always)]
-    fn prefetch(&mut self, body: &B, after: usize) {
-        let _ = (body, after);
+    fn prefetches(&self) -> bool {
+        false
+    }
+
+    /// Prefetches a part of the memory that the arrival of a packet with this body will need, when
+    /// the parts before it are there. It is a hint: the packet may not arrive.
+    #[inline(always)]
+    fn prefetch(&mut self, body: &B, part: Part) {
+        let _ = (body, part);
     }
 
     /// Returns the body for a copy of `packet`, which a link duplicates; `None` if it cannot be

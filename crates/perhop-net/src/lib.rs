@@ -27,7 +27,7 @@ mod wire;
 pub use balance::Balance;
 pub use channel::{Access, Lte, LteUsage, Scheduler, StationCounters, Usage, Wifi, WifiUsage};
 pub use gilbert::Gilbert;
-pub use hosts::{Departures, Hosts, Loss, Passage, Sent, TimerId, Waits};
+pub use hosts::{Departures, Hosts, Loss, Part, Passage, Sent, TimerId, Waits};
 pub use icmp::{IcmpError, IcmpErrors};
 pub use marker::Marker;
 pub use network::{LinkSpec, Network, NodeKind};

@@ -12,7 +12,7 @@ use self::ahead::Routers;
 use crate::agenda::{Agenda, EventId};
 use crate::balance::Balance;
 use crate::channel::Channel;
-use crate::hosts::{Hosts, Loss, Passage, Sent, TimerId};
+use crate::hosts::{Hosts, Loss, Part, Passage, Sent, TimerId};
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
 use crate::port::{Port, PortId, TakenOn};
@@ -51,6 +51,11 @@ const MAX_LINKS: usize = 1 << 21;
 /// Event of the first transmitter. At an instant, arrivals come first, then timers, and then the
 /// transmitters of links and channels: they send what is there at their instant.
 const TRANSMITTERS: EventId = 1 << 31;
+
+/// What hosts prefetch of later packets on a link when one arrives, and the number of packets
+/// between the two.
+const PREFETCHED: [(usize, Part); 4] =
+    [(0, Part::Data), (2, Part::Connection), (4, Part::Endpoint), (7, Part::Body)];
 
 /// A packet that is set aside.
 #[derive(Debug)]
@@ -501,9 +506,9 @@ impl<B: Copy> Network<B> {
         if destination == node {
             self.count_arrivals(1);
             let packet = self.take_off_wire(id);
-            for after in 0..3 {
+            for (after, part) in hosts.prefetches().then_some(PREFETCHED).into_iter().flatten() {
                 if let Some(body) = self.ports[id.index()].body_after(after) {
-                    hosts.prefetch(body, after);
+                    hosts.prefetch(body, part);
                 }
             }
             return hosts.receive(self, node, packet);

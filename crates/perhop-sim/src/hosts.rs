@@ -22,7 +22,7 @@ use perhop_core::{
     prefetch,
 };
 use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
-use perhop_net::{Carrier, Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
+use perhop_net::{Carrier, Hosts, IcmpError, Loss, Network, Part, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use self::app::{Arrived, Connection, QuicEnd};
@@ -220,6 +220,9 @@ pub(crate) struct ModelledHosts {
     path_mtus: PathMtus,
     reassembly: Reassembly,
 }
+
+/// Number of endpoints that a processor's cache is expected to hold.
+const CACHED: usize = 256;
 
 /// Bytes of an IPv4 header without options.
 const IP_HEADER: u32 = IpVersion::V4.header_bytes();
@@ -462,18 +465,22 @@ impl Hosts<BodyId> for ModelledHosts {
         self.set_timer(network, id);
     }
 
-    /// Prefetches the body, its endpoint, and the endpoint's connection, each before the next is
-    /// needed.
     #[inline(always)]
-    fn prefetch(&mut self, &body: &BodyId, after: usize) {
-        if after == 2 {
+    fn prefetches(&self) -> bool {
+        self.endpoints.len() > CACHED
+    }
+
+    #[inline(always)]
+    fn prefetch(&mut self, &body: &BodyId, part: Part) {
+        if part == Part::Body {
             return self.bodies.prefetch(body);
         }
         let endpoint = &self.endpoints[self.bodies.endpoint(body) as usize];
-        match &endpoint.role {
-            _ if after == 1 => prefetch(endpoint),
-            Role::TcpSender(tcp) => prefetch(&**tcp),
-            Role::TcpReceiver(tcp) => prefetch(&**tcp),
+        match (&endpoint.role, part) {
+            (_, Part::Endpoint) => prefetch(endpoint),
+            (Role::TcpSender(tcp), Part::Connection) => prefetch(&**tcp),
+            (Role::TcpReceiver(tcp), Part::Connection) => prefetch(&**tcp),
+            (Role::TcpSender(tcp), _) => tcp.sender.prefetch(),
             _ => {}
         }
     }

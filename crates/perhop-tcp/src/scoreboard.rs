@@ -58,6 +58,12 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Prefetches the first and the last segment.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.segments.prefetch();
+    }
+
     /// Creates a scoreboard that detects losses by time.
     pub fn by_time() -> Self {
         Self { transmissions: Some(VecDeque::new()), ..Self::default() }

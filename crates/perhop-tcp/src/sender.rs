@@ -83,6 +83,12 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// Prefetches the first and the last outstanding segment.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.scoreboard.prefetch();
+    }
+
     /// Creates a sender that opens a connection and then sends the data written to it.
     pub fn new(mut config: SenderConfig) -> Self {
         let paced = config.pacing || config.congestion.needs_pacing();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use perhop_core::Time;
+use perhop_core::{Time, prefetch};
 
 use super::sent::Sent;
 use crate::Offset;
@@ -36,6 +36,12 @@ pub(super) struct Segments {
 }
 
 impl Segments {
+    /// Prefetches the first and the last segment.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.kept.front().into_iter().chain(self.kept.back()).for_each(prefetch);
+    }
+
     #[inline]
     pub fn len(&self) -> usize {
         self.kept.len()
