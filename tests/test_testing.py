@@ -165,7 +165,9 @@ def test_a_file_says_how_many_runs_it_needs(perhop: Perhop, small: Path) -> None
     _, out, _ = perhop("test", small.name, "--jobs", "1")
     assert "Of 20 runs." in out
     assert "95% interval" not in perhop("test", small.name, "--seeds", "1").out
-    _, out, _ = perhop("run", small.name, "--no-save")
+    _, out, _ = perhop("run", small.name)
+    assert "Of 20 runs." in out and "results: not kept; --out DIR" in out
+    _, out, _ = perhop("run", small.name, "--no-save", "--seed", "1")
     assert "Of one run; the scenario asks for 20: `perhop run --seeds 20` makes them." in out
     small.write_text(f"{SMALL}seeds: 3\n")
     assert "13:8: seeds: `3` is not a number of runs for an" in perhop("check", small.name).err

@@ -32,7 +32,8 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
 @click.option(
     "--seeds",
     type=int,
-    help="Run with seeds 1 to N, 1 or 6 to 1000, and show medians and intervals; --out keeps them.",
+    help="Run with seeds 1 to N, 1 or 6 to 1000, and show medians and intervals; by default as "
+    "the file says. --out keeps the runs.",
 )
 @clusters.option
 @options.rate
@@ -64,7 +65,9 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
 )
 @options.agents
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.pass_context
 def run(
+    context: click.Context,
     scenario: str,
     engine: str,
     seed: int,
@@ -88,9 +91,10 @@ def run(
     Prints the throughput of each flow in each phase, published figures beside the measured ones,
     and the result of every expectation.
 
-    With --seeds N, the tables have the median of N runs and its 95% confidence interval. An
-    expectation holds or fails if it does in the whole interval, and is undecided otherwise. With
-    --out, DIR/runs has a folder for each run, and DIR/ensemble.html is the page of all.
+    With --seeds N, or `seeds: N` in the file, the tables have the median of N runs and its 95%
+    confidence interval. An expectation holds or fails if it does in the whole interval, and is
+    undecided otherwise. With --out, DIR/runs has a folder for each run, and DIR/ensemble.html is
+    the page of all. --seed, --pcap and --threads make one run, whatever the file says.
     """
     from perhop import rights
 
@@ -104,13 +108,18 @@ def run(
     files, speed = captured(captures), options.rate_of(rate)
     if seeds is not None and (seed != 1 or captures):
         raise click.UsageError("--seeds: has no effect with --seed or --pcap; remove one")
-    if cluster is not None and seeds is None:
-        raise click.UsageError("--cluster: makes several runs side by side; add --seeds N")
     if seeds is not None and threads != 1:
         raise click.UsageError("--threads: runs with several seeds have one each; remove it")
     loaded = load(scenario, overrides=overrides, agents=agents, rate=speed)
+    if seeds is None and not (captures or _given(context, "seed", "threads")):
+        seeds = None if loaded.seeds == 1 else loaded.seeds
+    if cluster is not None and seeds is None:
+        raise click.UsageError("--cluster: makes several runs side by side; add --seeds N")
     if seeds is not None:
-        return _ensemble(loaded, engine, seeds, cluster, out, as_json)
+        code = _ensemble(loaded, engine, seeds, cluster, out, as_json)
+        if out is None and not (no_save or as_json):
+            click.echo("results: not kept; --out DIR keeps the runs and writes their page")
+        return code
     dataset, folder = execute(
         loaded, engine, seed, out, files, snaplen, save=not no_save, threads=threads
     )
@@ -119,6 +128,12 @@ def run(
     else:
         print_tables(dataset, folder)
     return exit_code(dataset)
+
+
+def _given(context: click.Context, *names: str) -> bool:
+    """Return whether the command line has one of some options."""
+    there = click.core.ParameterSource.COMMANDLINE
+    return any(context.get_parameter_source(name) is there for name in names)
 
 
 def _ensemble(
@@ -154,6 +169,7 @@ def _ensemble(
     for warning in found.warnings:
         click.echo(f"perhop: warning: {warning}", err=True)
     if out is not None:
+        click.echo()
         click.echo(f"results: {out}")
         click.echo(f"page:    {out / 'ensemble.html'}")
     return found.exit_code
