@@ -54,6 +54,12 @@ def test_an_unknown_engine_is_exit_code_2(perhop: Perhop) -> None:
     assert err == "perhop: 'kernal' is not an engine; did you mean `kernel`?\n"
 
 
+def test_live_needs_what_an_agent_needs(perhop: Perhop) -> None:
+    code, out, _ = perhop("doctor", "live", "--json")
+    assert {each["engine"] for each in json.loads(out)["checks"]} == {"agent"}
+    assert code in (0, 3)
+
+
 @SLOW
 @REAL_HOSTS
 def test_a_host_that_runs_an_engine_is_said_to(perhop: Perhop) -> None:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from click.shell_completion import ShellComplete
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from conftest import PERHOP, SLOW, Outcome
 from perhop import gallery, testing
 from perhop.analysis import Verdict, ensemble_verdicts
 from perhop.analysis.ensembles import CONFIDENCE, median_interval
+from perhop.cli import perhop as commands
+from perhop.engines import ENGINES
 from perhop.errors import ScenarioError, UnsupportedError, UsageError
 from perhop.scenario import parse
 from perhop.scenario.model.quantities import FEWEST_SEEDS, MOST_SEEDS
@@ -324,6 +327,23 @@ done
     )
     assert done.stdout.splitlines()[0] == "check"
     assert done.stdout.splitlines()[2:] == ["qbss-1-70", "--no-save"]
+
+
+@pytest.mark.parametrize(
+    "line, found",
+    [
+        ("run x.yaml --engine ", [*ENGINES]),
+        ("sweep x.yaml --engine k", ["kernel"]),
+        ("doctor l", ["live"]),
+        ("new d", ["dsl", "dumbbell"]),
+        ("report runs/x --chart thr", ["throughput", "throughput-log"]),
+        ("reproduce oscars-p", ["oscars-ping"]),
+    ],
+)
+def test_names_are_completed(line: str, found: list[str]) -> None:
+    *before, last = line.split(" ")
+    asked = ShellComplete(commands, {}, "perhop", "_PERHOP_COMPLETE")
+    assert [each.value for each in asked.get_completions(before, last)] == found
 
 
 # The plugin of pytest

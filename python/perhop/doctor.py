@@ -55,19 +55,21 @@ def examine(engines: Iterable[str] | None = None) -> list[Check]:
     to do so, call it in a process with one thread (see `perhop.rights`).
 
     Args:
-        engines: Some of `SUBJECTS`; all by default.
+        engines: Some of `SUBJECTS`, or live, each of whose hosts has an agent; all by default.
 
     Raises:
         UsageError: Unknown engine.
     """
+    known = [*SUBJECTS, "live"]
     chosen = list(SUBJECTS if engines is None else engines)
     for name in chosen:
-        if name not in SUBJECTS:
-            hint = did_you_mean(name, SUBJECTS) or f"expected one of {', '.join(SUBJECTS)}"
+        if name not in known:
+            hint = did_you_mean(name, known) or f"expected one of {', '.join(known)}"
             raise UsageError(f"{name!r} is not an engine; {hint}")
     if rights.REAL_ENGINES & set(chosen):
         _enable()
-    return [each for name in chosen for each in SUBJECTS[name]()]
+    subjects = dict.fromkeys("agent" if name == "live" else name for name in chosen)
+    return [each for name in subjects for each in SUBJECTS[name]()]
 
 
 def runs(checks: Iterable[Check]) -> bool:

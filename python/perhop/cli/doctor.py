@@ -7,16 +7,19 @@ from dataclasses import asdict
 
 import click
 
+from perhop.cli import options
+
 __all__ = ["doctor"]
 
 
 @click.command()
-@click.argument("engine", required=False)
+@click.argument("engine", required=False, shell_complete=options.among(*options.ENGINES))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def doctor(engine: str | None, as_json: bool) -> int:
     """Check what this host lacks for each engine.
 
-    ENGINE is sim, emu (also for labs), kernel, or agent; all by default.
+    ENGINE is sim, emu (also for labs), kernel, or live, which checks what an agent on this host
+    needs; all by default.
 
     Prints what each engine needs, what was found, and what to do. With ENGINE the exit code is 3 if
     that engine cannot run here.

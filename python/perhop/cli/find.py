@@ -54,7 +54,7 @@ Examples:
     help="The number of runs of each value, 1 or 6 to 1000; by default as the file says.",
 )
 @options.overrides
-@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
+@options.engine
 @click.option(
     "--jobs",
     type=click.IntRange(1),

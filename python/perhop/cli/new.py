@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from perhop.cli import options
+
 __all__ = ["new"]
 
 
@@ -21,8 +23,14 @@ class _Templates(click.Command):
             formatter.write_dl(list(templates.descriptions().items()))
 
 
+def _templates() -> tuple[str, ...]:
+    from perhop import templates
+
+    return templates.names()
+
+
 @click.command(cls=_Templates)
-@click.argument("template")
+@click.argument("template", shell_complete=options.among(found=_templates))
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from perhop.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from click.shell_completion import CompletionItem
 
     from perhop.stores import Place
 
 __all__ = [
+    "ENGINES",
     "above_zero",
     "agents",
+    "among",
     "as_place",
     "captures",
     "direction",
+    "engine",
     "no_rate",
     "overrides",
     "pairs",
@@ -32,6 +35,35 @@ __all__ = [
     "scenarios",
     "seed",
 ]
+
+ENGINES: Final = ("sim", "emu", "kernel", "live")
+"""The names of `perhop.engines`, which takes longer to import than a shell should wait."""
+
+
+def among(
+    *names: str, found: Callable[[], Iterable[str]] = tuple
+) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return the completion of an option or an argument that is one of some names.
+
+    Args:
+        names: The names.
+        found: A function that returns further ones; it is called when a shell asks.
+    """
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        del context, parameter
+        return [name for name in (*names, *found()) if name.startswith(incomplete)]
+
+    return complete
+
+
+engine = click.option(
+    "--engine",
+    default="sim",
+    show_default=True,
+    help="The engine: sim, emu or kernel.",
+    shell_complete=among(*ENGINES[:3]),
+)
 
 seed = click.option(
     "--seed",

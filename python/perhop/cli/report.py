@@ -10,6 +10,8 @@ import click
 from perhop.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perhop.report.named import Format
     from perhop.stores import Place
 
@@ -21,6 +23,12 @@ Examples:
   perhop report runs/qbss-1-70 --list-charts
   perhop report runs/qbss-1-70 --chart rtt --chart backlog --format csv
 """
+
+
+def _charts() -> Iterable[str]:
+    from perhop.report.named import CHARTS
+
+    return CHARTS
 
 
 @click.command(epilog=_EXAMPLES)
@@ -36,6 +44,7 @@ Examples:
     "names",
     multiple=True,
     metavar="NAME",
+    shell_complete=options.among("all", "network", found=_charts),
     help="Write only this chart, in place of the page. Repeatable; `all` is every chart.",
 )
 @click.option(

@@ -25,9 +25,17 @@ Examples:
 """
 
 
+def _experiments() -> tuple[str, ...]:
+    from perhop import experiments
+
+    return experiments.names()
+
+
 @click.command(epilog=_EXAMPLES)
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
+@click.argument(
+    "names", nargs=-1, metavar="[NAME]...", shell_complete=options.among(found=_experiments)
+)
+@options.engine
 @options.seed
 @click.option(
     "--runs",

@@ -26,7 +26,11 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
 @click.command()
 @options.scenario
 @click.option(
-    "--engine", default="sim", show_default=True, help="The engine: sim, emu, kernel or live."
+    "--engine",
+    default="sim",
+    show_default=True,
+    help="The engine: sim, emu, kernel or live.",
+    shell_complete=options.among(*options.ENGINES),
 )
 @options.seed
 @click.option(

@@ -51,7 +51,7 @@ Examples:
     type=click.IntRange(1, 1000),
     help="The number of seeds for each combination, from 1.",
 )
-@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
+@options.engine
 @click.option(
     "--jobs",
     type=click.IntRange(1),

@@ -45,7 +45,7 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @options.scenarios
-@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
+@options.engine
 @click.option(
     "--seeds",
     type=int,
