@@ -1,5 +1,6 @@
 """The page and the lines of a sweep over numbers."""
 
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from perhop.report.drawing import inline_svg
 from perhop.report.output import save_sweep
+from perhop.report.style import legend_columns
 from perhop.report.sweep_page import line_chart, sweep_page
 
 RATES = {"1 Mbps": 1e6, "10 Mbps": 10e6, "100 Mbps": 100e6}
@@ -53,6 +56,27 @@ def test_lines_are_over_numbers_with_the_range_of_the_seeds() -> None:
     assert [(bar["x"], bar["low"], bar["high"]) for bar in bars] == [
         (rate, pytest.approx(0.8 * rate), rate) for rate in (1, 10, 100) for _ in range(2)
     ]
+
+
+def test_names_of_paths_are_whole() -> None:
+    page = sweep_page(table(), "throughput", "total", "office")
+    (lines, heat) = (each for each in page.split("<figure")[1:3])
+    assert "Means over 2 seeds; bars are the range of the seeds" in lines
+    assert "throughput of total by links.1.rate and flows.a.streams" in heat.partition("<svg")[0]
+    (down,) = re.findall(r'<g class="mark-text role-axis-title"><text ([^>]*)>links.1.rate<', heat)
+    assert "rotate" not in down, "it would be cut off at few rows"
+
+
+def test_a_legend_is_no_wider_than_its_chart() -> None:
+    assert [legend_columns([30 * "n"] * count) for count in (1, 6)] == [3, 3]
+    assert legend_columns(["web", "voice"]) == 6
+    assert legend_columns([200 * "n"]) == 1
+    spec = line_chart(table(tuple(30 * each for each in "123456")), "throughput", "total")
+    assert spec is not None
+    # In a drawing whose legend is wider, a script would leave less room for the chart.
+    drawn = re.search(r'viewBox="0 0 ([0-9.]+)', inline_svg(spec))
+    assert drawn is not None
+    assert float(drawn[1]) < spec["width"] + 100
 
 
 def test_words_have_no_numeric_axis() -> None:

@@ -7,7 +7,16 @@ from perhop.analysis import TOTAL, ComparedQuantity, Deviation, RunComparison
 from perhop.report import text
 from perhop.report.charts import MOST_FLOWS
 from perhop.report.labels import WIDTH
-from perhop.report.style import COLOURS, CONFIG, LEGEND, SCHEMA, Spec, cycle, rounded
+from perhop.report.style import (
+    COLOURS,
+    CONFIG,
+    LEGEND,
+    SCHEMA,
+    Spec,
+    cycle,
+    legend_columns,
+    rounded,
+)
 from perhop.report.tables import Column, Table
 
 MOST_DIFFERENCES: Final = 30
@@ -132,6 +141,7 @@ def runs_chart(points: list[Spec], runs: list[str], title: str = "Throughput by 
 
     def channel(among: tuple[Any, ...]) -> Spec:
         legend = {**LEGEND, "symbolSize": 120, "symbolStrokeWidth": 2}
+        legend["columns"] = legend_columns(runs)
         legend.pop("symbolType")
         return {
             "field": "run",

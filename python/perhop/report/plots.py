@@ -13,6 +13,7 @@ from perhop.report.style import (
     chart,
     cycle,
     ladder,
+    legend_columns,
     log_ticks,
     rounded,
     styles,
@@ -107,7 +108,7 @@ def line_plot(
     ]
     if points:
         # The legend then shows filled shapes, without the dashes around them.
-        legend = {**_MARKS, "symbolStrokeWidth": 0}
+        legend = {**_MARKS, "symbolStrokeWidth": 0, "columns": legend_columns(names)}
         colour = {**look["color"], "legend": legend}
         dash = {**look["strokeDash"], "legend": legend}
         layers[0]["encoding"] |= {"color": colour, "strokeDash": dash}
@@ -142,7 +143,8 @@ def scatter_plot(
         for a, b in pairs
         if b is not None
     ]
-    colour = {**styles(names)["color"], "legend": _MARKS}
+    legend = {**_MARKS, "columns": legend_columns(names)}
+    colour = {**styles(names)["color"], "legend": legend}
     layer: Spec = {
         "data": {"values": values},
         "mark": {"type": "point", "filled": False, "opacity": 0.8, "size": 32},
@@ -150,7 +152,7 @@ def scatter_plot(
             "x": x.encode("x", [v["x"] for v in values]),  # type: ignore[misc]
             "y": y.encode("y", [v["y"] for v in values]),  # type: ignore[misc]
             "color": colour,
-            "shape": {**_shapes(names), "legend": _MARKS},
+            "shape": {**_shapes(names), "legend": legend},
         },
     }
     return chart([layer], f"{y.title} against {x.title}", titled(title, list(captions)))
@@ -180,6 +182,16 @@ def heat_map(
     return {**spec, "width": max(3, columns) * _CELL, "height": max(2, lines) * _CELL // 2}
 
 
+_ABOVE: Final[Spec] = {
+    "titleAngle": 0,
+    "titleAlign": "left",
+    "titleBaseline": "bottom",
+    "titleX": 0,
+    "titleY": -8,
+}
+"""The title of a vertical axis above the cells: beside them, a long one is cut off at few rows."""
+
+
 def heat_layers(across: str, down: str, value: str, fields: tuple[str, str, str]) -> list[Spec]:
     """The layers of a heat map whose rows have three `fields`: column, row and value.
 
@@ -187,7 +199,7 @@ def heat_layers(across: str, down: str, value: str, fields: tuple[str, str, str]
     """
     x, y, z = fields
     encoding: Spec = {
-        "y": {"field": y, "type": "ordinal", "sort": None, "title": down},
+        "y": {"field": y, "type": "ordinal", "sort": None, "title": down, "axis": _ABOVE},
         "x": {
             "field": x,
             "type": "ordinal",
@@ -201,6 +213,7 @@ def heat_layers(across: str, down: str, value: str, fields: tuple[str, str, str]
         "type": "quantitative",
         "title": value,
         "scale": {"scheme": {"name": "blues", "extent": [0.05, 0.6]}, "domainMin": 0},
+        "legend": {"orient": "bottom", "titleFontWeight": "normal"},
     }
     words = {**encoding, "text": {"field": "shown"}}
     return [

@@ -52,18 +52,25 @@ def styles(names: list[str]) -> Spec:
     lines = sum(name != TOTAL for name in names)
     grey = len(names) - lines
 
+    legend = {**LEGEND, "columns": legend_columns(names)}
+
     def channel(values: list[Any]) -> Spec:
         return {
             "field": "flow",
             "type": "nominal",
             "scale": {"domain": names, "range": values},
-            "legend": LEGEND,
+            "legend": legend,
         }
 
     return {
         "color": channel(cycle(COLOURS, lines) + [_RIBBON] * grey),
         "strokeDash": channel(cycle(_DASHES, lines, skip=True) + [[1, 0]] * grey),
     }
+
+
+def legend_columns(names: list[str]) -> int:
+    """Return the most entries of a legend in a row that are no wider than the chart, about."""
+    return max(1, min(6, WIDTH // (60 + 7 * max(map(len, names), default=0))))
 
 
 def cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[Any]:

@@ -81,9 +81,10 @@ def line_chart(table: pl.DataFrame, metric: str, target: str) -> Spec | None:
     ends = (min(places), max(places))
     gap = 0.04 * (ends[1] - ends[0])
     domain = (0.9 * ends[0], 1.1 * ends[1]) if log else (ends[0] - gap, ends[1] + gap)
-    captions = [f"{metric} of {target}; bars are the range over {table['seed'].n_unique()} seeds"]
-    if not bars:
-        captions = [f"{metric} of {target}"]
+    seeds = table["seed"].n_unique()
+    captions = [f"means over {seeds} seeds"] if seeds > 1 else []
+    if bars:
+        captions.append("bars are the range of the seeds")
     if hidden := len(series) - len(drawn):
         captions.append(f"{hidden} more lines are in the table")
     spec = line_plot(

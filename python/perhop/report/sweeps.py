@@ -6,7 +6,7 @@ import polars as pl
 
 from perhop.report import text
 from perhop.report.plots import heat_layers
-from perhop.report.style import SCHEMA, Spec
+from perhop.report.style import CONFIG, SCHEMA, Spec, titled
 from perhop.report.tables import Column, Table
 from perhop.scenario import METRICS
 
@@ -115,11 +115,13 @@ def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
         for row in rows.iter_rows(named=True)
     ]
     spec: Spec = {"$schema": SCHEMA, "data": {"values": values}, "background": "white"}
-    spec["config"] = {"font": "Helvetica, Arial, Liberation Sans, sans-serif"}
+    spec["config"] = CONFIG
     if len(paths) < 2:
         return {**spec, **_line(paths, axis)}
     sizes = [rows[path].n_unique() for path in paths[:2]]
     heat = _heat(paths, axis, sizes)
+    heading = f"{metric} of {target} by {paths[0]} and {paths[1]}"
+    spec |= {"title": titled(heading, []), "padding": 12}
     if len(paths) == 2:
         return {**spec, **heat}
     spec["transform"] = [
@@ -138,8 +140,11 @@ def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
         kept = {*shown[:_MOST_MAPS]}
         pairs = zip(values, others, strict=True)
         spec["data"] = {"values": [value for value, other in pairs if other in kept]}
-        spec["title"] = f"{_MOST_MAPS} of {len(shown)} combinations; all are in the table"
-    facet = {"field": "others", "type": "nominal", "title": None, "sort": None}
+        which = f"{_MOST_MAPS} of {len(shown)} combinations; all are in the table"
+        spec["title"] = titled(f"{heading}: {which}", [])
+    facet: Spec = {"field": "others", "type": "nominal", "title": None, "sort": None}
+    # Above the title of the vertical axis.
+    facet["header"] = {"labelFontSize": 12, "labelAnchor": "start", "labelPadding": 24}
     return {**spec, "facet": facet, "columns": 2, "spec": heat}
 
 
@@ -175,7 +180,8 @@ def _heat(paths: list[str], axis: str, sizes: list[int]) -> Spec:
     if max(sizes) > _MOST_CELLS:
         del layers[1:]  # what would be written into the cells
         for side in ("x", "y"):
-            layers[0]["encoding"][side]["axis"] = {"labelAngle": 0, "labelOverlap": True}
+            encoding = layers[0]["encoding"][side]
+            encoding["axis"] = {**encoding["axis"], "labelAngle": 0, "labelOverlap": True}
     return {
         "width": min(across, _MOST_CELLS) * _CELL,
         "height": min(down, _MOST_CELLS) * _CELL // 2,
