@@ -169,6 +169,9 @@ def test_dragging_zooms_all_charts_over_time(page: Page) -> None:
     page.mouse.down()
     page.mouse.move(face["x"] + 0.6 * face["width"], y, steps=3)
     page.mouse.up()
+    # The pointer is at six tenths of 60 to 90 s now.
+    shown = page.locator("#throughput-linear .tip div").first.inner_text()
+    assert 77 <= float(shown.split()[1]) <= 79
     for name in ("throughput-linear", "throughput-log"):
         ticks = page.locator(f"#{name} [data-label^=X-axis] .role-axis-label text")
         seen = [float(tick) for tick in ticks.all_text_contents()]

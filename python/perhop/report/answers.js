@@ -117,7 +117,10 @@
         const [low, high] = [this.start, at(event)].sort((a, b) => a - b);
         this.start = undefined;
         this.band.setAttribute("visibility", "hidden");
-        if (high - low > 0.01) this.zoom(low, high);
+        if (high - low > 0.01) {
+          this.zoom(low, high);
+          this.show(at(event), event);
+        }
       });
       this.face.addEventListener("pointerleave", () => this.hide());
       this.face.addEventListener("dblclick", () => this.zoom());
@@ -134,6 +137,7 @@
       const [a, b] = this.range;
       const range = low === undefined ? [0, 1] : [a + low * (b - a), a + high * (b - a)];
       if (range[1] - range[0] < 1e-5) return;
+      this.hide();
       for (const chart of this.scales.time ? charts : [this]) {
         if (chart !== this && !chart.scales.time) continue;
         chart.range = range;
