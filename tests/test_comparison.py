@@ -93,6 +93,12 @@ def test_defaults_that_one_run_sets_are_compared_as_values(whole: Dataset) -> No
     assert (difference.path, difference.values) == ("flows.best_effort.streams", (1, 4))
 
 
+def test_switches_are_written_as_files_have_them(whole: Dataset) -> None:
+    fair = scavenger(text=SCAVENGER.replace("rate: 10 Mbps", "rate: 10 Mbps, queue: {codel: {}}"))
+    runs = report.comparison_tables(analysis.compare([whole, fair]))[0]
+    assert ("links.1.queue.codel.ecn", "\N{EN DASH}", "true") in runs.rows
+
+
 def test_only_what_all_runs_cover_is_compared(whole: Dataset) -> None:
     cut = scavenger(noise=0, ramp=1, until=75)
     found = analysis.compare([whole, cut])

@@ -264,4 +264,6 @@ def _cells(beside: ComparedQuantity) -> list[str]:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as files have it
     return text.ABSENT if value is None else str(value)
