@@ -377,3 +377,4 @@ def test_pytest_tests_expectations(small: Path) -> None:
     assert "broken.perhop.yaml:1:9: perhop: this perhop reads version 1" in done.stdout
     assert "FAILS    throughput of data is at least 1.5 Mbps" in done.stdout
     assert "Traceback" not in done.stdout
+    assert "testing.run(" not in done.stdout, "perhop's own code is of no interest"

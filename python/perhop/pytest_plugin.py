@@ -48,6 +48,7 @@ def perhop_test(request: pytest.FixtureRequest) -> Callable[..., None]:
     """
 
     def run(source: str | Path, **options: Any) -> None:
+        __tracebackhide__ = True  # of interest are the line of the test, and the table
         from perhop import gallery, testing
         from perhop.report import ensemble_table
         from perhop.testing.formats import plain
