@@ -243,6 +243,16 @@ def test_scenarios_and_reports_are_saved(page: Page) -> None:
     assert "name: mine" in lines(page)
 
 
+def test_another_text_is_seen_from_its_beginning(page: Page) -> None:
+    write(page, OFFICE)
+    page.locator(".cm-content").press("Control+End")
+    scrolled = page.locator(".cm-scroller")
+    page.wait_for_function("document.querySelector('.cm-scroller').scrollTop > 0")
+    page.locator("#from").select_option("rfc4594")
+    expect(page.locator(".cm-line").first).to_contain_text("The service classes of RFC 4594")
+    assert scrolled.evaluate("element => element.scrollTop") == 0
+
+
 def test_two_pages_of_one_studio_do_not_mix(browser: Browser, page: Page) -> None:
     other = browser.new_page()
     other.goto(page.url)

@@ -91,8 +91,13 @@ export class Editor {
     return this.view.state.doc.toString();
   }
 
+  /** Replaces the text, of which the beginning is seen then. */
   set text(text: string) {
-    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text } });
+    this.view.dispatch({
+      changes: { from: 0, to: this.view.state.doc.length, insert: text },
+      selection: { anchor: 0 },
+      scrollIntoView: true,
+    });
   }
 
   get quantities(): Quantity[] {
