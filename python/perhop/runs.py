@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+import polars as pl
 
 from perhop import analysis
 from perhop.dataset import Dataset
@@ -20,6 +23,7 @@ __all__ = ["ListedRun", "listed_runs"]
 _MANIFEST: Final = "manifest.json"
 _SWEEP: Final = "sweep.json"
 _POINTS: Final = "points"
+_RESULTS: Final = "sweep.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +32,16 @@ class ListedRun:
 
     Attributes:
         folder: The folder, relative to the one that is listed.
-        kind: What it is. A sweep has a folder, a scenario and pages only.
+        kind: What it is.
         scenario: The name of the scenario.
         title: The title of the scenario.
         engine: The engine.
-        seed: The seed; None for an ensemble.
-        seeds: Number of runs of an ensemble.
-        started: The instant of the start: ISO 8601 in UTC.
-        complete: Whether the run reached its end.
-        holds: Number of expectations that hold.
-        fails: Number of expectations that fail.
+        seed: The seed; None for an ensemble or a sweep.
+        seeds: Number of runs of an ensemble or a sweep.
+        started: The instant of the start, or that of the first run: ISO 8601 in UTC.
+        complete: Whether the run reached its end, or all runs of a sweep were made.
+        holds: Number of expectations that hold; of a sweep, the runs in which all hold.
+        fails: Number of expectations that fail; of a sweep, the runs in which one fails.
         missed: Number of expectations that an interrupted run did not reach, or that the runs of
             an ensemble leave undecided.
         page: The page of the report relative to the folder that is listed, if there is one.
@@ -101,9 +105,7 @@ def _is_one(folder: Path) -> bool:
 def _listed(top: Path, folder: Path) -> ListedRun:
     name = folder.relative_to(top).as_posix()
     if (folder / _SWEEP).is_file():
-        page = f"{name}/sweep.html" if (folder / "sweep.html").is_file() else None
-        pages = _pages(top, folder / _POINTS)
-        return ListedRun(name, "sweep", scenario=_swept(folder), page=page, pages=pages)
+        return _of_sweep(top, folder)
     try:
         if (folder / ENSEMBLE).is_file():
             return _of_ensemble(top, folder)
@@ -143,6 +145,7 @@ def _of_ensemble(top: Path, folder: Path) -> ListedRun:
             scenario=str(stored["scenario"]),
             engine=str(stored["engine"]),
             seeds=int(stored["runs"]),
+            started=_started(folder / "runs" / "1"),
             holds=states.count("holds"),
             fails=states.count("fails"),
             missed=len(states) - states.count("holds") - states.count("fails"),
@@ -160,11 +163,38 @@ def _pages(top: Path, folder: Path) -> tuple[str, ...]:
     return tuple(path.relative_to(top).as_posix() for path in ordered)
 
 
-def _swept(folder: Path) -> str:
-    """Return the name of the scenario of a sweep; nothing if its definition is damaged."""
+def _of_sweep(top: Path, folder: Path) -> ListedRun:
+    """Return a sweep; of one whose definition is damaged, the folder and its pages only."""
+    name = folder.relative_to(top).as_posix()
+    page = f"{name}/sweep.html" if (folder / "sweep.html").is_file() else None
+    bare = ListedRun(name, "sweep", page=page, pages=_pages(top, folder / _POINTS))
     try:
         definition = json.loads((folder / _SWEEP).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        scenario = definition["scenario"]
+        known = replace(
+            bare,
+            scenario=str(scenario["name"]),
+            title=str(scenario.get("title") or ""),
+            engine=str(definition["engine"]),
+            seeds=math.prod(map(len, definition["vary"].values())) * len(definition["seeds"]),
+            started=_started(folder / _POINTS / "0"),
+            complete=(folder / _RESULTS).is_file(),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return bare
+    if not known.complete or not scenario.get("expect"):
+        return known
+    try:
+        rows = pl.read_parquet(folder / _RESULTS).filter(pl.col("metric") == "failed_expectations")
+        fails = rows.filter(pl.col("value") > 0).height
+    except (OSError, pl.exceptions.PolarsError):
+        return known
+    return replace(known, holds=rows.height - fails, fails=fails)
+
+
+def _started(folder: Path) -> str:
+    """Return the instant of the start of a run; nothing if it cannot be read."""
+    try:
+        return str(json.loads((folder / _MANIFEST).read_bytes())["started"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
-    scenario = definition.get("scenario") if isinstance(definition, dict) else None
-    return str(scenario.get("name", "")) if isinstance(scenario, dict) else ""

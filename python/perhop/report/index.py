@@ -35,7 +35,10 @@ def index_table(runs: Sequence[ListedRun]) -> Table:
     damaged = sum(run.kind == "damaged" for run in runs)
     note = f"{damaged} damaged or of another version of perhop." if damaged else ""
     rows = tuple(_row(run) for run in runs)
-    return Table(f"{len(runs)} runs and sweeps", _COLUMNS, rows, note)
+    kinds = {run.kind for run in runs}
+    word = "sweep" if kinds == {"sweep"} else "run"
+    words = "runs and sweeps" if "sweep" in kinds and len(kinds) > 1 else f"{word}s"
+    return Table(f"{len(runs)} {word if len(runs) == 1 else words}", _COLUMNS, rows, note)
 
 
 def index_page(runs: Sequence[ListedRun], title: str) -> str:
@@ -70,20 +73,22 @@ def _singles(run: ListedRun) -> Html:
 
 
 def _row(run: ListedRun) -> tuple[str, ...]:
-    name = run.title or run.scenario
-    if run.kind == "ensemble":
-        seeds = f"{run.seeds} seeds"
-        return run.folder, name, run.engine, seeds, "", _verdict(run)
-    if run.kind != "run":
-        return (run.folder, name or text.ABSENT, run.kind, *("" for _ in range(3)))
+    name = run.title or run.scenario or text.ABSENT
+    if run.kind == "damaged":
+        return (run.folder, name, run.kind, *("" for _ in range(3)))
+    seed = {"run": str(run.seed), "ensemble": f"{run.seeds} seeds"}.get(run.kind, "sweep")
+    if run.kind == "sweep" and run.seeds:
+        seed = f"sweep of {run.seeds}"
     started = run.started.replace("T", " ")[:19]
-    return run.folder, name, run.engine, str(run.seed), started, _verdict(run)
+    return run.folder, name, run.engine, seed, started, _verdict(run)
 
 
 def _verdict(run: ListedRun) -> str:
     """Return the verdict on the expectations of a run in a few words."""
     every = run.holds + run.fails + run.missed
     words = "" if run.complete else " (interrupted)"
+    if run.kind == "sweep" and every:
+        return f"FAILS in {run.fails} of {every}" if run.fails else f"holds in {every}"
     if run.fails:
         return f"FAILS {run.fails} of {every}{words}"
     if run.missed:
