@@ -5,6 +5,7 @@ import re
 import subprocess
 from functools import cache
 from importlib.resources import files as resources
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -43,6 +44,15 @@ def test_links_lead_to_pages_and_headings() -> None:
             if not there or (link.anchor and link.anchor not in headings[link.path]):
                 wrong.append(f"{page}: {link.target}")
     assert wrong == []
+
+
+def test_headings_go_down_by_one_level() -> None:
+    """As readers of screens move by them (a best practice of WCAG 2.1, 1.3.1)."""
+    for page, text in every_page().items():
+        prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+        levels = [len(marks) for marks in re.findall(r"^(#+) ", prose, re.MULTILINE)]
+        assert levels[:1] == [1], page
+        assert all(b <= a + 1 for a, b in pairwise(levels)), page
 
 
 def test_the_site_has_each_page_once() -> None:
@@ -183,6 +193,17 @@ def test_every_page_and_picture_is_in_the_site(site: Path) -> None:
         for found in re.findall(r'<img [^>]*images/([^"/]+)"', page.read_text("utf-8"))
     }
     assert shown == pictures == {path.name for path in (site / "images").iterdir()}
+
+
+@SLOW
+def test_names_in_the_first_columns_of_tables_are_whole(site: Path, browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 1100, "height": 900})
+    page.goto((site / "reference" / "metrics.html").as_uri())
+    names = page.locator("td:first-child code")
+    heights = names.evaluate_all("all => all.map(each => each.getClientRects().length)")
+    assert len(heights) > 50
+    assert set(heights) == {1}
+    page.close()
 
 
 @SLOW

@@ -325,7 +325,7 @@ class Outcome:
         setting = self.setting
         marks = {"in": "yes", "out": "**no**"}
         lines = [
-            f"### `{setting.name}`",
+            f"## `{setting.name}`",
             "",
             f"{setting.title}; {setting.seconds:g} s.",
             "",
@@ -408,9 +408,9 @@ told below. Both hold within bounds that are kept with them. Any other is **no**
 
 def sections(text: str) -> dict[str, str]:
     """The sections of a kept file, by the name of their setting."""
-    parts = re.split(r"^### `([^`]+)`\n", text, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^## `([^`]+)`\n", text, flags=re.MULTILINE)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {name: f"### `{name}`\n{body.rstrip()}\n" for name, body in pairs}
+    return {name: f"## `{name}`\n{body.rstrip()}\n" for name, body in pairs}
 
 
 def main() -> int:
