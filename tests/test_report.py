@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import perhop
 from conftest import SLOW
 from datasets import SCAVENGER, dataset, scavenger
 from perhop import analysis, report
@@ -19,6 +20,20 @@ from perhop.report import charts, drawing, html, labels, text
 from perhop.scenario import parse
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
+
+
+FORK = """
+perhop: 1
+name: fork
+nodes: {a: host, r: router, b: host, c: host}
+links:
+  - {ends: [a, r], rate: 10 Mbps}
+  - {ends: [r, b], rate: 1 Mbps}
+  - {ends: [r, c], rate: 1 Mbps}
+flows:
+  one: {from: a, to: b, udp: {rate: 100 kbps}, stop: 20 s}
+  two: {from: a, to: c, udp: {rate: 100 kbps}, start: START, stop: 20 s}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +234,21 @@ def test_the_throughput_chart_draws_and_names_every_flow(run: Dataset, scale: An
         scaled = styles[channel]["scale"]
         assert scaled["domain"] == ["scavenger", "best_effort", "priority", "total"]
         assert len({str(value) for value in scaled["range"][:3]}) == 3
+
+
+def test_the_name_of_a_bottleneck_begins_in_the_chart() -> None:
+    def name(start: str) -> dict[str, Any]:
+        spec = charts.throughput_chart(perhop.run(parse(FORK.replace("START", start))))
+        (layer,) = (
+            each
+            for each in spec["layer"]
+            if each["mark"]["type"] == "text" and each["mark"].get("text") == "r>b: 1 Mb/s"
+        )
+        return {"align": layer["mark"]["align"], "x": layer["encoding"]["x"]["field"]}
+
+    # The flow to c has another bottleneck, so that there is a common one before it starts only.
+    assert name("1 s") == {"align": "left", "x": "t"}
+    assert name("19 s") == {"align": "right", "x": "end"}
 
 
 def test_a_linear_line_is_the_series_of_intervals(run: Dataset) -> None:

@@ -362,12 +362,16 @@ def _capacity(narrow: list[_Ceiling], x: Spec, y: Spec, factor: float) -> list[S
     ]
     named = {f"{c.link}: {text.stated(c.rate_bps, 'bps')}" for c in narrow}
     if len(named) == 1:
-        mark = {"type": "text", "text": named.pop(), "align": "right", "dy": -7, "color": INK}
+        name, last = named.pop(), lines[-1]
+        # The name ends where the line ends, unless it would begin beside the chart.
+        at_end = last["end"] / x["scale"]["domain"][1] * labels.WIDTH >= labels.wide(name)
+        place = ("right", "end") if at_end else ("left", "t")
+        mark = {"type": "text", "text": name, "align": place[0], "dy": -7, "color": INK}
         layers.append(
             {
-                "data": {"values": lines[-1:]},
+                "data": {"values": [last]},
                 "mark": {**mark, "fontSize": labels.FONT},
-                "encoding": {"x": {**x, "field": "end"}, "y": y},
+                "encoding": {"x": {**x, "field": place[1]}, "y": y},
             }
         )
     return layers if 0 < len(narrow) <= timeline.MOST else []

@@ -23,6 +23,11 @@ _ABOVE: Final = -13
 _MOST_ROWS: Final = 4
 
 
+def wide(words: str) -> float:
+    """Return about how wide words are in pixels."""
+    return len(words) * _CHARACTER
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """A vertical axis from `low` to `high` in some unit, linear or logarithmic."""
@@ -96,7 +101,7 @@ def place(
         room = (phase.end - phase.start) / end * WIDTH
         taken = [(-inf, axis.pixel(ceiling))]
         for name in phase.lines:
-            width = len(name) * _CHARACTER
+            width = wide(name)
             if width > _FILL * room:
                 continue
             ranges = phase.ranges(width / 2 / WIDTH * end + step)
@@ -147,7 +152,7 @@ def changes(dataset: Dataset) -> list[Change]:
     for instant in sorted(happening):
         words = ", ".join(_event(names, verb) for verb, names in happening[instant].items())
         x = instant / end * WIDTH
-        width = len(words) * _CHARACTER
+        width = wide(words)
         from_right = x + width > WIDTH
         left = x - width if from_right else x
         row = next((i for i, used in enumerate(free) if used <= left), None)
