@@ -183,6 +183,7 @@ def test_the_schema_takes_both_forms() -> None:
     ("old", "new", "message"),
     [
         ("edge: 2 Mbps,", "edg: 2 Mbps,", "`edg` is not an end of this link; expected `edge`"),
+        ("{isp: 10 ms}", "{x: 10 ms}", "`edge` or `isp`, or one value for both directions"),
         ("edge: 2 Mbps, ", "", "has no rate for `edge`; expected one for each sending end"),
         ("isp: 20 Mbps", "isp: 20", "needs a unit"),
         ("{isp: 10 ms}", "{ips: 10 ms}", "did you mean `isp`?"),

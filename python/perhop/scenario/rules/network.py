@@ -66,10 +66,11 @@ def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
         for key, node in ((key, node) for key, nodes in keys for node in nodes):
             if node not in link.ends:
                 first, second = link.ends
+                both = ", or one value for both directions" if key in BY_SENDER else ""
                 yield Finding(
                     ("links", index, key, node),
                     f"{quote(node)} is not an end of this link; "
-                    f"expected {quote(first)} or {quote(second)}",
+                    f"expected {quote(first)} or {quote(second)}{both}",
                     did_you_mean(node, link.ends),
                     at_key=True,
                 )
