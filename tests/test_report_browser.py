@@ -11,11 +11,14 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from conftest import SLOW
 from datasets import dataset, scavenger
 from perhop import analysis, ensembles, load, report, topologies
+from perhop.advice import PolicerAdvice, PolicerPoint, rules_of_thumb
+from perhop.report.advice import save_advice
 from perhop.report.document import comparison_page
 from perhop.report.ensemble_page import ensemble_page
 from perhop.report.index import index_page
 from perhop.report.sweep_page import sweep_page
 from perhop.runs import ListedRun
+from test_advice import question
 from test_report import hostile
 from test_run_seeds import SMALL
 from test_sweep_page import table
@@ -64,7 +67,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     content["index"] = index_page(listed, "x")
     for name, text in content.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in content}
+    asked = question()
+    rules = rules_of_thumb(asked)
+    bursts = sorted({1500, *(rule.burst for rule in rules)})
+    points = [PolicerPoint("reno", burst, 0.9, 0.9, 0.9, 0.01) for burst in bursts]
+    save_advice(PolicerAdvice(asked, points, rules, 30, 1), folder)
+    return {name: folder / f"{name}.html" for name in (*content, "policer")}
 
 
 @pytest.fixture
@@ -117,6 +125,19 @@ def test_every_flow_is_drawn_and_named(page: Page, chart: str) -> None:
 
 
 def test_words_in_a_chart_do_not_overlap(page: Page) -> None:
+    words_are_apart(page)
+
+
+def test_names_of_rules_stand_upright_in_a_chart(browser: Browser, files: dict[str, Path]) -> None:
+    for page in opened(browser, files["policer"], 1100):
+        words_are_apart(page)
+        named = page.locator("#policer svg .mark-text text", has_text="sawtooth of Reno")
+        box = named.bounding_box()
+        assert box is not None
+        assert box["height"] > 4 * box["width"]
+
+
+def words_are_apart(page: Page) -> None:
     for chart in page.locator("figure").all():
         words = chart.locator("svg .mark-text text").evaluate_all(
             "all => all.map((e) => [e.textContent, e.getBoundingClientRect()])"

@@ -77,8 +77,10 @@
           this.lines.get(name)?.push(...drawn);
         } else {
           const [x, y] = shift(element);
+          // Upright words are moved, turned and moved again.
+          const turned = /\) ?(rotate.*)/.exec(element.getAttribute("transform") ?? "")?.[1] ?? "";
           this.moved.push({ element, x, y, across: Number(element.getAttribute("x2") ?? 0),
-            word: kind === "mark-text" });
+            turned, word: kind === "mark-text" });
           if (this.scales.points && kind === "mark-symbol") this.spots.push({ name, label, x, y });
         }
       }
@@ -272,14 +274,14 @@
       const [a, b] = this.range;
       const map = (x) => ((x / this.scales.width - a) / (b - a)) * width;
       const crowded = width < 0.75 * this.scales.width;
-      for (const { element, drawn, x, y, across, word } of this.moved) {
+      for (const { element, drawn, x, y, across, turned, word } of this.moved) {
         if (drawn) {
           element.setAttribute("d", drawn.map(([px, py, up]) =>
             `${up ? "M" : "L"}${map(px).toFixed(1)},${py}`).join(""));
           element.style.display = "";
         } else {
           const to = map(x);
-          element.setAttribute("transform", `translate(${to.toFixed(1)},${y})`);
+          element.setAttribute("transform", `translate(${to.toFixed(1)},${y})${turned}`);
           if (across) element.setAttribute("x2", (map(x + across) - to).toFixed(1));
           const out = !across && (to < -1 || to > width + 1);
           element.style.display = out || (word && crowded) ? "none" : "";
