@@ -244,7 +244,7 @@ def test_a_network_says_its_nodes_and_links_to_pointer_and_keys(
 ) -> None:
     for page in opened(browser, files["star"], 1000):
         tip, drawing = page.locator("#network .tip"), page.locator("#network .drawing")
-        page.locator("#network circle").nth(4).hover()
+        page.locator("#network path[d$=z]").nth(4).hover()
         expect(tip).to_have_text("h5")
         page.mouse.move(0, 0)
         expect(tip).to_be_hidden()

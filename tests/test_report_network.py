@@ -85,6 +85,16 @@ def test_each_direction_says_its_use() -> None:
     assert named.chart_file(run, "network", "png").startswith(b"\x89PNG")
 
 
+def test_routers_are_round_as_on_the_pages_of_labs_and_in_the_studio() -> None:
+    small, many = drawn("dumbbell"), large(topologies.star(70, rate="1 Gbps"))
+    assert many is not None
+    boxes = [e for e in ElementTree.fromstring(small.svg()).iter() if e.tag.endswith("rect")][1:]
+    kinds = ["router" if name in small.routers else "host" for name in small.at]
+    assert [float(box.attrib["rx"]) > 10 for box in boxes] == [kind == "router" for kind in kinds]
+    circles = [e for e in ElementTree.fromstring(many.svg()).iter() if e.tag.endswith("circle")]
+    assert len(circles) == len(many.routers) == 1
+
+
 def large(topology: Topology) -> Network | None:
     """A network without traffic."""
     return network(dataset(load({"perhop": 1, "name": "x", **topology, "duration": "1 s"})))

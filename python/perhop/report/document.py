@@ -255,10 +255,10 @@ def _network(dataset: Dataset) -> Html:
         said = f"The network of {nodes} nodes and {links} links is too large to be drawn."
         return element("p", said, class_="note") if nodes > MOST_NODES else Html()
     shown = (
-        "width and colour. Hosts are round, routers angular. The pointer, and the left and right "
+        "width and colour. Hosts are angular, routers round. The pointer, and the left and right "
         "keys, show names, rates and use"
         if drawn.dotted
-        else "width, colour and number. Hosts are round, routers angular"
+        else "width, colour and number. Hosts are angular, routers round"
     )
     said = (
         "The network: each link with its rate, and the share of the time that each direction was "

@@ -148,8 +148,8 @@ def _node(name: str, place: Point, *, router: bool) -> Html:
     x, y = place
     title = element("title", name)
     if not router:
-        return element("circle", title, cx=f"{x:.0f}", cy=f"{y:.0f}", r="4")
-    return element("path", title, d=f"M{x - 6:.0f} {y - 6:.0f}h12v12h-12z")
+        return element("path", title, d=f"M{x - 4:.0f} {y - 4:.0f}h8v8h-8z")
+    return element("circle", title, cx=f"{x:.0f}", cy=f"{y:.0f}", r="6")
 
 
 def _line(at: Mapping[str, Point], wire: Wire) -> Html:

@@ -167,7 +167,7 @@ class Network:
             y=f"{y - _BOX / 2:.1f}",
             width=f"{width:.1f}",
             height=str(_BOX),
-            rx="4" if name in self.routers else str(_BOX // 2),
+            rx=str(_BOX // 2) if name in self.routers else "4",
             fill="#F5F5F5",
             stroke=INK,
             stroke_width="1.8" if name in self.routers else "1",
