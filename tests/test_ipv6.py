@@ -145,7 +145,7 @@ def test_the_least_mtu_is_1280_bytes() -> None:
             line(traffic, link=", mtu: 1279 B")
         said = str(caught.value)
         assert "links.1.mtu: 1279 B is less than the 1280 B that every link of IPv6 carries" in said
-        assert said.endswith(f"and {place} is about IPv6")
+        assert said.endswith(f"and {place} uses IPv6")
 
 
 BOTH = """\

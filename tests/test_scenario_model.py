@@ -422,4 +422,4 @@ duration: 1 s
         parse(text.replace("MTU", "1279 B").replace("PREFIX", "'2001:db8::/32'"), "x.yaml")
     said = str(caught.value)
     assert said.startswith("x.yaml:7:40: links.1.mtu: 1279 B is less than the 1280 B")
-    assert said.endswith("policies.p.classes.six.match.source is about IPv6")
+    assert said.endswith("policies.p.classes.six.match.source uses IPv6")

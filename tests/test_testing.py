@@ -214,6 +214,11 @@ def test_checks_run_nothing_and_tell_all_problems(
     assert perhop("check", small.name, "qbss-1-70").out == (
         f"{small.name}: is valid\nqbss-1-70.yaml: is valid\n"
     )
+    small.write_text(SMALL.replace("nodes: {", "nodes: {alone: host, "))
+    code, out, err = perhop("check", small.name, "--github")
+    said = "nodes.alone: has no link, so that nothing reaches it"
+    assert (code, err) == (0, f"perhop: warning: {small.name}: {said}\n")
+    assert out.splitlines()[1] == f"::warning file={small.name},title=perhop::{said}"
     small.write_text(SMALL.replace("a, r", "a, x").replace("to: b", "to: c"))
     code, out, err = perhop("check", small.name, "--github")
     assert code == 2

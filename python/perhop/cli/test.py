@@ -128,23 +128,25 @@ def check(scenarios: tuple[str, ...], overrides: tuple[str, ...], github: bool) 
     """Check scenarios without running them.
 
     FILE is a scenario, a name that `perhop list` prints, or - for standard input. Prints every
-    problem with its place. The exit code is 0, or 2 if a file is wrong.
+    problem with its place, and the warnings that a run would have. The exit code is 0, or 2 if a
+    file is wrong.
     """
-    from perhop.errors import PerhopError
-    from perhop.testing import Result, formats
+    from perhop import testing
+    from perhop.testing import formats
 
-    sources, wrong = _read(scenarios)
+    sources, checked = _read(scenarios)
     for source in sources:
-        try:
-            source.load(overrides=overrides)
+        result = testing.check(source, overrides)
+        checked.append(result)
+        if result.error is None:
             click.echo(f"{source.filename}: is valid")
-        except PerhopError as error:
-            wrong.append(Result(source.filename, error=error))
-    for each in wrong:
-        click.echo(each.error, err=True)
-    for line in formats.workflow_commands(wrong) if github else ():
+    for each in checked:
+        _warn(each)
+        if each.error is not None:
+            click.echo(each.error, err=True)
+    for line in formats.workflow_commands(checked) if github else ():
         click.echo(line)
-    return max((each.exit_code for each in wrong), default=0)
+    return max((each.exit_code for each in checked), default=0)
 
 
 def _read(names: Sequence[str]) -> tuple[list[Source], list[Result]]:
@@ -174,6 +176,12 @@ def _write(path: Path, text: str) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}; give another --junit") from error
 
 
+def _warn(checked: Result) -> None:
+    """Print the warnings about a file."""
+    for warning in checked.warnings:
+        click.echo(f"perhop: warning: {checked.file}: {warning}", err=True)
+
+
 def _show(tested: Sequence[Result]) -> None:
     """Print a line for each file, a table for those that fail, and a summary."""
     from perhop.cli.render import print_table
@@ -181,8 +189,7 @@ def _show(tested: Sequence[Result]) -> None:
 
     states: Counter[str] = Counter()
     for each in tested:
-        for warning in each.warnings:
-            click.echo(f"perhop: warning: {each.file}: {warning}", err=True)
+        _warn(each)
         if each.error is not None:
             click.echo(f"ERROR {each.file}")
             click.echo(each.error, err=True)

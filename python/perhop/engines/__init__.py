@@ -230,9 +230,7 @@ def run(
                 python=platform.python_version(),
             ),
             counters=counters,
-            warnings=tuple(
-                Warned(path=".".join(map(str, each.loc)), message=each.message) for each in found
-            ),
+            warnings=tuple(Warned(path=each.path, message=each.message) for each in found),
             live=under_way.live,
         )
         tables = under_way.tables()

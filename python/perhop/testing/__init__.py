@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from perhop import analysis, ensembles
 from perhop.errors import PerhopError, UsageError
 from perhop.scenario import Scenario
-from perhop.scenario.rules.warnings import unused_seeds
+from perhop.scenario.rules.warnings import unused_seeds, warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perhop.scenario import Overrides
     from perhop.workers import Pool
 
-__all__ = ["Place", "Result", "run"]
+__all__ = ["Place", "Result", "check", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,21 @@ def run(
         else Result(source.filename, error=case)
         for source, case, own in zip(sources, read, numbers, strict=True)
     ]
+
+
+def check(source: Source, overrides: Overrides = ()) -> Result:
+    """Read a scenario and run nothing: its error, or the warnings that a run would have.
+
+    Args:
+        source: The scenario.
+        overrides: Changes to it first, as for `perhop.load`.
+    """
+    try:
+        found = warnings(source.load(overrides=overrides))
+    except PerhopError as error:
+        return Result(source.filename, error=error)
+    said = (": ".join(filter(None, (each.path, each.message))) for each in found)
+    return Result(source.filename, warnings=tuple(said))
 
 
 def _read(source: Source, overrides: Overrides) -> Scenario | PerhopError:

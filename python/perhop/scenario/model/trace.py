@@ -242,7 +242,7 @@ class Trace(Model):
             raise ValueError("expected `file`, `steps` or `opportunities`, and only one of them")
         if self.steps is None:
             if self.repeat:
-                raise ValueError("has `repeat`, but opportunities always repeat; expected neither")
+                raise ValueError("has `repeat`, but opportunities always repeat; expected none")
         elif self.repeat and (len(self.steps) < 2 or not any(s.rate for s in self.steps[:-1])):
             raise ValueError("repeats no rate; expected a rate above zero before the last step")
         elif not self.repeat and not self.steps[-1].rate:

@@ -55,9 +55,8 @@ def targets(scenario: ResolvedScenario) -> Iterator[Finding]:
         least, most = metric.several
         if not least <= len(item.targets) <= most:
             wanted = "one target" if most == 1 else f"{least} targets such as `[web, bulk]`"
-            yield Finding(
-                (*loc, metric.name), f"has {len(item.targets)} targets; expected {wanted}"
-            )
+            given = "one target" if len(item.targets) == 1 else f"{len(item.targets)} targets"
+            yield Finding((*loc, metric.name), f"has {given}; expected {wanted}")
             continue
         wrong = list(_keys(loc, item))
         yield from wrong

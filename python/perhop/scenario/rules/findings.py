@@ -31,6 +31,11 @@ class Finding:
     hint: str = ""
     at_key: bool = False
 
+    @property
+    def path(self) -> str:
+        """The place as a path, such as `flows.voice.udp`; "" for the scenario as a whole."""
+        return ".".join(map(str, self.loc))
+
 
 class Source(Protocol):
     """The origin of a scenario's data."""

@@ -39,7 +39,7 @@ def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
         yield Finding(
             ("links", number, "mtu"),
             f"{format_size(mtu)} is less than the {LEAST_MTU} B that every link of IPv6 carries "
-            f"(RFC 8200, section 5), and {'.'.join(map(str, about))} is about IPv6",
+            f"(RFC 8200, section 5), and {'.'.join(map(str, about))} uses IPv6",
         )
 
 
