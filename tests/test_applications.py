@@ -12,6 +12,7 @@ from conftest import SLOW
 from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.errors import ScenarioError
+from perhop.report.applications import video_chart
 from perhop.scenario import Scenario, dump, parse
 from perhop.scenario.model.applications import TABLES, VIDEOS
 from perhop.scenario.resolve import empty_path, mean_gap
@@ -224,6 +225,60 @@ def test_video_is_in_tables_and_in_json() -> None:
     assert found["startup_s"] > 0
     (table,) = report.application_tables(dataset)
     assert table.rows[0][:2] == ("app", "2")
+
+
+def test_the_chart_of_a_video_has_what_its_viewer_sees() -> None:
+    """The link carries half of the lowest bit rate, so that each stall is a segment long."""
+    dataset = run("video: {bitrates: [20 Mbps, 40 Mbps], segment: 2 s, buffer: 20 s}", "60 s")
+    spec = video_chart(dataset)
+    assert spec is not None
+    points = [(each["t"], each["y"]) for each in spec["layer"][0]["data"]["values"]]
+    assert points[0] == (0, 0)
+    assert points[-1][0] == 60
+    played = dict.fromkeys((0, 20), 0.0)
+    for (t, rate), (until, _) in pairwise(points):
+        played[rate] += until - t
+    found = analysis.video(dataset, "app")
+    assert found.startup is not None
+    assert played[0] == pytest.approx(found.startup + found.stall_time)
+    assert played[20] == pytest.approx(60 - played[0])
+    # A stall begins when all that has arrived is played.
+    stalls = dataset.completions.filter(kind="stall")["start_s"].to_list()
+    assert len(stalls) > 10
+    assert [t for t, rate in points[1:] if rate == 0] == pytest.approx(stalls)
+
+
+def test_the_chart_shows_the_worst_viewer_and_no_one_who_has_left() -> None:
+    shared = run("video: {bitrates: [2 Mbps], segment: 2 s, buffer: 8 s}, streams: 6", "30 s")
+    spec = video_chart(shared)
+    assert spec is not None
+    rates = [each["y"] for each in spec["layer"][0]["data"]["values"]]
+    assert {0, 2} == set(rates)
+    left = video_chart(run("video: {bitrates: [2 Mbps], segment: 2 s}, stop: 9 s", "20 s"))
+    assert left is not None
+    assert left["layer"][0]["data"]["values"][-1]["t"] == 9
+    over = video_chart(run("video: {bitrates: [2 Mbps], segment: 2 s, length: 6 s}", "20 s"))
+    assert over is not None
+    *_, last, end = over["layer"][0]["data"]["values"]
+    assert (last["y"], end["t"]) == (0, 20)
+    waiting = video_chart(run("video: {bitrates: [90 Mbps], segment: 10 s}", "5 s"))
+    assert waiting is not None
+    assert {each["y"] for each in waiting["layer"][0]["data"]["values"]} == {0}
+    assert video_chart(run("web: {}", "2 s")) is None
+
+
+def test_a_page_begins_with_what_people_notice() -> None:
+    video = run("video: {bitrates: [20 Mbps], segment: 2 s, buffer: 20 s}", "60 s")
+    found = analysis.video(video, "app")
+    stalls = f"{found.stalls} stalls, {report.text.duration(found.stall_time)} in all"
+    said = f"The video of app has {stalls}, and a mean bit rate of 20.0 Mb/s."
+    assert said in report.lead(video)
+    whole = report.page(video)
+    assert whole.index('id="video"') < whole.index("<h2>Video</h2>") < whole.index('id="throughput')
+    good = report.lead(run("video: {bitrates: [1 Mbps]}, streams: 2", "20 s"))
+    assert "has 0 stalls, over 2 viewers, and a mean bit rate of 1.00 Mb/s." in good
+    pages = report.lead(run("web: {}"))
+    assert "The median load time of the pages of app is 1." in pages
 
 
 def test_a_seed_gives_the_same_tables() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from perhop.errors import UsageError
-from perhop.report import calls, charts, delays, drawing, output, sweeps
+from perhop.report import applications, calls, charts, delays, drawing, output, sweeps
 from perhop.report import comparison as comparisons
 from perhop.units import quote
 
@@ -43,6 +43,7 @@ __all__ = [
     "rtt",
     "sweep",
     "throughput",
+    "video",
 ]
 
 _NAME = "chart"
@@ -131,6 +132,15 @@ def mos(dataset: Dataset) -> Chart:
         UsageError: The run has no calls with a score.
     """
     return _drawn(calls.mos_chart(dataset), "the run has no calls with a score")
+
+
+def video(dataset: Dataset) -> Chart:
+    """Return the bit rate that the worst viewer of each flow's videos sees over time.
+
+    Raises:
+        UsageError: The run has no videos.
+    """
+    return _drawn(applications.video_chart(dataset), "the run has no videos")
 
 
 def rtt(dataset: Dataset) -> Chart:

@@ -12,7 +12,7 @@ from typing import Final
 from perhop.analysis import RunComparison
 from perhop.dataset import Dataset
 from perhop.report import charts, delays, tables, text, timeline, verdicts
-from perhop.report.applications import application_tables
+from perhop.report.applications import application_tables, video_chart
 from perhop.report.calls import call_table, mos_chart
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
@@ -47,6 +47,9 @@ def page(dataset: Dataset) -> str:
         *(element("p", paragraph) for paragraph in about),
         drawn("mos", mos_chart(dataset)),
         grid(call_table(dataset)),
+        drawn("video", video_chart(dataset)),
+        *map(grid, application_tables(dataset)),
+        *map(grid, responsiveness_tables(dataset)),
         drawn("throughput-linear", charts.throughput_chart(dataset) if flows else None),
         drawn("throughput-log", charts.throughput_chart(dataset, "log") if flows else None),
         _network(dataset),
@@ -56,7 +59,6 @@ def page(dataset: Dataset) -> str:
         *(element("p", paragraph) for paragraph in why),
         grid(verdicts.expectation_table(dataset)),
         grid(tables.flow_table(dataset) if flows else None),
-        *map(grid, application_tables(dataset)),
         grid(tables.codepoint_table(dataset)),
         grid(tables.ecn_table(dataset)),
         drawn("drops", delays.drops_chart(dataset)),
@@ -71,7 +73,6 @@ def page(dataset: Dataset) -> str:
         *_classes(dataset),
         drawn("pings", charts.ping_chart(dataset)),
         grid(tables.ping_table(dataset)),
-        *map(grid, responsiveness_tables(dataset)),
         *(grid(table) for table in tables.hop_tables(dataset)),
         _again(dataset),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
+from perhop.report.applications import video_chart
 from perhop.report.calls import mos_chart
 from perhop.report.charts import Spec, ping_chart, throughput_chart
 from perhop.report.delays import backlog_chart, delay_chart, drops_chart, queueing_chart, rtt_chart
@@ -44,6 +45,7 @@ CHARTS: Final[dict[str, tuple[str, Callable[[Dataset], Spec | None]]]] = {
     "delay": ("distribution of the one-way delays of flows", delay_chart),
     "pings": ("distribution of the round-trip times of pings", ping_chart),
     "mos": ("mean opinion score of the worst call over time", mos_chart),
+    "video": ("bit rate that the worst viewer of each flow sees over time", video_chart),
 }
 """What each chart shows, and the function that draws it, which returns None without data."""
 

@@ -1,11 +1,16 @@
 """Sentences about a run."""
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.report import text
 from perhop.report.timeline import stretches
+
+_MOST: Final = 5
+"""Flows of a kind that the sentences describe."""
 
 
 def warning_lines(dataset: Dataset) -> list[str]:
@@ -26,7 +31,7 @@ def lead(dataset: Dataset) -> str:
         busiest = max(groups, key=lambda span: len(senders[span]))
         rates = groups[busiest]
         known = [flow for flow in senders[busiest] if rates[flow] is not None]
-        ranked = sorted(known, key=lambda flow: -rates[flow])[:5]
+        ranked = sorted(known, key=lambda flow: -rates[flow])[:_MOST]
         link, rate = _shared(dataset, busiest)
         shares = [
             f"{flow} {'got ' if flow == ranked[0] else ''}{text.rate(rates[flow])}"
@@ -37,7 +42,8 @@ def lead(dataset: Dataset) -> str:
             of = f" of {link} at {text.stated(rate, 'bps')}" if rate else ""
             when = text.window(*busiest)
             sentences.append(f"When most were sending ({when}), {text.listed(shares)}{of}.")
-    sentences += _calls(dataset)
+    for said in (_calls, _pages, _videos, _bufferbloat):
+        sentences += islice(said(dataset), _MOST)
     judged = [verdict.ok for verdict in analysis.verdicts(dataset)]
     failed, missed = judged.count(False), judged.count(None)
     if failed:
@@ -62,6 +68,38 @@ def _calls(dataset: Dataset) -> Iterator[str]:
                 f"The mean opinion score of {name} is {scores.mean:.2f}, that of the worst call "
                 f"{scores.worst:.2f}."
             )
+
+
+def _pages(dataset: Dataset) -> Iterator[str]:
+    """Describe the pages of each flow that has some."""
+    for name, flow in dataset.scenario.flows.items():
+        took = analysis.page_loads(dataset, name) if flow.web else None
+        if took is not None:
+            yield f"The median load time of the pages of {name} is {text.duration(took.median)}."
+
+
+def _videos(dataset: Dataset) -> Iterator[str]:
+    """Describe the videos of each flow that has some."""
+    for name, flow in dataset.scenario.flows.items():
+        found = analysis.video(dataset, name) if flow.video else None
+        if found is None or found.bitrate is None:
+            continue
+        viewers = "" if flow.all_streams == 1 else f", over {flow.all_streams} viewers"
+        stalls = "1 stall" if found.stalls == 1 else f"{text.count(found.stalls)} stalls"
+        waited = f", {text.duration(found.stall_time)} in all" if found.stalls else ""
+        yield (
+            f"The video of {name} has {stalls}{waited}{viewers}, and a mean bit rate of "
+            f"{text.rate(found.bitrate)}."
+        )
+
+
+def _bufferbloat(dataset: Dataset) -> Iterator[str]:
+    """Describe the grades that the scenario asks for."""
+    for item, window in analysis.expected(dataset, "bufferbloat"):
+        (ping,) = item.targets
+        found = analysis.bufferbloat(dataset, ping, window)
+        if found is not None:
+            yield f"The bufferbloat grade of {ping} is {found.grade}."
 
 
 def _shared(dataset: Dataset, span: tuple[object, ...]) -> tuple[str | None, int | None]:
