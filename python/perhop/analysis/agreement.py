@@ -63,8 +63,9 @@ def agreement(
     """Return the deviations of runs: shares, goodput, round-trip times, calls and applications.
 
     Args:
-        side_by_side: The runs. A flow's share is looked at where there is more than one flow; its
-            own round-trip time, as its sender smooths it, beside those of pings.
+        side_by_side: The runs. Phases in which no flow sends are left out. A flow's share is looked
+            at where there is more than one flow; its own round-trip time, as its sender smooths
+            it, beside those of pings.
         tolerances: Tolerances in place of `TOLERANCES`, by kind.
     """
     allowed = {**TOLERANCES, **(tolerances or {})}
@@ -76,6 +77,8 @@ def agreement(
 
 def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuantity]]:
     for phase in found.phases:
+        if not phase.sending:
+            continue  # the rest of a flow is what waits in its host
         when = f"{phase.window[0]:g}\N{EN DASH}{phase.window[1]:g} s"
         flows = [flow for flow in phase.share if flow != TOTAL]
         for flow in flows:

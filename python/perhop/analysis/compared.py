@@ -39,11 +39,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPhase:
-    """A phase in every run: by flow, and for "total", the goodput, and its share of the total."""
+    """A phase in every run: by flow, and for "total", the goodput, and its share of the total.
+
+    Without `sending`, no flow sends in it: what arrives is the rest of flows that have stopped.
+    """
 
     window: Window
     throughput: dict[str, ComparedQuantity]
     share: dict[str, ComparedQuantity]
+    sending: bool = True
 
 
 @dataclass(frozen=True, slots=True, repr=False)

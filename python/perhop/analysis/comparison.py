@@ -14,7 +14,7 @@ from perhop.analysis.compared import ComparedPhase, ComparedQuantity, Difference
 from perhop.analysis.completions import completions, page_loads, video
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
 from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
-from perhop.analysis.windows import clip, cut, seconds, weighed
+from perhop.analysis.windows import Window, clip, cut, seconds, weighed
 from perhop.dataset import ROUTER, Dataset
 from perhop.errors import UsageError
 
@@ -205,7 +205,14 @@ def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[ComparedPhase]:
             window,
             {flow: ComparedQuantity("bps", tuple(values)) for flow, values in rates.items()},
             {flow: ComparedQuantity("share", values) for flow, values in shares.items()},
+            any(_sends(dataset, flow, window) for dataset in datasets for flow in flows),
         )
+
+
+def _sends(dataset: Dataset, flow: str, window: Window) -> bool:
+    """Return whether a flow of a run sends in a part of a window."""
+    sent = active(dataset, flow) if flow in dataset.scenario.flows else None
+    return sent is not None and sent[0] < window[1] and window[0] < sent[1]
 
 
 def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]:
