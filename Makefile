@@ -179,6 +179,26 @@ dist-portable: .venv/installed $(PAGE) ## Build wheels for older systems and for
 	$(ZIG) --compatibility manylinux2014 --target $(ARM) --out dist
 	@ls -l dist
 
+LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+PROFDATA ?= $(firstword $(wildcard $(shell rustc --print sysroot)/lib/rustlib/*/bin/llvm-profdata \
+  /usr/lib/llvm-$(LLVM)/bin/llvm-profdata))
+PROFILE := target/profile
+
+.PHONY: dist-profiled
+dist-profiled: .venv/installed $(PAGE) ## Build a wheel into dist/ that is optimised by a profile of simulations (LLVM's tools)
+	@$(if $(PROFDATA),,echo 'make dist-profiled needs llvm-profdata of LLVM $(LLVM): rustup component add \
+	  llvm-tools, or on Debian: apt install llvm-$(LLVM)' >&2; exit 1)
+	rm -rf $(PROFILE)
+	RUSTFLAGS='-Cprofile-generate=$(CURDIR)/$(PROFILE)/raw' \
+	  $(BIN)/maturin build --quiet --release --locked --target-dir $(PROFILE)/build --out $(PROFILE)
+	$(BIN)/pip install --quiet --no-deps --target $(PROFILE)/site $(PROFILE)/perhop-*.whl
+	PYTHONPATH=$(PROFILE)/site $(BIN)/python packaging/digests.py > $(PROFILE)/digests
+	$(PROFDATA) merge --output $(PROFILE)/profile $(PROFILE)/raw
+	rm -f dist/perhop-[0-9]*.whl
+	RUSTFLAGS='-Cprofile-use=$(CURDIR)/$(PROFILE)/profile' \
+	  $(BIN)/maturin build --quiet --release --locked --target-dir $(PROFILE)/build --out dist
+	@ls -l dist
+
 .PHONY: check-dist
 check-dist: ## Install what `make dist` built into an empty environment, and use it
 	packaging/check.sh dist $(PYTHON)
