@@ -105,7 +105,7 @@ def test_a_sweep_is_the_same_though_workers_and_the_scheduler_die(
             dask.scheduler.kill()
 
     said: list[str] = []
-    message = r"does not answer.*the same command continues"
+    message = "does not answer; start it again"
     with (
         connect(dask.address, say=said.append) as cluster,
         pytest.raises(ClusterError, match=message),
@@ -297,7 +297,36 @@ def test_a_scheduler_that_is_not_there_is_told(start: Start, source: str) -> Non
     process = start("run", source, "--seeds", "6", "--cluster", where)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (69, "")
-    assert err.startswith(f"perhop: the scheduler at {where} does not answer")
+    assert err.startswith(f"perhop: --cluster {where}: no scheduler of Dask: ")
+
+
+def test_what_is_no_scheduler_is_told(dask: Dask) -> None:
+    with connect(dask.address) as cluster:
+        [worker, *_] = cluster.client.nthreads()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mute = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        for where, error, message in (
+            (worker, ClusterError, "is a worker; give its scheduler's address"),
+            (mute, ClusterError, "no scheduler of Dask: no answer"),
+            ("tcp://127.0.0.1", UsageError, "missing port number.*expected tcp://HOST:PORT"),
+        ):
+            began = time.monotonic()
+            with pytest.raises(error, match=message), connect(where):
+                pass
+            assert time.monotonic() < began + 30
+    with ThreadPoolExecutor(1) as other, socket.create_server(("127.0.0.1", 0)) as wrong:
+
+        def answer() -> None:
+            with wrong.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(1000)
+
+        answered = other.submit(answer)
+        where = f"tcp://127.0.0.1:{wrong.getsockname()[1]}"
+        message = "no scheduler of Dask: an unknown answer"
+        with pytest.raises(ClusterError, match=message), connect(where):
+            pass
+        answered.result()
 
 
 def under_way(group: int) -> list[str]:

@@ -294,6 +294,23 @@ def test_ctrl_c_as_processes_start_prints_no_traceback(
     assert (process.returncode, err) == (130, said)
 
 
+def test_a_process_that_is_killed_leaves_finished_points(
+    start: Start, source: str, place: Path
+) -> None:
+    rates = ",".join(f"{n} Mbps" for n in range(10, 200))
+    process = start("sweep", source, "--vary", f"links.1.rate={rates}", "--out", "s")
+    while not [*place.glob("s/points/*/manifest.json")]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    made = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(made[-1]), signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 69
+    kept, reason = err.splitlines()[-2:]
+    assert kept == "perhop: finished runs are in s; the same command continues the sweep"
+    assert reason.startswith("perhop: a process that made runs was killed, as by a lack of memory")
+
+
 def test_a_second_ctrl_c_ends_the_points_under_way(start: Start, place: Path) -> None:
     (place / "long.yaml").write_text(SCENARIO.replace("stop: 2 s", "stop: 100 h"))
     rates = "10 Mbps,20 Mbps,30 Mbps,40 Mbps"

@@ -112,7 +112,7 @@ class OutputError(PerhopError):
 
 
 class ClusterError(PerhopError):
-    """Processes that make runs, or their scheduler, that do not answer. Finished runs are kept."""
+    """Processes that make runs, or their scheduler, that do not answer."""
 
     exit_code: ClassVar[int] = 69  # EX_UNAVAILABLE of sysexits(3)
 

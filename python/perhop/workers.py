@@ -186,8 +186,8 @@ class Processes:
                         yield running.pop(future), future.result()
             except BrokenProcessPool:
                 raise ClusterError(
-                    "a process that made runs was killed, as by a lack of memory; finished runs "
-                    "are kept: the same command continues, fewer --jobs need less memory"
+                    "a process that made runs was killed, as by a lack of memory; fewer --jobs "
+                    "need less"
                 ) from None
             finally:
                 for future in running:

@@ -100,7 +100,7 @@ def sweep(
 
     from perhop import gallery
     from perhop.cli.progress import counting
-    from perhop.errors import UsageError
+    from perhop.errors import ClusterError, UsageError
     from perhop.report import sweeps
     from perhop.sweep import Sweep, parse_vary
 
@@ -127,7 +127,7 @@ def sweep(
     with clusters.connected(cluster, jobs, engine) as pool, counting(name) as watch:
         try:
             table = planned.run(jobs=jobs, cluster=pool, watch=watch)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ClusterError):
             kept = f"finished runs are in {folder}; the same command continues the sweep"
             click.echo(f"perhop: {kept}", err=True)
             raise

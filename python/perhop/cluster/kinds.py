@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -65,6 +67,8 @@ def connect(where: str, *, say: Callable[[str], None] = _quiet) -> Iterator[Clus
     with _silent(), ExitStack() as opened:
         # Signals are for this thread, never for those of Dask or for workers.
         with uninterruptible(), signals_blocked():
+            if start is None:
+                _find(where)
             cluster = where if start is None else opened.enter_context(_started(where, start))
             try:
                 client = distributed.Client(cluster, timeout=_CONNECT_S, set_as_default=False)
@@ -75,6 +79,38 @@ def connect(where: str, *, say: Callable[[str], None] = _quiet) -> Iterator[Clus
         if dashboard := client.dashboard_link:
             say(f"runs on {address}, dashboard: {dashboard}")
         yield Cluster(client, address, say)
+
+
+def _find(where: str) -> None:
+    """Check that a scheduler answers at an address.
+
+    A `distributed.Client` would wait without end for some servers that are no scheduler, and print
+    a traceback about those that do not answer.
+    """
+    try:
+        with ThreadPoolExecutor(1) as other:  # because notebooks have a loop in this thread
+            kind = other.submit(asyncio.run, asyncio.wait_for(_kind(where), _CONNECT_S)).result()
+    except ValueError as error:
+        raise UsageError(f"--cluster {where}: {error}; expected tcp://HOST:PORT") from error
+    except Exception as error:  # each server that is none makes another one
+        waited = isinstance(error, TimeoutError)
+        reason = str(error) if isinstance(error, (OSError, TypeError)) else "an unknown answer"
+        raise ClusterError(
+            f"--cluster {where}: no scheduler of Dask: {'no answer' if waited else reason}; start "
+            "one with `dask scheduler`, or give the address of another"
+        ) from error
+    if kind != "Scheduler":
+        raise ClusterError(f"--cluster {where} is a {kind.lower()}; give its scheduler's address")
+
+
+async def _kind(where: str) -> str:
+    """Return what a process of Dask is."""
+    from distributed import Security
+    from distributed.core import rpc
+
+    secured = Security().get_connection_args("client")
+    async with rpc(where, timeout=_CONNECT_S, connection_args=secured) as asked:
+        return str((await asked.identity())["type"])
 
 
 def _started(where: str, start: Callable[[], Any]) -> closing[Any]:

@@ -170,7 +170,7 @@ class Cluster:
         except KilledWorker as error:
             raise ClusterError(
                 f"{error.last_worker.address} and other workers died of the same runs, as by a "
-                "lack of memory; finished runs are kept, and the same command continues"
+                "lack of memory"
             ) from None
         except (ImportError, AttributeError) as error:
             raise ClusterError(
@@ -213,6 +213,5 @@ class _Size:
 def lost(address: str) -> ClusterError:
     """Return the error of a scheduler that does not answer."""
     return ClusterError(
-        f"the scheduler at {address} does not answer; start it again, or give another --cluster: "
-        "finished runs are kept, and the same command continues"
+        f"the scheduler at {address} does not answer; start it again, or give another --cluster"
     )
