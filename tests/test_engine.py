@@ -242,6 +242,9 @@ def test_a_run_says_why_it_has_fewer_threads() -> None:
     near = re.sub(r", delay: \d ms", "", short)
     (one,) = warned(near, 2)
     assert one.startswith("the run had one thread, as the network cannot be divided: no link")
+    often = re.sub(r"delay: \d ms", "delay: 5 us", short)
+    (one,) = warned(often, 2)
+    assert "delays of its links are so short" in one
     (tunnelled,) = warned(CHANCE.replace("duration: 5 s", "duration: 4 s"), 2)
     assert tunnelled.endswith("cannot be divided: it has tunnels")
 

@@ -45,6 +45,8 @@ pub enum Whole {
     Detours,
     /// No link between two groups of nodes has a delay.
     NoDelay,
+    /// Parts would meet so often that they would take longer than the whole.
+    Short,
 }
 
 impl fmt::Display for Whole {
@@ -59,12 +61,21 @@ impl fmt::Display for Whole {
                 "no link that could be cut has a delay, is free of reordering, and is on no path \
                  of an application's connection"
             }
+            Self::Short => {
+                "the delays of its links are so short that threads would wait for each other \
+                 longer than they save"
+            }
         })
     }
 }
 
 /// Cost of a window in packets that cross a link.
 const WINDOW: f64 = 100.0;
+/// Length from which windows take little time, however few packets there are.
+const LONG: Duration = Duration::from_millis(1);
+/// Greatest expected time of a division with shorter windows, relative to that of the whole. Where
+/// few packets are sent, there are fewer windows than their length allows.
+const WORST: f64 = 4.0;
 /// Greatest number of flows whose paths are found.
 const SAMPLE: usize = 512;
 /// Greatest number of window lengths that are tried.
@@ -117,7 +128,10 @@ pub(crate) fn divide(
         }
     }
     let of = |together: &Groups| best(together, &topology, &delays, &loads, threads);
-    Ok(of(&with_hosts).or_else(|| of(&together)).ok_or(Whole::NoDelay))
+    Ok(of(&with_hosts).or_else(|reason| match of(&together) {
+        Err(Whole::NoDelay) => Err(reason),
+        found => found,
+    }))
 }
 
 /// Returns why no network with this plan is divided, if that is so.
@@ -273,20 +287,21 @@ impl Loads {
     }
 }
 
-/// Returns the division with the most parts, and of these the one with the least expected time, if
-/// there is one.
+/// Returns the division with the most parts, and of these the one with the least expected time, or
+/// why there is none.
 fn best(
     together: &Groups,
     topology: &Topology,
     delays: &[Option<Duration>],
     loads: &Loads,
     threads: usize,
-) -> Option<Division> {
+) -> Result<Division, Whole> {
     let apart = |link: &usize| together.are_apart(ends(topology, *link));
     let links = (0..delays.len()).filter(apart);
     let lengths: BTreeSet<Duration> = links.filter_map(|link| delays[link]).collect();
     let step = lengths.len().div_ceil(LENGTHS).max(1);
-    let mut best: Option<((usize, f64), Vec<u16>)> = None;
+    let mut best: Result<((usize, f64), Vec<u16>), _> = Err(Whole::NoDelay);
+    let undivided: f64 = loads.nodes.iter().sum();
     // The shortest one leaves the most groups, and is always tried.
     for &length in lengths.iter().step_by(step) {
         let mut groups = together.clone();
@@ -298,10 +313,14 @@ fn best(
         let links = (0..delays.len())
             .map(|link| (ends(topology, link), loads.ports[2 * link] + loads.ports[2 * link + 1]));
         if let Some((load, owners)) = groups.divide(&loads.nodes, links, threads) {
-            let few = usize::MAX - parts_of(&owners);
-            let cost = (few, load + WINDOW / length.as_secs_f64());
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, owners));
+            let time = load + WINDOW / length.as_secs_f64();
+            if length < LONG && time > WORST * undivided {
+                best = best.or(Err(Whole::Short));
+                continue;
+            }
+            let cost = (usize::MAX - parts_of(&owners), time);
+            if best.as_ref().map_or(true, |(least, _)| cost < *least) {
+                best = Ok((cost, owners));
             }
         }
     }
@@ -313,7 +332,7 @@ fn best(
     let lookahead = (0..delays.len()).filter(crosses).filter_map(|link| delays[link]).min();
     let parts = parts_of(&owners);
     // Parts without links between them never need to meet.
-    Some(Division { owners, parts, lookahead: lookahead.unwrap_or(Duration::MAX) })
+    Ok(Division { owners, parts, lookahead: lookahead.unwrap_or(Duration::MAX) })
 }
 
 fn parts_of(owners: &[u16]) -> usize {

@@ -201,6 +201,16 @@ fn what_cannot_be_cut_is_run_as_a_whole_and_says_why() {
         link["delay"] = json!(0);
     }
     assert_eq!(whole(&near), Some(Whole::NoDelay));
+    for link in near["network"]["links"].as_array_mut().unwrap() {
+        link["delay"] = json!(5 * MICROSECOND);
+    }
+    assert_eq!(whole(&near), Some(Whole::Short));
+    for link in near["network"]["links"].as_array_mut().unwrap() {
+        link["delay"] = json!(100 * MICROSECOND);
+    }
+    assert_eq!(whole(&near), Some(Whole::Short));
+    near["network"]["links"][2]["delay"] = json!(MILLISECOND);
+    assert_eq!(whole(&near), None);
     let mut twice = chain();
     twice["network"]["links"][1]["duplicate_ppb"] = json!(1_000);
     assert_eq!(whole(&twice), Some(Whole::Duplicates));
