@@ -311,6 +311,16 @@ def test_a_process_that_is_killed_leaves_finished_points(
     assert reason.startswith("perhop: a process that made runs was killed, as by a lack of memory")
 
 
+def test_processes_end_with_a_command_that_is_killed(start: Start, place: Path) -> None:
+    (place / "long.yaml").write_text(SCENARIO.replace("stop: 2 s", "stop: 100 h"))
+    process = start("sweep", "long.yaml", "--vary", "links.1.rate=10 Mbps,20 Mbps", "--out", "s")
+    while not [*place.glob("s/points/?/manifest.json")]:  # saved every five seconds
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.communicate(timeout=10)  # which waits for all that have its standard output
+
+
 def test_a_second_ctrl_c_ends_the_points_under_way(start: Start, place: Path) -> None:
     (place / "long.yaml").write_text(SCENARIO.replace("stop: 2 s", "stop: 100 h"))
     rates = "10 Mbps,20 Mbps,30 Mbps,40 Mbps"

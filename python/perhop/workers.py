@@ -13,8 +13,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import count
 from multiprocessing import resource_tracker
+from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from perhop import engines
@@ -81,6 +83,22 @@ class Task:
     folder: Place
     engine: str = "sim"
     seed: int = 1
+
+    def finished(self) -> Dataset | None:
+        """Return the dataset in the folder, if it is that of this run, made to its end.
+
+        One of another version of perhop is not.
+        """
+        from perhop.dataset import Dataset
+
+        try:
+            found = Dataset.read(self.folder)
+        except OutputError:
+            return None
+        made = found.manifest
+        own = (made.perhop, made.engine, made.seed) == (version("perhop"), self.engine, self.seed)
+        same = own and to_mapping(found.scenario) == to_mapping(self.scenario)
+        return found if same and made.complete else None
 
 
 def cores() -> int:
@@ -207,7 +225,17 @@ _OFTEN_S: Final = 0.1
 def _serve() -> None:
     """Begin a worker process: it ignores Ctrl-C, and SIGTERM ends its present call."""
     listen_when_interruptible()
+    with signals_blocked():  # they are for the thread that makes runs
+        Thread(target=_end_with_command, daemon=True).start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _end_with_command() -> None:
+    """End this process when the command has ended, which may have been killed."""
+    command = multiprocessing.parent_process()
+    if command is not None:
+        command.join()
+        os._exit(1)
 
 
 def _call(function: Callable[..., _Result], arguments: tuple[Any, ...]) -> _Result:
