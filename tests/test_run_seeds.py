@@ -1,6 +1,7 @@
 """`perhop run --seeds`: medians and intervals of single runs, and the verdicts of `perhop test`."""
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +10,7 @@ from statistics import median
 import pytest
 
 import perhop as library
-from conftest import SLOW, Outcome
+from conftest import SLOW, Outcome, Start
 from perhop import ensembles, gallery, metrics, testing
 from perhop.dataset.ensembles import replacing
 from perhop.errors import OutputError, UsageError
@@ -118,6 +119,61 @@ def test_an_ensemble_is_kept_whole_with_its_page(perhop: Perhop, small: str, pla
     assert (listed.kind, listed.seeds, listed.page) == ("ensemble", 6, "kept/ensemble.html")
     assert (listed.holds, listed.fails, listed.missed) == (1, 1, 1)
     assert listed.pages == ("kept/runs/2/report.html",)
+
+
+def tables(run: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in run.iterdir() if each.suffix == ".parquet"}
+
+
+@SLOW
+def test_an_ensemble_that_was_killed_continues(
+    start: Start, perhop: Perhop, small: str, place: Path
+) -> None:
+    asked = ("run", small, "--seeds", "40", "--set", "flows.data.stop=5 s")
+    process = start(*asked, "--out", "kept")
+    unfinished = place / ".kept.unfinished" / "runs"
+    while len(made := [*unfinished.glob("*/manifest.json")]) < 5:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not (place / "kept").exists()
+    (unfinished / ".7.part").mkdir()  # as of one that was being written
+    (unfinished / "41").mkdir()  # as of an ensemble of more
+    before = {each.parent.name: each.stat().st_ino for each in made}
+    assert perhop(*asked, "--out", "kept").code == 1
+    assert perhop(*asked, "--out", "undisturbed").code == 1
+    for seed, number in before.items():
+        assert (place / "kept" / "runs" / seed / "manifest.json").stat().st_ino == number
+    runs = {each.name for each in (place / "kept" / "runs").iterdir()}
+    assert runs == {str(seed) for seed in range(1, 41)}
+    for seed in runs:
+        one, other = (place / folder / "runs" / seed for folder in ("kept", "undisturbed"))
+        assert tables(one) == tables(other), seed
+    kept, undisturbed = (place / each / "ensemble.json" for each in ("kept", "undisturbed"))
+    assert kept.read_bytes() == undisturbed.read_bytes()
+    assert not unfinished.exists()
+
+
+def test_only_runs_of_the_same_are_continued(small: str, place: Path) -> None:
+    scenario = library.load(small)
+    ensembles.run(scenario, 6, jobs=1, folder=place / "kept")
+    other = library.load(small, overrides=["links.1.loss=10%"])
+    found = ensembles.run(other, 6, jobs=1, folder=place / "kept")
+    assert found == ensembles.run(other, 6, jobs=1)
+    for folder in (place / "kept" / "runs").iterdir():
+        assert library.Dataset.read(folder).scenario.links[1] == other.links[1]
+
+
+def test_two_commands_do_not_write_one_ensemble(place: Path) -> None:
+    with replacing(place / "kept") as fresh:
+        with (
+            pytest.raises(OutputError, match="another process is writing"),
+            replacing(fresh.parent / "kept"),
+        ):
+            pass
+        (fresh / "ensemble.json").touch()
+    assert (place / "kept" / "ensemble.json").exists()
 
 
 def test_an_ensemble_replaces_nothing_but_an_ensemble(place: Path) -> None:

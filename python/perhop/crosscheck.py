@@ -21,6 +21,7 @@ from perhop.dataset.folder import write_contents
 from perhop.engines import ENGINES, run
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, to_mapping
+from perhop.stores import place
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from perhop.analysis import Deviation, RunComparison
     from perhop.engines import Progress
+    from perhop.stores import ObjectPath, Place
     from perhop.workers import Pool
 
 __all__ = ["Crosscheck", "crosscheck"]
@@ -61,7 +63,7 @@ def crosscheck(
     engines: Sequence[str] = ENGINES,
     seed: int = 1,
     tolerances: Mapping[str, float] | None = None,
-    out: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | ObjectPath | None = None,
     watch: Callable[[str], Callable[[Progress], None] | None] | None = None,
     cluster: Pool | None = None,
 ) -> Crosscheck:
@@ -72,7 +74,8 @@ def crosscheck(
         engines: The engines; the first that can run the scenario is the reference.
         seed: The seed of all random numbers.
         tolerances: The largest differences; see `perhop.analysis.agreement`.
-        out: A folder in which each run is saved below its engine's name; None keeps runs in memory.
+        out: A folder, or the URL of one in an object store, in which each run is saved below its
+            engine's name; None keeps runs in memory.
         watch: Called with an engine before it runs; the result is called with its progress.
         cluster: Where runs are made instead, as by `perhop.cluster.connect`, without progress.
             Still one after the other: those with real hosts disturb others on their machine.
@@ -86,11 +89,12 @@ def crosscheck(
     for engine in dict.fromkeys(engines):
         try:
             seen = None if watch is None else watch(engine)
-            place = None if out is None else Path(out) / engine
+            folder = None if out is None else place(out) / engine
             if cluster is None:
-                runs[engine] = run(scenario, engine=engine, seed=seed, out=place, watch=seen)
+                there = None if folder is None else str(folder)
+                runs[engine] = run(scenario, engine=engine, seed=seed, out=there, watch=seen)
             else:
-                runs[engine] = _elsewhere(scenario, engine, seed, place, cluster)
+                runs[engine] = _elsewhere(scenario, engine, seed, folder, cluster)
         except UnsupportedError as error:
             lacking[engine] = str(error)
             continue
@@ -103,17 +107,17 @@ def crosscheck(
 
 
 def _elsewhere(
-    scenario: Scenario, engine: str, seed: int, place: Path | None, cluster: Pool
+    scenario: Scenario, engine: str, seed: int, folder: Place | None, cluster: Pool
 ) -> Dataset:
-    """Make a run on a cluster, and save its dataset unless `place` is None."""
-    if place is not None:
-        Dataset.check_writable(place)
+    """Make a run on a cluster, and save its dataset unless `folder` is None."""
+    if folder is not None:
+        Dataset.check_writable(folder)
     with closing(cluster.call(_run, [(to_mapping(scenario), engine, seed)])) as made:
         contents = next(made, (0, None))[1]
     if contents is None:
         raise KeyboardInterrupt
-    with TemporaryDirectory() as folder:
-        return Dataset.read(write_contents(place or Path(folder, engine), contents))
+    with TemporaryDirectory() as own:
+        return Dataset.read(write_contents(folder or Path(own, engine), contents))
 
 
 def _run(scenario: dict[str, Any], engine: str, seed: int) -> dict[str, bytes]:

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,12 +21,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from perhop import analysis, engines, metrics, rights, workers
 from perhop.dataset import Dataset
 from perhop.dataset.ensembles import ENSEMBLE, single_run
-from perhop.dataset.folder import write_contents
+from perhop.dataset.folder import explained, write_contents
 from perhop.displays import show
 from perhop.errors import OutputError, PerhopError, UsageError
 from perhop.scenario import Scenario, to_mapping
 from perhop.scenario.model.quantities import parse_seeds
 from perhop.scenario.rules.warnings import is_random, unused_seeds
+from perhop.stores import ObjectPath, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from perhop.analysis import EnsembleVerdict, Spread, Verdict
+    from perhop.stores import Place
     from perhop.workers import Pool
 
 __all__ = [
@@ -51,6 +55,9 @@ _Result = TypeVar("_Result")
 _SHORT_S: Final = 2.0
 """Runs that take less time than this together are made in this process: others take a second to
 start."""
+
+_READERS: Final = 16
+"""The datasets that are read side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +179,7 @@ def run(
     jobs: int | None = None,
     cluster: Pool | None = None,
     watch: Callable[[int, int], None] | None = None,
-    folder: Path | None = None,
+    folder: Place | None = None,
 ) -> Ensemble:
     """Run a scenario with several seeds.
 
@@ -184,35 +191,61 @@ def run(
         jobs: The number of processes, as for `make`.
         cluster: Where runs are made instead, as by `perhop.cluster.connect`.
         watch: A function to call with the numbers of finished runs and of all runs.
-        folder: A folder for the datasets of the runs: `runs/SEED` in it.
+        folder: A folder for the datasets of the runs, of this machine or of an object store:
+            `runs/SEED` in it. Runs that are there are not repeated; others there are removed.
 
     Raises:
         UsageError: Too few seeds for an interval.
         PerhopError: A run is not possible.
+        OutputError: The folder cannot be read or written.
+        ClusterError: If processes or a cluster end before the runs do.
     """
     check_seeds(seeds)
-    runs = [(scenario, seed) for seed in seeds_of(scenario, engine, seeds)]
-    here = cluster is None or cluster.shares_folders
+    chosen = seeds_of(scenario, engine, seeds)
+    here = cluster is None or cluster.shares_folders or isinstance(folder, ObjectPath)
     made: dict[int, Single] = {}
     measure: Callable[[Dataset], Any] = _measured
     if folder is not None:
         measure = partial(_kept, str(folder)) if here else _sent
-    results = make(runs, measure, engine, expected=len(runs), jobs=jobs, cluster=cluster)
+        made = _finished([workers.Task(scenario, single_run(folder, s), engine, s) for s in chosen])
+    todo = [seed for seed in chosen if seed not in made]
+    if watch is not None and made:
+        watch(len(made), len(chosen))
+    runs = ((scenario, seed) for seed in todo)
+    results = make(runs, measure, engine, expected=len(todo), jobs=jobs, cluster=cluster)
     with closing(results):
         for number, result in results:
             if isinstance(result, PerhopError):
                 raise result
             if folder is not None and not here:
                 result, contents = result
-                write_contents(single_run(folder, runs[number][1]), contents)
-            made[number] = result
+                write_contents(single_run(folder, todo[number]), contents)
+            made[todo[number]] = result
             if watch is not None:
-                watch(len(made), len(runs))
+                watch(len(made), len(chosen))
     lacking = unused_seeds(scenario, engine, range(seeds))
-    return _ensemble(scenario, engine, [made[number] for number in range(len(runs))], lacking)
+    return _ensemble(scenario, engine, [made[seed] for seed in chosen], lacking)
 
 
-def read(folder: Path) -> Ensemble:
+def _finished(tasks: Sequence[workers.Task]) -> dict[int, Single]:
+    """Return what was measured in runs whose datasets are there, by seed; remove other runs."""
+    folder, names = tasks[0].folder.parent, {task.folder.name for task in tasks}
+    with explained(f"cannot write {folder}", "give another folder"):
+        there = [*folder.iterdir()] if folder.exists() else []
+        for other in (each for each in there if each.name not in names):
+            if isinstance(other, Path):
+                shutil.rmtree(other)
+            else:
+                other.remove()
+    if not there:
+        return {}
+    # A store answers many requests at once, and each takes its time.
+    with ThreadPoolExecutor(_READERS) as readers:
+        found = zip(tasks, readers.map(workers.Task.finished, tasks), strict=True)
+        return {task.seed: _measured(dataset) for task, dataset in found if dataset is not None}
+
+
+def read(folder: Place) -> Ensemble:
     """Return the ensemble of a folder that `run` made.
 
     Raises:
@@ -258,7 +291,7 @@ def _measured(dataset: Dataset) -> Single:
 
 def _kept(folder: str, dataset: Dataset) -> Single:
     """Write a run into its folder below `folder`."""
-    dataset.write(single_run(Path(folder), dataset.manifest.seed))
+    dataset.write(single_run(place(folder), dataset.manifest.seed))
     return _measured(dataset)
 
 

@@ -90,6 +90,18 @@ class ObjectPath:
             if name and each.rstrip("/") != self._path.rstrip("/"):
                 yield self / name
 
+    def remove(self) -> None:
+        """Remove the object of this name, and all below it; there may be none."""
+        with self._told():
+            self._system.invalidate_cache()
+            if self._system.exists(self._path):
+                self._system.rm(self._path, recursive=True)
+
+    def unlink(self) -> None:
+        """Remove the object of this name."""
+        with self._told():
+            self._system.rm_file(self._path)
+
     def read_bytes(self) -> bytes:
         """Return the content of the object."""
         with self._told():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perhop.engines import Progress
+    from perhop.stores import Place
 
 __all__ = ["crosscheck"]
 
@@ -46,9 +46,11 @@ __all__ = ["crosscheck"]
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_place,
     metavar="DIR",
-    help="Save each engine's run in this folder, below the engine's name.",
+    help="Save each engine's run in this folder, or below a URL such as s3://bucket/name, by the "
+    "engine's name.",
 )
 @clusters.option
 @options.agents
@@ -59,7 +61,7 @@ def crosscheck(
     overrides: tuple[str, ...],
     seed: int,
     tolerances: tuple[str, ...],
-    out: Path | None,
+    out: Place | None,
     cluster: str | None,
     agents: str | None,
     as_json: bool,

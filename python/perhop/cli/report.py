@@ -72,7 +72,7 @@ def report(
 
     if kind is not None and not names:
         raise UsageError("--format: needs --chart NAME; --list-charts lists the names")
-    if isinstance(run, Path) and (run / ENSEMBLE).is_file():
+    if (run / ENSEMBLE).is_file():
         if out is not None or names or listing:
             raise UsageError(
                 f"{run} has several runs; give the folder of one, such as {run}/runs/1"

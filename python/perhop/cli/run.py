@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from perhop.dataset import Dataset
     from perhop.scenario import Scenario
+    from perhop.stores import Place
 
 __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarised"]
 
@@ -44,9 +45,11 @@ __all__ = ["captured", "execute", "exit_code", "print_tables", "run", "summarise
 @options.overrides
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_place,
     metavar="DIR",
-    help="The folder for the results; by default runs/NAME-1, runs/NAME-2, …",
+    help="The folder for the results, or a URL such as s3://bucket/name; by default runs/NAME-1, "
+    "runs/NAME-2, …",
 )
 @click.option("--no-save", is_flag=True, help="Keep no results.")
 @click.option(
@@ -79,7 +82,7 @@ def run(
     cluster: str | None,
     rate: str | None,
     overrides: tuple[str, ...],
-    out: Path | None,
+    out: Place | None,
     no_save: bool,
     threads: int,
     captures: tuple[str, ...],
@@ -98,7 +101,8 @@ def run(
     With --seeds N, or `seeds: N` in the file, the tables have the median of N runs and its 95%
     confidence interval. An expectation holds or fails if it does in the whole interval, and is
     undecided otherwise. With --out, DIR/runs has a folder for each run, and DIR/ensemble.html is
-    the page of all. --seed, --pcap and --threads make one run, whatever the file says.
+    the page of all; if it is interrupted, the same command continues it. --seed, --pcap and
+    --threads make one run, whatever the file says.
     """
     from perhop import rights
 
@@ -141,18 +145,26 @@ def _given(context: click.Context, *names: str) -> bool:
 
 
 def _ensemble(
-    loaded: Scenario, engine: str, seeds: int, cluster: str | None, out: Path | None, as_json: bool
+    loaded: Scenario, engine: str, seeds: int, cluster: str | None, out: Place | None, as_json: bool
 ) -> int:
     """Run a scenario with several seeds, print the results and return the exit code."""
     from perhop import ensembles, report
     from perhop.cli.progress import counting
     from perhop.dataset.ensembles import replacing
+    from perhop.errors import ClusterError
 
     with nullcontext() if out is None else replacing(out) as folder:
         with clusters.connected(cluster, None, engine) as pool, counting(loaded.name) as watch:
-            found = ensembles.run(
-                loaded, seeds, engine=engine, cluster=pool, watch=watch, folder=folder
-            )
+            try:
+                found = ensembles.run(
+                    loaded, seeds, engine=engine, cluster=pool, watch=watch, folder=folder
+                )
+            except (KeyboardInterrupt, ClusterError):
+                if folder is not None:
+                    click.echo(
+                        "perhop: finished runs are kept; the same command continues", err=True
+                    )
+                raise
         if folder is not None:
             from perhop.report.output import save_ensemble
 
@@ -183,13 +195,13 @@ def execute(
     loaded: Scenario,
     engine: str = "sim",
     seed: int = 1,
-    out: Path | None = None,
+    out: Place | None = None,
     captures: dict[str, str] | None = None,
     snaplen: int = 128,
     *,
     save: bool = True,
     threads: int = 1,
-) -> tuple[Dataset, Path | None]:
+) -> tuple[Dataset, Place | None]:
     """Run a scenario with a progress display; return the results and their folder.
 
     Args:
@@ -211,7 +223,7 @@ def execute(
             loaded,
             engine=engine,
             seed=seed,
-            out=folder,
+            out=None if folder is None else str(folder),
             captures=captures,
             snaplen=snaplen,
             threads=threads,
@@ -238,7 +250,7 @@ def captured(given: tuple[str, ...], option: str = "--pcap ") -> dict[str, str]:
 
 
 @contextmanager
-def _folder(out: Path | None, name: str) -> Iterator[Path]:
+def _folder(out: Place | None, name: str) -> Iterator[Place]:
     """Return the folder for the results: `out`, or the first unused of runs/NAME-1, ….
 
     The latter is created at once, so that concurrent runs get different folders, and removed if
@@ -276,14 +288,14 @@ def exit_code(dataset: Dataset) -> int:
     return 0 if all(verdict.ok for verdict in verdicts(dataset)) else 1
 
 
-def summarised(dataset: Dataset, folder: Path | None) -> dict[str, Any]:
+def summarised(dataset: Dataset, folder: Place | None) -> dict[str, Any]:
     """Return the results of a run as an object of JSON types."""
     from perhop.analysis import summary
 
     return {**summary(dataset), "dataset": None if folder is None else str(folder.resolve())}
 
 
-def print_tables(dataset: Dataset, folder: Path | None) -> None:
+def print_tables(dataset: Dataset, folder: Place | None) -> None:
     """Print the results of a run."""
     from perhop import report
     from perhop.cli.render import print_table

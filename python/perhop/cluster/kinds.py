@@ -105,11 +105,10 @@ def _find(where: str) -> None:
 
 async def _kind(where: str) -> str:
     """Return what a process of Dask is."""
-    from distributed import Security
-    from distributed.core import rpc
-
-    secured = Security().get_connection_args("client")
-    async with rpc(where, timeout=_CONNECT_S, connection_args=secured) as asked:
+    distributed: Any = import_module("distributed")  # which has no types
+    secured = distributed.Security().get_connection_args("client")
+    connected = distributed.core.rpc(where, timeout=_CONNECT_S, connection_args=secured)
+    async with connected as asked:
         return str((await asked.identity())["type"])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 import vl_convert
 
 from perhop.dataset import Dataset
-from perhop.dataset.ensembles import ENSEMBLE, single_run
+from perhop.dataset.ensembles import ENSEMBLE, PAGE, single_run
 from perhop.errors import OutputError
 from perhop.report.calls import mos_chart
 from perhop.report.charts import Spec, throughput_chart
@@ -102,8 +102,8 @@ def save_sweep(
 
 
 def save_ensemble(
-    found: Ensemble, folder: Path, shown: Path | None = None, *, singles: bool = False
-) -> list[Path]:
+    found: Ensemble, folder: Place, shown: Place | None = None, *, singles: bool = False
+) -> list[Place]:
     """Write `ensemble.json` and the page of an ensemble, `ensemble.html`, into its folder.
 
     Args:
@@ -120,12 +120,16 @@ def save_ensemble(
         for single in places:
             write(Dataset.read(single), single)
     described = json.dumps(found.as_object(), indent=2, ensure_ascii=False, allow_nan=False)
-    links = [page_of(single, folder) for single in places]
-    contents = {
-        ENSEMBLE: f"{described}\n".encode(),
-        "ensemble.html": ensemble_page(found, links, str(shown or folder)).encode(),
-    }
-    return write_all(folder.resolve(), contents)
+    # A store would be asked for each.
+    links = [
+        page_of(each, folder) if isinstance(folder, Path) and isinstance(each, Path) else None
+        for each in places
+    ]
+    page_of_all = ensemble_page(found, links, str(shown or folder))
+    # The latter makes the folder that of an ensemble.
+    contents = {PAGE: page_of_all.encode(), ENSEMBLE: f"{described}\n".encode()}
+    written: list[Place] = [*write_all(folder.resolve(), contents)]
+    return written[::-1]
 
 
 def save_comparison(
