@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,15 +18,17 @@ import fsspec
 import pytest
 from moto.server import ThreadedMotoServer
 
-import perhop
+import perhop as library
 import ssh
 from clusters import Dask
-from conftest import DEADLINES, REAL_HOSTS, SLOW, Start
-from perhop import ensembles, gallery, search, testing
+from conftest import DEADLINES, REAL_HOSTS, SLOW, Outcome, Start
+from perhop import ensembles, experiments, gallery, search, testing
 from perhop.cli.clusters import connected
 from perhop.cluster import calls, connect, pool
 from perhop.dataset import Dataset
+from perhop.dataset.ensembles import replacing
 from perhop.errors import ClusterError, OutputError, UnsupportedError, UsageError
+from perhop.report.output import save_ensemble
 from perhop.stores import Place, place
 from perhop.sweep import Sweep
 from perhop.workers import signals_blocked
@@ -159,6 +161,102 @@ def test_a_sweep_in_an_object_store_continues(
         swept(source, place("s3://none/sweep"), 4).run(jobs=1)
 
 
+def test_runs_and_ensembles_are_kept_in_an_object_store(
+    dask: Dask, store: str, source: str, perhop: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    there = f"{store}/{tmp_path.name}"
+    there_too = ("--cluster", dask.address)
+    for more, name, cluster in (
+        ((), "run", ()),
+        (("--seeds", "6"), "seeds", ()),
+        (("--seeds", "6"), "seeds-cluster", there_too),
+    ):
+        code, out, err = perhop("run", source, *more, *cluster, "--out", f"{there}/{name}")
+        assert code == 0, err
+        assert f"results: {there}/{name}" in out
+    crosschecked = ("--engines", "sim", "--out", f"{there}/checked")
+    assert perhop("crosscheck", source, *crosschecked).code == 3  # one engine alone
+    assert perhop("crosscheck", source, *crosschecked, *there_too).code == 3
+    assert not [*Path().glob("s3*")]
+    alone = ensembles.run(library.load(source), 6, jobs=1, folder=tmp_path / "alone")
+    first = files(tmp_path / "alone" / "runs" / "1")
+    assert files(place(f"{there}/run")) == files(place(f"{there}/checked/sim")) == first
+    for name in ("seeds", "seeds-cluster"):
+        kept = place(f"{there}/{name}")
+        for seed in map(str, range(1, 7)):
+            one, other = (each / "runs" / seed for each in (tmp_path / "alone", kept))
+            assert files(one) == files(other)
+        assert ensembles.read(kept).table.equals(alone.table)
+
+
+def test_an_ensemble_in_an_object_store_continues(
+    store: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place(f"{store}/{tmp_path.name}")
+    scenario = library.load(source)
+
+    def leave(done: int, _: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), replacing(folder) as kept:
+        ensembles.run(scenario, 6, jobs=1, folder=kept, watch=leave)
+    assert {each.name for each in (folder / "runs").iterdir()} == {"1", "2", "3"}
+    made: list[int] = []
+    single = ensembles.engines.run
+    monkeypatch.setattr(
+        ensembles.engines,
+        "run",
+        lambda *a, seed, **k: made.append(seed) or single(*a, seed=seed, **k),
+    )
+    with replacing(folder) as kept:
+        found = ensembles.run(scenario, 6, jobs=1, folder=kept)
+        save_ensemble(found, kept)
+    assert made == [4, 5, 6]
+    assert found == ensembles.run(scenario, 6, jobs=1)
+    with replacing(folder):  # another one begins anew
+        assert not folder.exists() or {each.name for each in folder.iterdir()} == {"ensemble.html"}
+
+
+def test_a_reproduction_continues(dask: Dask, store: str, tmp_path: Path) -> None:
+    chosen = [experiments.get("oscars-burst")]
+    [alone] = experiments.reproduce(chosen, tmp_path / "alone", runs=12, jobs=1)
+    assert not (tmp_path / "alone" / "unfinished.json").exists()
+
+    counted: list[tuple[int, int]] = []
+
+    def count_up(done: int, every: int) -> None:
+        counted.append((done, every))
+
+    def leave(done: int, every: int) -> None:
+        if done == every - 2:
+            raise KeyboardInterrupt
+
+    for folder in (tmp_path / "there", place(f"{store}/{tmp_path.name}")):
+        with connect(dask.address) as cluster:
+            with pytest.raises(KeyboardInterrupt):
+                experiments.reproduce(chosen, folder, runs=12, cluster=cluster, watch=leave)
+            counted.clear()
+            [found] = experiments.reproduce(
+                chosen, folder, runs=12, cluster=cluster, watch=count_up
+            )
+            every = counted[0][1]
+            assert counted == [(every - 1, every), (every, every)]
+            # All were made: it begins anew. So does another one.
+            counted.clear()
+            experiments.reproduce(chosen, folder, runs=1, cluster=cluster, watch=count_up)
+        assert counted[0][0] == 1
+        assert found.values == alone.values
+        for case in alone.runs:
+            one, other = (
+                each / "oscars-burst" / "runs" / case for each in (tmp_path / "alone", folder)
+            )
+            assert files(one) == files(other)
+        assert "unfinished.json" not in {each.name for each in folder.iterdir()}
+        for page in experiments.write([found], folder):
+            assert page.is_file()
+
+
 def test_a_package_for_a_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(UnsupportedError, match=re.escape("pip install 'perhop[s3]'")):
@@ -166,7 +264,7 @@ def test_a_package_for_a_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_ensembles_tests_and_searches_are_the_same(dask: Dask, source: str, tmp_path: Path) -> None:
-    scenario = perhop.load(source)
+    scenario = library.load(source)
     cases = [gallery.read(source)]
     range_ = ("flows.udp.udp.rate", "1 Mbps..9 Mbps", "throughput(tcp) < 4 Mbps")
     here = (
@@ -197,7 +295,7 @@ def test_engines_run_on_a_cluster(start: Start, source: str, tmp_path: Path) -> 
     assert emulated.manifest.engine == "emu"
     assert emulated.manifest.complete
     assert emulated.intervals["bytes"].sum() > 0
-    perhop.run(perhop.load(source), out=tmp_path / "here")
+    library.run(library.load(source), out=tmp_path / "here")
     assert files(there / "sim") == files(tmp_path / "here")
 
 
@@ -205,9 +303,9 @@ def test_another_version_of_perhop_is_named(
     dask: Dask, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "here", lambda: "0.0.1")
-    versions = f"perhop {perhop.__version__}, and this command 0.0.1"
+    versions = f"perhop {library.__version__}, and this command 0.0.1"
     with connect(dask.address) as cluster, pytest.raises(ClusterError, match=versions):
-        ensembles.run(perhop.load(source), 6, cluster=cluster)
+        ensembles.run(library.load(source), 6, cluster=cluster)
 
 
 def test_a_worker_without_perhop_is_told(
@@ -220,11 +318,11 @@ def test_a_worker_without_perhop_is_told(
     monkeypatch.setattr(pool, "make", made)
     message = "No module named 'absent'; install perhop"
     with connect(dask.address) as cluster, pytest.raises(ClusterError, match=message):
-        ensembles.run(perhop.load(source), 6, cluster=cluster)
+        ensembles.run(library.load(source), 6, cluster=cluster)
 
 
 def test_an_error_of_a_run_is_the_same_on_a_cluster(dask: Dask, source: str) -> None:
-    empty = perhop.load(source).model_copy(update={"flows": {}, "expect": ()})
+    empty = library.load(source).model_copy(update={"flows": {}, "expect": ()})
     with connect(dask.address) as cluster, pytest.raises(UsageError, match="nothing to run"):
         ensembles.run(empty, 6, cluster=cluster)
 

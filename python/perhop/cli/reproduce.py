@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from perhop.cli import clusters, options
 
 if TYPE_CHECKING:
     from perhop.experiments import Reproduction
+    from perhop.stores import Place
 
 __all__ = ["reproduce"]
 
@@ -50,11 +50,13 @@ def _experiments() -> tuple[str, ...]:
 @clusters.option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
-    default=Path("runs", "reproduced"),
+    type=click.Path(),
+    callback=options.as_place,
+    default="runs/reproduced",
     show_default=True,
     metavar="DIR",
-    help="The folder for pages, pictures and runs; existing ones are replaced.",
+    help="The folder for pages, pictures and runs, or a URL such as s3://bucket/name; existing "
+    "ones are replaced.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def reproduce(
@@ -64,7 +66,7 @@ def reproduce(
     runs: int,
     jobs: int | None,
     cluster: str | None,
-    out: Path,
+    out: Place,
     as_json: bool,
 ) -> int:
     """Compare published experiments with their documents.
@@ -76,17 +78,29 @@ def reproduce(
     scenario fails; a difference to a document is not a failure.
 
     Engines with real hosts take as long as the experiments did. Their values are printed beside
-    those of the simulator.
+    those of the simulator. If the command is interrupted, the same one continues.
     """
     from perhop import experiments
     from perhop.cli.progress import counting
+    from perhop.errors import ClusterError
 
     chosen = [experiments.get(name) for name in dict.fromkeys(names or experiments.names())]
     began = time.perf_counter()
     with clusters.connected(cluster, jobs, engine) as pool, counting("reproduce") as watch:
-        found = experiments.reproduce(
-            chosen, out, engine=engine, seed=seed, runs=runs, jobs=jobs, cluster=pool, watch=watch
-        )
+        try:
+            found = experiments.reproduce(
+                chosen,
+                out,
+                engine=engine,
+                seed=seed,
+                runs=runs,
+                jobs=jobs,
+                cluster=pool,
+                watch=watch,
+            )
+        except (KeyboardInterrupt, ClusterError):
+            click.echo("perhop: finished runs are kept; the same command continues", err=True)
+            raise
     pages = experiments.write(found, out)
     if as_json:
         result = {
@@ -109,7 +123,7 @@ def _score(found: list[Reproduction]) -> dict[str, int]:
     return score([value for each in found for value in each.values])
 
 
-def _print(found: list[Reproduction], engine: str, index: Path) -> None:
+def _print(found: list[Reproduction], engine: str, index: Place) -> None:
     from perhop.cli.render import print_table
     from perhop.experiments.tables import change_tables, counted, judged_table
     from perhop.report import Table

@@ -20,12 +20,12 @@ from perhop.rights import REAL_ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from perhop.experiments.reproduction import Reproduction
+    from perhop.stores import Place
 
 
-def write(reproduced: Sequence[Reproduction], folder: Path) -> list[Path]:
+def write(reproduced: Sequence[Reproduction], folder: Place) -> list[Place]:
     """Write `index.html`, and for each experiment its page and its charts as PNG and SVG.
 
     Returns:

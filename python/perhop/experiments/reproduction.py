@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perhop import gallery
@@ -13,15 +15,16 @@ from perhop.dataset import Dataset
 from perhop.engines import check
 from perhop.experiments import ensemble
 from perhop.experiments.outcomes import Judged, score
+from perhop.experiments.unfinished import Unfinished
 from perhop.rights import REAL_ENGINES
-from perhop.scenario import Scenario, Tcp
+from perhop.scenario import Scenario, Tcp, to_mapping
 from perhop.workers import Task, pool_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from perhop.experiments.model import Case, Experiment, Runs, Unknown
+    from perhop.stores import Place
     from perhop.workers import Pool
 
 _Shown = TypeVar("_Shown")
@@ -81,7 +84,7 @@ class Reproduction:
 
 def reproduce(
     experiments: Sequence[Experiment],
-    folder: Path,
+    folder: Place,
     *,
     engine: str = "sim",
     seed: int = 1,
@@ -92,7 +95,8 @@ def reproduce(
 ) -> list[Reproduction]:
     """Make all runs of some experiments, each in ``folder/EXPERIMENT/runs/CASE``.
 
-    In simulation, experiments with unknowns have an ensemble, too, of which nothing is written.
+    In simulation, experiments with unknowns have an ensemble, too, of which nothing stays in the
+    folder. If a reproduction is interrupted, another one of the same continues it.
 
     Engines in real time make those that the document has, with this machine's TCP in the place of
     that of another time. Their variants are what the simulator makes of the same, with hosts of
@@ -100,7 +104,7 @@ def reproduce(
 
     Args:
         experiments: Experiments to run.
-        folder: Where results go.
+        folder: Where results go, on this machine or in an object store.
         engine: Engine that runs them.
         seed: The seed of every run, and of the draws of ensembles.
         runs: The members of each ensemble, less where an experiment's `effort` says so; 0 for none.
@@ -150,25 +154,42 @@ def reproduce(
         # Errors in a range are found before any run.
         for member in drawn.get(each.name, ())[:1]:
             deque(ensemble.scenarios(each, member), maxlen=0)
-    done, every = 0, len(tasks) + len(calls)
-    with closing(work(tasks, pool_of(many, cluster, len(tasks)), _nothing)) as made:
-        for _ in made:
-            done += 1
-            if watch is not None:
-                watch(done, every)
-    results: list[list[float | None]] = [[] for _ in calls]
-    with closing(pool_of(many, cluster, len(calls)).call(ensemble.evaluate, calls)) as came:
-        for number, measured in came:
-            results[number] = measured
-            done += 1
-            if watch is not None:
-                watch(done, every)
-    found, rest = [], iter(results)
+    unfinished = Unfinished(folder, _definition(engine, tasks, calls))
+    todo = [task for task in tasks if not unfinished.made(task)]
+    rest_of = [number for number in range(len(calls)) if number not in unfinished.results]
+    every = len(tasks) + len(calls)
+    done = every - len(todo) - len(rest_of)
+    with unfinished.saving():
+        with closing(work(todo, pool_of(many, cluster, len(todo)), _nothing)) as made:
+            for _ in made:
+                done += 1
+                if watch is not None:
+                    watch(done, every)
+        remaining = [calls[number] for number in rest_of]
+        pool = pool_of(many, cluster, len(remaining))
+        with closing(pool.call(ensemble.evaluate, remaining)) as came:
+            for number, measured in came:
+                unfinished.add(rest_of[number], measured)
+                done += 1
+                if watch is not None:
+                    watch(done, every)
+    found, rest = [], (unfinished.results[number] for number in range(len(calls)))
     for each in experiments:
         read = {case: Dataset.read(places[each.name, case]) for case in each.cases}
         members = drawn.get(each.name, [])
         found.append(compare(each, read, members, [next(rest) for _ in members]))
     return found
+
+
+def _definition(
+    engine: str,
+    tasks: Sequence[Task],
+    calls: Sequence[tuple[Experiment, ensemble.Member]],
+) -> str:
+    """Return a text that is the same for reproductions that have the same results."""
+    runs = [(str(task.folder), to_mapping(task.scenario), task.engine, task.seed) for task in tasks]
+    drawn = [(experiment.name, member) for experiment, member in calls]
+    return sha256(repr((version("perhop"), engine, runs, drawn)).encode()).hexdigest()
 
 
 def _nothing(_: Dataset) -> None:
