@@ -59,6 +59,23 @@ def small(place: Path) -> Path:
 # Results
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "a", "b"),
+        ("diff", "a", "b"),
+        ("advise", "policer", "--rate", "10 Mbps", "--rtt", "20 ms"),
+        ("counters", "a"),
+        ("import", "a"),
+        ("path", "127.0.0.1"),
+    ],
+)
+def test_a_url_is_no_folder(perhop: Perhop, place: Path, command: tuple[str, ...]) -> None:
+    code, _, err = perhop(*command, "--out", "s3://bucket/name")
+    assert (code, "s3://bucket/name is a URL" in err) == (2, True)
+    assert not [*place.iterdir()]
+
+
 @SLOW
 def test_json_is_one_object_with_everything_that_is_promised(start: Start, place: Path) -> None:
     code, out, err = ended(start("run", "qbss-1-70", "--json"))

@@ -177,6 +177,8 @@ def test_runs_and_ensembles_are_kept_in_an_object_store(
     crosschecked = ("--engines", "sim", "--out", f"{there}/checked")
     assert perhop("crosscheck", source, *crosschecked).code == 3  # one engine alone
     assert perhop("crosscheck", source, *crosschecked, *there_too).code == 3
+    assert perhop("report", f"{there}/run", "--out", f"{there}/page").code == 0
+    assert place(f"{there}/page/report.html").is_file()
     assert not [*Path().glob("s3*")]
     alone = ensembles.run(library.load(source), 6, jobs=1, folder=tmp_path / "alone")
     first = files(tmp_path / "alone" / "runs" / "1")

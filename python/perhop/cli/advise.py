@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,8 @@ import click
 from perhop.cli import options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from perhop.advice import PolicerQuestion
 
 __all__ = ["advise"]
@@ -68,7 +69,8 @@ Examples:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_folder,
     metavar="DIR",
     help="Write a page with a chart into this folder, and the chart as PNG and SVG.",
 )

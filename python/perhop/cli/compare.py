@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from perhop.cli import options
+
 __all__ = ["compare"]
 
 
@@ -14,7 +16,8 @@ __all__ = ["compare"]
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_folder,
     metavar="DIR",
     help="Write a page, compare.html, and its chart as PNG and SVG into this folder.",
 )

@@ -25,7 +25,8 @@ __all__ = ["counters"]
 @click.argument("files", nargs=-1, required=True)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_folder,
     metavar="DIR",
     help="Write a dataset into this folder, for `perhop compare` and `perhop report`.",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -11,6 +10,8 @@ import click
 from perhop.cli import options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from perhop.routers.difference import Side
 
 __all__ = ["diff"]
@@ -38,7 +39,8 @@ __all__ = ["diff"]
 @options.seed
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_folder,
     metavar="DIR",
     help="Write a page, diff.html, and its chart as PNG and SVG into this folder.",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -13,6 +12,7 @@ from perhop.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from perhop.routers.reading import Configuration
     from perhop.routers.scenario import Imported
@@ -36,7 +36,8 @@ __all__ = ["import_"]
 @options.rate
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_folder,
     metavar="FILE",
     help="Write the scenario into this file, which must not exist.",
 )

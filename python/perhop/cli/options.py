@@ -21,6 +21,7 @@ __all__ = [
     "above_zero",
     "agents",
     "among",
+    "as_folder",
     "as_place",
     "captures",
     "direction",
@@ -140,6 +141,18 @@ def as_place(context: click.Context, parameter: click.Parameter, value: str | No
 
     del context, parameter
     return None if value is None else place(value)
+
+
+def as_folder(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
+    """Return a folder of this machine.
+
+    Raises:
+        BadParameter: It is a URL, of which `Path` would make a folder such as ``s3:/bucket``.
+    """
+    if value is not None and "://" in value:
+        message = f"{value} is a URL; this command writes folders of this machine only"
+        raise click.BadParameter(message, context, parameter)
+    return None if value is None else Path(value)
 
 
 def rate_of(text: str | None) -> int | None:

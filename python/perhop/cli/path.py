@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from perhop.cli import options
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["path"]
 
@@ -148,7 +153,8 @@ Examples:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_folder,
     metavar="DIR",
     help="Write a page, path.html, into this folder.",
 )

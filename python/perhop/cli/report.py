@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -35,7 +34,8 @@ def _charts() -> Iterable[str]:
 @click.argument("run", type=click.Path(), callback=options.as_place)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=options.as_place,
     metavar="DIR",
     help="The folder for the files; by default the folder of the run.",
 )
@@ -56,7 +56,7 @@ def _charts() -> Iterable[str]:
 )
 @click.option("--list-charts", "listing", is_flag=True, help="List the charts of the run.")
 def report(
-    run: Place, out: Path | None, names: tuple[str, ...], kind: Format | None, listing: bool
+    run: Place, out: Place | None, names: tuple[str, ...], kind: Format | None, listing: bool
 ) -> int:
     """Write a page and pictures of a run.
 
