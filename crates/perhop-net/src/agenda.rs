@@ -170,6 +170,7 @@ impl Agenda {
         }
         self.shift = shift;
         self.current = self.bucket(now);
+        self.near.forget_order();
         // In this order, because far events are later than all near ones.
         for (at, event) in near {
             self.push(at, event);
@@ -239,6 +240,20 @@ mod tests {
     fn buckets_become_longer_where_most_events_are_far() {
         let agenda = check(1, 200_000, |random| random.up_to(1 << 44));
         assert!(agenda.shift > FIRST_SHIFT, "{}", agenda.shift);
+    }
+
+    /// Each would otherwise pass all others of the instant, which takes minutes.
+    #[test]
+    fn events_of_the_present_instant_move_to_other_buckets_at_once() {
+        const EVENTS: EventId = 300_000;
+        let mut agenda = Agenda::new();
+        (0..EVENTS).rev().for_each(|event| agenda.push(Time::ZERO, event));
+        for event in 0..EVENTS {
+            assert_eq!(agenda.take(Time::MAX), Some((Time::ZERO, event)));
+            if event == 9 {
+                agenda.set_shift(Time::ZERO, FIRST_SHIFT + 1);
+            }
+        }
     }
 
     #[test]

@@ -164,6 +164,12 @@ impl Ring {
         self.places = places;
     }
 
+    /// Has the events of the present instant brought into order again. Until then, inserting one
+    /// more does not need a search among them, of which there may be thousands.
+    pub fn forget_order(&mut self) {
+        self.sorted = Time::MAX;
+    }
+
     #[inline(always)]
     fn place(&mut self, at: Time, event: EventId) -> u32 {
         let place = self.free;
