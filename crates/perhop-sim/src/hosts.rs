@@ -480,7 +480,11 @@ impl Hosts<BodyId> for ModelledHosts {
             (_, Part::Endpoint) => prefetch(endpoint),
             (Role::TcpSender(tcp), Part::Connection) => prefetch(&**tcp),
             (Role::TcpReceiver(tcp), Part::Connection) => prefetch(&**tcp),
-            (Role::TcpSender(tcp), _) => tcp.sender.prefetch(),
+            (Role::TcpSender(tcp), _) => {
+                tcp.sender.prefetch();
+                self.bodies.prefetch_long(body);
+            }
+            (Role::TcpReceiver(tcp), _) => tcp.receiver.prefetch(),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ mod delay;
 mod linux_acks;
 mod reassembly;
 
-use perhop_core::{Duration, Ecn, Time};
+use perhop_core::{Duration, Ecn, Time, prefetch};
 
 use autotuning::{Arrival, Autotuning};
 use delay::Delay;
@@ -103,6 +103,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// Prefetches the data that waits for what is missing.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.blocks.first().into_iter().for_each(prefetch);
+    }
+
     /// Creates a receiver that waits for a connection.
     pub fn new(config: ReceiverConfig) -> Self {
         let autotuning = config.autotuning.map(|mss| Autotuning::new(mss, config.window));

@@ -19,7 +19,7 @@ mod transmit;
 mod undo;
 mod usage;
 
-use perhop_core::{Duration, Time};
+use perhop_core::{Duration, Time, prefetch};
 
 use crate::ecn::Marks;
 use crate::receiver::elapsed_since;
@@ -83,10 +83,13 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Prefetches the first and the last outstanding segment.
+    /// Prefetches what an acknowledgement reads beside the sender itself.
     #[inline(always)]
     pub fn prefetch(&self) {
         self.scoreboard.prefetch();
+        if let Some(undo) = &self.undo {
+            prefetch(&**undo);
+        }
     }
 
     /// Creates a sender that opens a connection and then sends the data written to it.

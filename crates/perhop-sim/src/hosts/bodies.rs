@@ -396,6 +396,14 @@ impl Bodies {
         prefetch(self.slot(id));
     }
 
+    /// Prefetches the long message of a body, if it has one.
+    #[inline(always)]
+    pub fn prefetch_long(&self, id: BodyId) {
+        if let Stored::Sacked(place) = self.slot(id).message {
+            prefetch(&self.long[place as usize]);
+        }
+    }
+
     /// Returns the endpoint to which a packet is sent.
     #[inline(always)]
     pub fn endpoint(&self, id: BodyId) -> u32 {
