@@ -35,7 +35,8 @@ impl Ends {
     /// Numbers the endpoints of a plan.
     pub fn of(plan: &Plan) -> Result<Self, BuildError> {
         let mut next = 0;
-        let mut streams = Vec::new();
+        let number = plan.flows.iter().map(|flow| usize::from(flow.streams)).sum();
+        let mut streams = Vec::with_capacity(number);
         for (flow, each) in plan.flows.iter().enumerate() {
             let further = u32::from(each.application.is_none());
             for number in 0..u32::from(each.streams) {
