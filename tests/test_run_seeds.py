@@ -11,7 +11,7 @@ import pytest
 
 import perhop as library
 from conftest import SLOW, Outcome, Start
-from perhop import ensembles, gallery, metrics, testing
+from perhop import ensembles, gallery, metrics, stores, testing
 from perhop.dataset.ensembles import replacing
 from perhop.errors import OutputError, UsageError
 from perhop.report import text
@@ -195,3 +195,12 @@ def test_an_ensemble_replaces_nothing_but_an_ensemble(place: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["ensemble.json"]
     with pytest.raises(OutputError, match="is not the description"):
         ensembles.read(folder)
+
+
+def test_an_ensemble_in_a_store_removes_nothing_else() -> None:
+    folder = stores.place("memory://bucket/ensemble")
+    kept = folder / "runs" / "precious"
+    (kept / "table").write_bytes(b"data")
+    with pytest.raises(OutputError, match="is not empty, and no ensemble"), replacing(folder):
+        pass
+    assert (kept / "table").read_bytes() == b"data"

@@ -27,6 +27,13 @@ def single_run(folder: Place, seed: int) -> Place:
     return folder / _RUNS / str(seed)
 
 
+def _holds_others(folder: ObjectPath) -> bool:
+    """Return whether a folder holds something else than the page and the runs of an ensemble."""
+    runs = [each.name for each in (folder / _RUNS).iterdir()]
+    others = {each.name for each in folder.iterdir()} - {_RUNS, PAGE}
+    return bool(others) or not all(name.isdecimal() for name in runs)
+
+
 @contextmanager
 def replacing(folder: Place) -> Iterator[Place]:
     """Yield a folder that takes the place of `folder` at the end.
@@ -44,7 +51,7 @@ def replacing(folder: Place) -> Iterator[Place]:
             if (folder / ENSEMBLE).is_file():
                 (folder / ENSEMBLE).remove()
                 (folder / _RUNS).remove()
-            elif {each.name for each in folder.iterdir()} - {_RUNS, PAGE}:
+            elif _holds_others(folder):
                 raise OutputError(f"{folder} is not empty, and no ensemble; give another folder")
         yield folder
         return
