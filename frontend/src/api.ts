@@ -32,6 +32,8 @@ export interface Lines {
     rate_bps: number;
     classes: (Line & { sent_bytes: number; dropped: number })[];
   }[];
+  /** The number of the colour of each flow, ping and class. */
+  colours: Record<string, number>;
 }
 
 /** What is said of a run: verdicts, and what stands beside names. */

@@ -28,8 +28,6 @@ const RIGHT = 14;
 const TOP = 20;
 const BOTTOM = 24;
 
-export const COLOURS = 8;
-
 export class Chart {
   readonly root: HTMLElement;
   private plot = element("div", { class: "plot" });
@@ -116,7 +114,7 @@ export class Chart {
         const up = upper.map((value, cell) => `${middle(cell)} ${y(value).toFixed(1)}`);
         const down = lower.map((value, cell) => `${middle(cell)} ${y(value).toFixed(1)}`);
         parts.push(
-          `<path class="area c${line.colour % COLOURS}" d="M${up.join("L")}L${down.reverse().join("L")}Z"/>`,
+          `<path class="area c${line.colour}" d="M${up.join("L")}L${down.reverse().join("L")}Z"/>`,
         );
       }
       if (data.bound !== undefined) {
@@ -126,7 +124,7 @@ export class Chart {
       for (const line of lines) {
         const dashed = line.dashed ? " dashed" : "";
         parts.push(
-          `<path class="line c${line.colour % COLOURS}${dashed}" d="${path(line.values, middle, y)}"/>`,
+          `<path class="line c${line.colour}${dashed}" d="${path(line.values, middle, y)}"/>`,
         );
       }
     }
@@ -150,7 +148,7 @@ export class Chart {
   private entry(line: Line): HTMLElement {
     const value = element("span", { class: "value" });
     this.values.set(line.name, value);
-    const swatch = element("span", { class: `swatch c${line.colour % COLOURS}` });
+    const swatch = element("span", { class: `swatch c${line.colour}` });
     if (line.dashed) swatch.classList.add("dashed");
     const pressed = String(!this.hidden.has(line.name));
     const button = element(

@@ -1,7 +1,6 @@
 // The network: nodes, both directions of links with their use, classes at the ends.
 
 import type { Lines, Network } from "./api";
-import { COLOURS } from "./chart";
 import { element, escape, lastName } from "./text";
 
 const ACROSS = 220;
@@ -35,7 +34,7 @@ export class Drawing {
     network: Network,
     sent: Lines["links"],
     use: Record<string, number>,
-    colours: Map<string, number>,
+    colours: Record<string, number>,
   ): void {
     this.root.classList.toggle("many", Boolean(network.size));
     if (network.omitted || network.size) {
@@ -166,7 +165,7 @@ function queue(
   y: number,
   policy: { policy: string; classes: string[] },
   sent: { name: string; sent_bytes: number }[] | undefined,
-  colours: Map<string, number>,
+  colours: Record<string, number>,
 ): string {
   const total = sent?.reduce((sum, each) => sum + each.sent_bytes, 0) ?? 0;
   const boxes = (total ? sent! : policy.classes.map((name) => ({ name, sent_bytes: 1 }))) as {
@@ -180,7 +179,7 @@ function queue(
     const wide = (width * sent_bytes) / whole;
     const share = total ? `: ${Math.round((100 * sent_bytes) / total)}% of the bytes` : "";
     const box =
-      `<rect class="class c${(colours.get(lastName(name)) ?? 0) % COLOURS}" x="${left.toFixed(1)}" y="${y - 8}" ` +
+      `<rect class="class c${colours[lastName(name)] ?? 0}" x="${left.toFixed(1)}" y="${y - 8}" ` +
       `width="${wide.toFixed(1)}" height="16"><title>${escape(name + share)}</title></rect>`;
     left += wide;
     return box;

@@ -59,8 +59,7 @@ export class View {
     if (!this.drawn) return null;
     const { lines: result } = this.drawn;
     const said = this.result;
-    const colours = coloursOf(this.drawn);
-    const colour = (name: string) => colours.get(lastName(name)) ?? 0;
+    const colour = (name: string) => result.colours[lastName(name)] ?? 0;
     const grid = { step_s: result.step_s, end_s: result.duration_s };
     const throughput: Data = {
       ...grid,
@@ -126,7 +125,7 @@ export class View {
     this.answer = answer;
     this.root.classList.toggle("stale", Boolean(problems?.length || error));
     this.tell(this.sentence());
-    if (network) this.network.draw(network, [], {}, new Map());
+    if (network) this.network.draw(network, [], {}, {});
     if (!result) return;
     this.result = result;
     const { lines } = this.drawn!;
@@ -143,7 +142,7 @@ export class View {
     this.throughput.say(data.throughput);
     if (data.classes) this.classes.say(data.classes);
     this.delays.say(data.delays);
-    this.network.draw(this.drawn!.network, lines.links, result.utilisation, coloursOf(this.drawn!));
+    this.network.draw(this.drawn!.network, lines.links, result.utilisation, lines.colours);
   }
 
   /** Shows the progress of a long run, from 0 to 1; null when it is over. */
@@ -200,20 +199,6 @@ export class View {
     }
     this.links.value = this.link(result);
   }
-}
-
-/** Gives a colour to each name: flows, classes and pings of one name have the same. */
-function coloursOf(drawn: { lines: Lines; network: Network }): Map<string, number> {
-  const found = new Map<string, number>();
-  const policies = drawn.network.links.flatMap((link) => Object.values(link.policies));
-  const names = [
-    ...drawn.lines.flows.map(({ name }) => name),
-    ...drawn.lines.pings.map(({ name }) => name),
-    ...policies.flatMap(({ classes }) => classes),
-    ...drawn.lines.links.flatMap(({ classes }) => classes.map(({ name }) => lastName(name))),
-  ];
-  for (const name of names) if (!found.has(name)) found.set(name, found.size);
-  return found;
 }
 
 function verdict({ text, ok, measured }: Result["verdicts"][number]): HTMLElement {

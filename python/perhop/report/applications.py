@@ -9,7 +9,17 @@ from perhop import analysis
 from perhop.analysis import Distribution
 from perhop.dataset import Dataset
 from perhop.report import text
-from perhop.report.style import LINE_WIDTH, Spec, chart, rounded, step_lines, time_axis, titled
+from perhop.report.colours import dataset_looks
+from perhop.report.style import (
+    LINE_WIDTH,
+    Spec,
+    chart,
+    rounded,
+    step_lines,
+    styles,
+    time_axis,
+    titled,
+)
 from perhop.report.tables import Column, Table
 from perhop.units import SECOND
 
@@ -149,7 +159,8 @@ def video_chart(dataset: Dataset) -> Spec | None:
         captions.append(f"the {_MOST_LINES} flows that waited longest")
     title = titled(dataset.scenario.title or dataset.scenario.name, captions)
     x = time_axis(dataset.scenario.end_ps / SECOND)
-    lines = step_lines(points, x, y, names, LINE_WIDTH)
+    look = styles(names, dataset_looks(dataset))
+    lines = step_lines(points, x, y, look, LINE_WIDTH)
     return chart([lines], f"Bit rates of the videos of {text.listed(names)} over time", title, 240)
 
 

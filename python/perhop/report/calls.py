@@ -8,7 +8,18 @@ import polars as pl
 
 from perhop import analysis
 from perhop.report import text
-from perhop.report.style import INK, LINE_WIDTH, Spec, chart, rounded, step_lines, time_axis, titled
+from perhop.report.colours import dataset_looks
+from perhop.report.style import (
+    INK,
+    LINE_WIDTH,
+    Spec,
+    chart,
+    rounded,
+    step_lines,
+    styles,
+    time_axis,
+    titled,
+)
 from perhop.report.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -124,7 +135,8 @@ def mos_chart(dataset: Dataset) -> Spec | None:
         "scale": {"domain": [1, 4.6], "nice": False},
         "axis": {"values": [1, 2, 3, 4], "format": "d"},
     }
-    layers: list[Spec] = [*_limits(y), step_lines(points, x, y, names, LINE_WIDTH)]
+    look = styles(names, dataset_looks(dataset))
+    layers: list[Spec] = [*_limits(y), step_lines(points, x, y, look, LINE_WIDTH)]
     captions = ["mean opinion score of the worst call in each interval, by ITU-T G.107"]
     hidden = len(means) - len(names)
     if hidden > 0:

@@ -12,15 +12,14 @@ from perhop import analysis
 from perhop.analysis import TOTAL
 from perhop.dataset import Dataset
 from perhop.report import labels, tables, text, timeline
+from perhop.report.colours import MOST_FLOWS, dataset_looks
 from perhop.report.labels import WIDTH
 from perhop.report.style import (
-    COLOURS,
     INK,
     LINE_WIDTH,
     SCHEMA,
     Spec,
     chart,
-    cycle,
     ladder,
     log_ticks,
     rounded,
@@ -39,9 +38,6 @@ __all__ = [
     "ping_chart",
     "throughput_chart",
 ]
-
-MOST_FLOWS: Final = 12
-"""Greatest number of flows in a chart: those that delivered most; of pings, the slowest."""
 
 _RIBBON_WIDTH: Final = 6
 _BETWEEN: Final = 12
@@ -87,7 +83,8 @@ def throughput_chart(
     axis = labels.Axis(domain[0], domain[1], log)
     ceiling = highest / factor if narrow else domain[1]
     placed = labels.place(_phases(dataset, cells, names, factor), end, step, axis, ceiling)
-    colours = dict(zip(flows, cycle(COLOURS, len(flows)), strict=True))
+    look = styles(names, dataset_looks(dataset))
+    colours = dict(zip(flows, look["color"]["scale"]["range"], strict=False))
     x = time_axis(end)
     y: Spec = {
         "field": "y",
@@ -98,9 +95,9 @@ def throughput_chart(
     }
     layers = [
         *_changes(dataset, x, end),
-        step_lines([p for p in points if p["flow"] == TOTAL], x, y, names, _RIBBON_WIDTH),
+        step_lines([p for p in points if p["flow"] == TOTAL], x, y, look, _RIBBON_WIDTH),
         *_capacity(narrow, x, y, factor),
-        step_lines([p for p in points if p["flow"] != TOTAL], x, y, names, LINE_WIDTH),
+        step_lines([p for p in points if p["flow"] != TOTAL], x, y, look, LINE_WIDTH),
     ]
     if empty:
         layers.append(
@@ -113,7 +110,7 @@ def throughput_chart(
                     "opacity": 1,
                     "size": 45,
                 },
-                "encoding": {"x": x, "y": y, "color": styles(names)["color"]},
+                "encoding": {"x": x, "y": y, "color": look["color"]},
             }
         )
     layers += _labels(placed, colours, x, y)
@@ -156,7 +153,8 @@ def ping_chart(dataset: Dataset) -> Spec | None:
         points += [
             {"t": times[i] / factor, "y": (i + 1) / sent, "flow": name} for i in sorted(kept)
         ]
-    layer = step_lines(points, x, y, pings, LINE_WIDTH)
+    look = styles(pings, dataset_looks(dataset))
+    layer = step_lines(points, x, y, look, LINE_WIDTH)
     captions = ["round-trip times of pings; a curve that ends below 100% lost the rest"]
     if hidden > 0:
         captions.append(f"the {MOST_FLOWS} with the longest median; {hidden} more in the table")

@@ -5,10 +5,9 @@ from typing import Any, Final
 
 from perhop.analysis import TOTAL, ComparedQuantity, Deviation, RunComparison
 from perhop.report import text
-from perhop.report.charts import MOST_FLOWS
+from perhop.report.colours import COLOURS, MOST_FLOWS
 from perhop.report.labels import WIDTH
 from perhop.report.style import (
-    COLOURS,
     CONFIG,
     LEGEND,
     SCHEMA,

@@ -36,6 +36,7 @@ def compared_delays(datasets: Sequence[Dataset], names: Sequence[str]) -> list[t
         two runs at least, and no more than `MOST_CHARTS`.
     """
     runs = dict(zip(names, datasets, strict=True))
+    looks = {name: number for number, name in enumerate(runs)}
     found: list[tuple[str, Spec]] = []
     for name, across, curves in _curves(runs):
         caption = f"distribution of the {across} in each run"
@@ -44,7 +45,7 @@ def compared_delays(datasets: Sequence[Dataset], names: Sequence[str]) -> list[t
             if name in datasets[0].scenario.pings
             else "within this time"
         )
-        spec = distribution_chart(name, curves, across, up, [caption])
+        spec = distribution_chart(name, curves, across, up, [caption], looks)
         if spec is not None and len(curves) > 1:
             found.append((name, spec))
         if len(found) == MOST_CHARTS:

@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING, Final
 
 from perhop import analysis
 from perhop.report import labels, text
-from perhop.report.charts import MOST_FLOWS, distribution_axes, drawn_flows, grid_s, rules
+from perhop.report.charts import distribution_axes, drawn_flows, grid_s, rules
+from perhop.report.colours import MOST_FLOWS, dataset_looks
 from perhop.report.style import (
     LINE_WIDTH,
     Spec,
     chart,
     rounded,
     step_lines,
+    styles,
     time_axis,
     titled,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
 
     from perhop.dataset import Dataset
@@ -45,13 +49,17 @@ def queueing_chart(dataset: Dataset) -> Spec | None:
 def backlog_chart(dataset: Dataset) -> Spec | None:
     """Return the chart of the backlogs of classes over time; None if queues are always empty."""
     found = analysis.backlogs(dataset, grid_s(dataset))
-    rows = [
-        (link if class_ == "all" else f"{link} {class_}", *cell)
-        for link, class_, *cell in found.iter_rows()
-    ]
+    known = dataset_looks(dataset)
+    looks: dict[str, int] = {}
+    rows = []
+    for link, class_, *cell in found.iter_rows():
+        line = link if class_ == "all" else f"{link} {class_}"
+        rows.append((line, *cell))
+        if class_ in known:
+            looks[line] = known[class_]
     factor, unit = text.size_unit(max((row[3] for row in rows), default=0))
     caption = "backlog of each class of a link, the greatest in each interval"
-    return _chart(dataset, rows, "backlog", (factor, unit), caption)
+    return _chart(dataset, rows, "backlog", (factor, unit), caption, looks)
 
 
 def drops_chart(dataset: Dataset) -> Spec | None:
@@ -63,6 +71,7 @@ def drops_chart(dataset: Dataset) -> Spec | None:
         "lost packets",
         (1.0, "packets/s"),
         "packets lost by cause",
+        {},
         zero=True,
     )
 
@@ -80,11 +89,17 @@ def delay_chart(dataset: Dataset) -> Spec | None:
         "one-way delay",
         "arrived within this time",
         ["one-way delays of the data packets of flows that arrived"],
+        dataset_looks(dataset),
     )
 
 
 def distribution_chart(
-    title: str, curves: dict[str, pl.DataFrame], across: str, up: str, captions: list[str]
+    title: str,
+    curves: dict[str, pl.DataFrame],
+    across: str,
+    up: str,
+    captions: list[str],
+    looks: Mapping[str, int],
 ) -> Spec | None:
     """Return the chart of the distribution function of some histograms; None without any.
 
@@ -94,6 +109,7 @@ def distribution_chart(
         across: The name of the horizontal axis, which is in seconds.
         up: The name of the vertical axis, a share.
         captions: What the reader must know.
+        looks: The looks of names in the page.
     """
     if not curves:
         return None
@@ -105,7 +121,7 @@ def distribution_chart(
         for name, bins in curves.items()
         for time, part in _thinned(_distribution(bins))
     ]
-    layer = step_lines(points, x, y, list(curves), LINE_WIDTH)
+    layer = step_lines(points, x, y, styles(list(curves), looks), LINE_WIDTH)
     layer["mark"]["interpolate"] = "linear"
     description = f"Distribution of the {across} of {text.listed(list(curves))}"
     return chart([layer], description, titled(title, captions), _HEIGHT)
@@ -133,7 +149,7 @@ def _thinned(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def _times(dataset: Dataset, found: pl.DataFrame, name: str, caption: str) -> Spec | None:
     """Return a chart of times over the time of the run."""
     unit = text.time_unit(found["value"].max() or 1)  # type: ignore[arg-type]
-    return _chart(dataset, found.rows(), name, unit, caption)
+    return _chart(dataset, found.rows(), name, unit, caption, dataset_looks(dataset))
 
 
 def _chart(
@@ -142,6 +158,7 @@ def _chart(
     name: str,
     unit: tuple[float, str],
     caption: str,
+    looks: Mapping[str, int],
     *,
     zero: bool = False,
 ) -> Spec | None:
@@ -176,7 +193,8 @@ def _chart(
     if hidden := len(greatest) - len(kept):
         captions.append(f"the {len(kept)} lines with the greatest values; {hidden} more")
     title = titled(dataset.scenario.title or dataset.scenario.name, captions)
-    layers = [rules(labels.changes(dataset), x, end), step_lines(points, x, y, kept, LINE_WIDTH)]
+    lines = step_lines(points, x, y, styles(kept, looks), LINE_WIDTH)
+    layers = [rules(labels.changes(dataset), x, end), lines]
     return chart(layers, f"{name.capitalize()} over time: {text.listed(kept)}", title, _HEIGHT)
 
 

@@ -4,9 +4,12 @@ Colours are Okabe and Ito's, which every kind of colour vision tells apart; each
 and a shape of its own, so that the charts also read in black and white.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from perhop.analysis import TOTAL
+from perhop.report.colours import COLOURS, beside, dash_of
 from perhop.report.labels import HEIGHT, WIDTH
 
 Spec = dict[str, Any]
@@ -14,7 +17,6 @@ Spec = dict[str, Any]
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK: Final = "#222222"
 LINE_WIDTH: Final = 2.2
@@ -47,11 +49,17 @@ TITLE_HEIGHT: Final = 42
 """Height in pixels of a title and a subtitle of a line each, with what parts them from the plot."""
 
 
-def styles(names: list[str]) -> Spec:
-    """The colour and dash of each line; the total is grey."""
-    lines = sum(name != TOTAL for name in names)
-    grey = len(names) - lines
+_UNKNOWN: Final[Mapping[str, int]] = MappingProxyType({})
 
+
+def styles(names: list[str], looks: Mapping[str, int] = _UNKNOWN) -> Spec:
+    """The colour and dash of each line, from the looks of the page's names; the total is grey."""
+    number = len(COLOURS)
+    known = beside((name for name in names if name != TOTAL), looks)
+    styled = {
+        name: (COLOURS[look % number], _DASHES[dash_of(look)]) for name, look in known.items()
+    }
+    lines = [styled.get(name, (_RIBBON, [1, 0])) for name in names]
     legend = {**LEGEND, "columns": legend_columns(names)}
 
     def channel(values: list[Any]) -> Spec:
@@ -63,8 +71,8 @@ def styles(names: list[str]) -> Spec:
         }
 
     return {
-        "color": channel(cycle(COLOURS, lines) + [_RIBBON] * grey),
-        "strokeDash": channel(cycle(_DASHES, lines, skip=True) + [[1, 0]] * grey),
+        "color": channel([colour for colour, _ in lines]),
+        "strokeDash": channel([dash for _, dash in lines]),
     }
 
 
@@ -73,9 +81,9 @@ def legend_columns(names: list[str]) -> int:
     return max(1, min(6, WIDTH // (60 + 7 * max(map(len, names), default=0))))
 
 
-def cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[Any]:
-    """`count` values, over and over; `skip` moves on by one each time, for other combinations."""
-    return [values[(i + skip * (i // len(values))) % len(values)] for i in range(count)]
+def cycle(values: tuple[Any, ...], count: int) -> list[Any]:
+    """`count` values, over and over."""
+    return [values[i % len(values)] for i in range(count)]
 
 
 def titled(title: str, captions: list[str]) -> Spec:
@@ -118,8 +126,8 @@ def time_axis(end_s: float) -> Spec:
     }
 
 
-def step_lines(points: list[Spec], x: Spec, y: Spec, names: list[str], width: float) -> Spec:
-    """A layer of lines that hold each value until the next one, in the colours of `names`."""
+def step_lines(points: list[Spec], x: Spec, y: Spec, look: Spec, width: float) -> Spec:
+    """A layer of lines that hold each value until the next one, with the look of `styles`."""
     return {
         "data": {"values": points},
         "mark": {
@@ -128,7 +136,7 @@ def step_lines(points: list[Spec], x: Spec, y: Spec, names: list[str], width: fl
             "strokeJoin": "round",
             "strokeWidth": width,
         },
-        "encoding": {"x": x, "y": y, **styles(names)},
+        "encoding": {"x": x, "y": y, **look},
     }
 
 

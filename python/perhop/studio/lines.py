@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.report.colours import drawn_together, looks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,6 +21,9 @@ __all__ = ["lines"]
 _MOST: Final = 400
 """Points of a line; with more, intervals are put together."""
 
+_COLOURS: Final = 8
+"""Colours of the page, in its style sheet."""
+
 Line = list[float | None]
 """A number for each interval; None if nothing is known of it."""
 
@@ -28,7 +33,8 @@ def lines(scenario: Scenario, run: SimRun) -> dict[str, Any]:
 
     `step_s` is the length of an interval. Lines have a number for each interval of the run, null if
     nothing is known of it: `rate_bps` of flows and classes, and `rtt_s` of flows and pings, whose
-    round-trip times are the largest of each interval.
+    round-trip times are the largest of each interval. `colours` has the number of the colour of
+    each flow, ping and class, by its name.
     """
     interval_s = scenario.report.interval / 1e12
     end_s = scenario.end_ps / 1e12
@@ -38,13 +44,15 @@ def lines(scenario: Scenario, run: SimRun) -> dict[str, Any]:
     together = math.ceil(intervals / _MOST)
     grid = _Grid(interval_s * together, math.ceil(intervals / together))
     tables = run.columns()
+    links = _links(scenario, tables["queues"], grid)
     return {
         "duration_s": end_s,
         "step_s": grid.step,
         "cells": grid.cells,
         "flows": _flows(scenario, tables["intervals"], grid),
         "pings": _pings(scenario, tables["pings"], grid),
-        "links": _links(scenario, tables["queues"], grid),
+        "links": links,
+        "colours": _colours(scenario, links),
     }
 
 
@@ -150,6 +158,13 @@ def _links(scenario: Scenario, table: dict[str, Any], grid: _Grid) -> list[dict[
             ]
             found.append({"name": name, "rate_bps": link.capacity(node), "classes": classes})
     return found
+
+
+def _colours(scenario: Scenario, links: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the number of the colour of each name; classes have theirs without an outer class."""
+    classes = ([each["name"].rpartition("/")[2] for each in link["classes"]] for link in links)
+    found = looks([*drawn_together(scenario), *classes], _COLOURS)
+    return {name: look % _COLOURS for name, look in found.items()}
 
 
 def _rows(table: dict[str, Any], columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
