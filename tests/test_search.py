@@ -14,7 +14,7 @@ from conftest import DEADLINES, SLOW, Outcome
 from perhop import ensembles
 from perhop.errors import ScenarioError, UsageError
 from perhop.search import Trial, find, parse_condition, parse_values
-from perhop.search.thresholds import FIRST, _Question
+from perhop.search.thresholds import FIRST, _Question, _Runner
 
 Perhop = Callable[..., Outcome]
 
@@ -30,6 +30,9 @@ flows:
 pings:
   probe: {from: a, to: b, every: 100 ms}
 """
+FEW = ("flows.data.streams=5", "flows.data.udp.rate=10 kbps")
+MANY = ("flows.data.streams=700", "flows.data.udp.rate=10 kbps")
+POLICY = ("policies={p: {classes: {all: {match: any, bandwidth: 60%}}}}", "links.1.egress={r: p}")
 NO_ECHO = ("pings.probe.start=0.99 s", "links.1.delay=1 s")
 RANDOM = SMALL.replace("stop: 1 s", "stop: 200 ms").replace("rate: 1 Mbps", "rate: 5 Mbps")
 
@@ -102,7 +105,7 @@ def search(states: Callable[[int], bool | None], count: int) -> tuple[_Question,
     """Search among `count` values, of which the condition holds as `states` says."""
     plain = parse_values(f"1..{count}")
     condition = parse_condition("loss(data) > 1%")
-    asked = _Question("qbss-1-70", "a", plain, condition, True, (), "sim", 1)
+    asked = _Question(plain, "qbss-1-70", "a", condition, True, (), "sim", 1)
     trials: dict[int, Trial] = {}
     wanted = asked.spread
     while wanted:
@@ -128,7 +131,7 @@ def test_the_change_is_found_in_few_runs(count: int, data: st.DataObject) -> Non
 def test_the_first_of_several_changes_is_found_and_others_are_told() -> None:
     asked, trials = search(lambda at: 30 <= at < 60 or at >= 90, 101)
     assert asked.edges(trials) == (29, 30)
-    found = asked.answer(trials, "share")
+    found = asked.answer(trials, _Runner("sim", None, None, None), "1..101")
     assert [trial.number for trial in found.back] == [62, 75, 88]
 
 
@@ -177,6 +180,106 @@ def test_the_result_does_not_depend_on_how_many_work(place: Path) -> None:
     assert alone.last.number < 0.2 < alone.first.number
     assert all(alone.last.number < trial.number < alone.first.number for trial in alone.undecided)
     assert alone.undecided
+
+
+# Ranges around the present value
+
+
+@pytest.mark.parametrize(
+    ("path", "condition", "between", "change"),
+    [
+        # n streams take n * 1.0288 Mb/s of 10 Mb/s.
+        ("flows.data.streams", "utilisation(r>b, during: 0.2 s..1 s) > 60%", "4..8", "5 6"),
+        ("flows.data.streams", "utilisation(r>b, during: 0.2 s..1 s) > 15%", "1..2", "1 2"),
+        ("links.1.rate", "utilisation(r>b) > 60%", "2.5 Mbps..1.25 Mbps", None),
+        ("links.r>b.rate", "utilisation(r>b) < 4%", "20 Mbps..40 Mbps", None),
+        # It holds already, and not of higher rates.
+        ("links.r>b.rate", "utilisation(r>b) > 4%", "40 Mbps..20 Mbps", None),
+        # Both ways of two links of 10 Mb/s: 28 bytes of headers, 4 ms of delay.
+        ("pings.probe.size", "rtt_median(probe) > 5 ms", "224 B..448 B", None),
+    ],
+)
+def test_a_range_is_found_around_the_present_value(
+    small: str, path: str, condition: str, between: str, change: str | None
+) -> None:
+    found = find(small, path, None, condition, seeds=1)
+    assert (found.found, found.between) == (True, between)
+    assert found.last is not None
+    assert found.first is not None
+    if change:
+        assert f"{found.last.value} {found.first.value}" == change
+    ends = between.split("..")
+    assert [found.tried[0].value, found.tried[-1].value] == ends
+    assert [trial.holds for trial in (found.last, found.first)] == [False, True]
+    # Nothing beyond the change is tried.
+    probes = [trial.value for trial in found.probes]
+    assert found.present in probes
+    assert {*ends} <= {*probes}
+    given = find(small, path, between, condition, seeds=1)
+    assert (given.last, given.first, given.tried) == (found.last, found.first, found.tried)
+    assert (given.present, given.probes) == (None, ())
+
+
+def test_a_range_ends_where_the_scenario_refuses_values(small: str) -> None:
+    shares = find(small, "links.1.loss", None, "loss(data) > 100%", overrides=["links.1.loss=30%"])
+    assert [trial.value for trial in shares.probes][-2:] == ["60%", "99.7%"]  # less than 100%
+    policy = find(
+        small, "policies.p.classes.all.bandwidth", None, "loss(data) > 100%", overrides=POLICY
+    )
+    assert [trial.value for trial in policy.probes][-2:] == ["60%", "100%"]
+    large = ["flows.data.udp.size=1500 B"]
+    most = find(small, "flows.data.udp.size", None, "loss(data) > 100%", overrides=large)
+    assert 0.99 * 65_507 < most.probes[-1].number <= 65_507
+    counts = find(small, "flows.data.streams", None, "loss(data) > 100%", overrides=MANY)
+    assert [trial.value for trial in counts.probes][-3:] == ["350", "700", "1000"]
+    odd = find(small, "flows.data.streams", None, "loss(data) > 100%", overrides=FEW)
+    assert [trial.value for trial in odd.probes] == ["1", "2", *(str(5 << n) for n in range(7))]
+    assert (odd.found, odd.between) == (False, "1..320")
+
+
+def test_a_long_step_finds_the_range_itself(small: str) -> None:
+    condition = "utilisation(r>b, during: 0.2 s..1 s) > 15%"
+    found = find(small, "flows.data.streams", None, condition, step="x8")
+    assert found.last is not None
+    assert found.first is not None
+    assert (found.last.value, found.first.value) == ("1", "2")
+
+
+def test_a_range_needs_a_value_that_can_be_doubled(
+    small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ensembles, "make", pytest.fail)
+    for path, condition, said in (
+        ("links.1.loss", "loss(data) > 1%", "0% cannot be doubled; give --between"),
+        ("links.1", "loss(data) > 1%", "is a mapping; expected the path of a single value"),
+        ("links.9.rate", "loss(data) > 1%", "`9` is not an element; expected 0 to 1"),
+        ("flows.dta.streams", "loss(data) > 1%", "did you mean `data`"),
+        ("flows.data.from", "loss(data) > 1%", "`a` is no quantity"),
+        ("flows.data.volume", "loss(data) > 1%", "the scenario does not set; give --between"),
+        ("links.1.rate", "loss(dta) > 1%", "`dta` is unknown; expected a flow"),
+        ("links.1.rate", "losses(data) > 1%", "did you mean `loss`"),
+    ):
+        with pytest.raises((ScenarioError, UsageError), match=said):
+            find(small, path, None, condition)
+    with pytest.raises(UsageError, match="is not a unit of a rate"):
+        find(small, "links.1.rate", None, "loss(data) > 1%", step="1 ms")
+
+
+def test_the_command_says_which_range_it_searched(perhop: Perhop, small: str) -> None:
+    arguments = ("find", small, "flows.data.streams")
+    code, out, err = perhop(*arguments, "--until", "utilisation(r>b) > 60%")
+    assert code == 0, err
+    said = "Range searched: 4 to 8, from flows.data.streams=1 doubled and halved: 1, 2, 4, 8"
+    assert said in out
+    code, out, _ = perhop(*arguments, "--until", "utilisation(r>b) > 60%", "--json")
+    found = json.loads(out)
+    assert (found["between"], found["present"], len(found["probes"])) == ("4..8", "1", 4)
+    code, out, _ = perhop(*arguments, "--until", "rtt_p99(probe) > 1 h")
+    assert code == 1
+    assert "holds at no value that was tried from 1 to 64" in out
+    assert "--between tries other values" in out
+    code, out, _ = perhop(*arguments, "--until", "rtt_p99(probe) < 1 h")
+    assert "holds at every value that was tried from 1 to 64" in out
 
 
 def test_nothing_measured_is_undecided(small: str) -> None:

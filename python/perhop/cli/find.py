@@ -22,6 +22,7 @@ _EXAMPLES = """\b
 Examples:
   perhop find qbss-1-70 flows.best_effort.streams --between 1..64 \\
     --until "throughput(priority, during: 62 s..90 s) < 6 Mbps"
+  perhop find branch.yaml flows.web.streams --until "rtt_p99(voice) > 30 ms"
   perhop find office.yaml links.1.rate --between "20 Mbps..1 Mbps" \\
     --while "rtt_p99(voice) <= 30 ms" --seeds 20
 """
@@ -32,9 +33,9 @@ Examples:
 @click.argument("path")
 @click.option(
     "--between",
-    required=True,
     metavar="A..B",
-    help="The range of values, from where the search begins: 1..64, '20 Mbps..1 Mbps'.",
+    help="The range of values, from where the search begins: 1..64, '20 Mbps..1 Mbps'; by default "
+    "sought around the present value, up to 64 times and a 64th of it.",
 )
 @click.option(
     "--until", metavar="CONDITION", help="Find where this begins to hold: 'rtt_p99(voice) > 30 ms'."
@@ -65,7 +66,7 @@ Examples:
 def find(
     scenario: str,
     path: str,
-    between: str,
+    between: str | None,
     until: str | None,
     while_: str | None,
     step: str | None,
@@ -82,8 +83,10 @@ def find(
     <=, in the words of `expect`: 'drops(r1>r2, class: voice) > 0', 'mos(call, during: 5 s..20 s) <
     4'.
 
-    Tries nine values over the range, and then bisects. With several seeds, a condition is about the
-    median of all possible runs, and is undecided where its 95% confidence interval has the bound.
+    Without --between, the present value of the key is doubled and halved until the condition
+    changes. Tries nine values over the range, and then bisects. With several seeds, a condition is
+    about the median of all possible runs, and is undecided where its 95% confidence interval has
+    the bound.
 
     The exit code is 0 if a value is found, and 1 if the condition does not change in the range.
     """
@@ -118,6 +121,8 @@ def find(
         return int(not found.found)
     from perhop.cli.render import print_table
 
+    if found.probes:
+        click.echo(f"{_sought(found)}\n")
     print_table(_table(found))
     click.echo()
     for line in _answer(found):
@@ -144,6 +149,13 @@ def _table(found: Search) -> Table:
     return Table("What was tried", columns, tuple(rows), note)
 
 
+def _sought(found: Search) -> str:
+    """Return the range that was searched, and how it was found."""
+    first, _, last = found.between.partition("..")
+    tried = f"{found.path}={found.present} doubled and halved: {_listed(found.probes)}"
+    return f"Range searched: {first} to {last}, from {tried}"
+
+
 def _answer(found: Search) -> Iterator[str]:
     """Yield the result in sentences."""
     condition, ends = found.condition, f"from {found.tried[0].value} to {found.tried[-1].value}"
@@ -152,6 +164,9 @@ def _answer(found: Search) -> Iterator[str]:
             yield f"{condition} from {found.path}={found.first.value} on, not at {found.last.value}"
         else:
             yield f"{condition} up to {found.path}={found.last.value}, not at {found.first.value}"
+    elif found.first is not None and found.probes:
+        always = "holds at every value" if found.until else "holds at no value"
+        yield f"{condition} {always} that was tried {ends}"
     elif found.first is not None:
         already = "holds already" if found.until else "does not hold"
         yield f"{condition} {already} at {found.first.value}; the range begins too late"
@@ -163,6 +178,8 @@ def _answer(found: Search) -> Iterator[str]:
         yield f"{condition} {never} that was tried {ends}"
     else:
         yield f"{condition} is undecided at every value that was tried {ends}"
+    if found.probes and not found.found:
+        yield "the condition does not change around the present value; --between tries other values"
     if found.undecided:
         yield f"undecided at {_listed(found.undecided)}: more seeds may decide"
     if found.back:

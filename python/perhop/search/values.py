@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.text import Text
 
-__all__ = ["Kind", "Values", "parse_values"]
+__all__ = ["Kind", "Values", "kind_of", "parse_values"]
 
 _FACTOR: Final = "1.01"
 _LINEAR: Final = 100
@@ -43,6 +43,11 @@ class Kind:
     unit: str
     text: Text
     scale: int
+
+    def grain(self, *values: int) -> int:
+        """Return the least difference of values like these: 1 for whole numbers without a unit."""
+        whole = not self.unit and not any(value % self.scale for value in values)
+        return self.scale if whole else 1
 
 
 KINDS: Final = (
@@ -81,6 +86,14 @@ class Values:
         return self.steps[index] / self.kind.scale
 
 
+def kind_of(*texts: str) -> tuple[Kind, list[int]] | None:
+    """Return the kind that some values have in common, and the values; None if there is none."""
+    for kind in KINDS:
+        with suppress(ValueError):
+            return kind, [kind.text.parse(text.strip()) for text in texts]
+    return None
+
+
 def parse_values(between: str, step: str | None = None) -> Values:
     """Return the values of a range ``FIRST..LAST``, which may fall.
 
@@ -94,27 +107,26 @@ def parse_values(between: str, step: str | None = None) -> Values:
         UsageError: The texts have another form, or make too many values.
     """
     first, _, last = between.partition("..")
-    for kind in KINDS:
-        with suppress(ValueError):
-            ends = kind.text.parse(first.strip()), kind.text.parse(last.strip())
-            break
-    else:
+    parsed = kind_of(first, last)
+    if parsed is None:
         raise UsageError(
             f"--between {between}: expected two values of one kind, such as `1..64` or "
             "`1 Mbps..20 Mbps`"
         )
-    low, high = sorted(ends)
+    kind, (begin, end) = parsed
+    low, high = sorted((begin, end))
     if low == high:
         raise UsageError(f"--between {between}: the ends are equal; expected two values")
-    whole = not kind.unit and not (low % kind.scale or high % kind.scale)
+    grain = kind.grain(low, high)
+    whole = grain > 1
     found: Sequence[int]
     if step is not None and not step.startswith("x"):
-        found = _linear(ends, _difference(step, kind))
+        found = _linear((begin, end), _difference(step, kind))
     elif step is None and (whole or not low):
-        found = _linear(ends, kind.scale if whole else max(1, high // _LINEAR))
+        found = _linear((begin, end), kind.scale if whole else max(1, high // _LINEAR))
     else:
-        found = _geometric(low, high, step or f"x{_FACTOR}", kind.scale if whole else 1)
-        found = found if ends[0] == low else found[::-1]
+        found = _geometric(low, high, step or f"x{_FACTOR}", grain)
+        found = found if begin == low else found[::-1]
     if len(found) < 2:
         raise UsageError(f"--step {step}: is more than the range {between}; expected less")
     return Values(kind, found)

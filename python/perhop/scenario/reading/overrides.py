@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.reading.document import Document
+    from perhop.scenario.rules.scenario import Scenario
 
 Overrides = Mapping[str, str] | Iterable[str]
 """Values by path, or texts of the form ``PATH=VALUE``; a path is dotted, such as ``links.1.rate``,
@@ -47,6 +48,33 @@ def override(document: Document, overrides: Overrides, model: type[BaseModel]) -
                 Problem(origin, 0, 0, problem.path, problem.message, problem.hint)
                 for problem in error.problems
             ]
+
+
+def value_at(scenario: Scenario, path: str) -> Any:
+    """Return the value that an override of a path would replace; None if there is none.
+
+    Args:
+        scenario: The scenario; what it does not set has its default.
+        path: The path, as in `Overrides`.
+
+    Raises:
+        ScenarioError: The path leads nowhere.
+    """
+    steps = tuple(path.strip().split("."))
+    parent: Any = scenario.model_dump(mode="json")
+    loc: Loc = ()
+    for depth, step in enumerate(steps):
+        key = _key(parent, step, loc)
+        if isinstance(parent, dict) and key not in parent:
+            raise _unknown(step, parent, (*loc, key))
+        value: Any = parent[key]
+        if depth == len(steps) - 1:
+            sender = _sender(steps, parent, key, None)
+            return value[sender] if isinstance(value, dict) and sender in value else value
+        if value is None:
+            return None
+        parent, loc = value, (*loc, key)
+    return None
 
 
 def _split(text: str, origin: str) -> tuple[Loc, Document]:
@@ -83,12 +111,17 @@ def _apply(
                 _put(document, parent, loc, value, origin)
         elif isinstance(parent, dict) and key not in parent:
             if not creatable(loc, model):
-                names = ", ".join(parent) if len(parent) <= 8 else ""
-                message = f"{quote(step)} is unknown" + (f"; there are {names}" if names else "")
-                raise _wrong(message, ".".join(map(str, loc)), did_you_mean(step, parent))
+                raise _unknown(step, parent, loc)
             parent[str(key)] = {}
             document.origins[loc] = origin
         parent = parent[key]
+
+
+def _unknown(step: Any, parent: Mapping[str, Any], loc: Loc) -> ScenarioError:
+    """Return the error of a key that a mapping does not have."""
+    names = ", ".join(parent) if len(parent) <= 8 else ""
+    message = f"{quote(step)} is unknown" + (f"; there are {names}" if names else "")
+    return _wrong(message, ".".join(map(str, loc)), did_you_mean(step, parent))
 
 
 def _key(parent: Any, step: str, loc: Loc) -> str | int:
