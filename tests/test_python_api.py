@@ -7,15 +7,18 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perhop
-from perhop import templates, topologies, units
+from conftest import SLOW
+from perhop import analysis, templates, topologies, units
 from perhop.analysis import compare
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, ScenarioError, UsageError
+from perhop.report import named
 from perhop.scenario import METRICS, Flow
 from perhop.units import Mbps, kbps, ms, percent, s
 from test_scenario_fuzz import places
@@ -237,13 +240,66 @@ def test_charts_are_pictures_and_files(small: Dataset, tmp_path: Path) -> None:
     assert chart._repr_mimebundle_()["image/svg+xml"].startswith("<svg")
     assert json.loads(chart.save(tmp_path / "a.json").read_text()) == chart.spec
     assert chart.save(tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
-    with pytest.raises(UsageError, match=r"has no suffix of \.svg, \.png or \.json"):
+    with pytest.raises(UsageError, match=r"has no suffix of \.svg, \.png, \.csv or \.json"):
         chart.save(tmp_path / "a.gif")
     (tmp_path / "file").touch()
     with pytest.raises(OutputError):
         chart.save(tmp_path / "file" / "a.json")
     with pytest.raises(UsageError, match="the run has no calls with a score"):
         perhop.charts.mos(small)
+
+
+@SLOW
+def test_charts_are_saved_as_the_command_writes_them(small: Dataset, tmp_path: Path) -> None:
+    drawings: dict[str, Any] = {
+        "throughput": perhop.charts.throughput(small),
+        "throughput-log": perhop.charts.throughput(small, "log"),
+    }
+    described = named.described(small)
+    for name in described.keys() - drawings.keys():
+        drawings[name] = getattr(perhop.charts, name)(small)
+    assert "network" in drawings
+    for name, chart in drawings.items():
+        for kind in named.FORMATS:
+            saved = chart.save(tmp_path / f"{name}.{kind}").read_bytes()
+            assert saved == named.chart_file(small, name, kind), (name, kind)
+
+
+def test_the_network_is_a_picture_with_the_use_of_links(small: Dataset, tmp_path: Path) -> None:
+    drawing = perhop.charts.network(small)
+    assert repr(drawing).startswith("<Drawing: Network of 6 nodes and 5 links; the busiest")
+    assert drawing._repr_mimebundle_()["image/svg+xml"].startswith("<svg")
+    table = pl.read_csv(drawing.save(tmp_path / "links.csv"))
+    assert table.columns == ["link", "rate", "delay", "use"]
+    used = dict(analysis.link_loads(small).select("link", "utilisation").iter_rows())
+    assert dict(table.select("link", "use").iter_rows()) == pytest.approx(used)
+    nodes = {f"h{number}": "host" for number in range(301)}
+    links = [{"ends": [f"h{n}", f"h{n + 1}"], "rate": "1 Gbps"} for n in range(300)]
+    pings = {"ping": {"from": "h0", "to": "h1", "every": "1 s"}}
+    large = perhop.load({**HEAD, "nodes": nodes, "links": links, "pings": pings})
+    with pytest.raises(UsageError, match="of more than 300 nodes"):
+        perhop.charts.network(perhop.run(large))
+
+
+@SLOW
+def test_comparisons_and_sweeps_are_tables_too(small: Dataset, tmp_path: Path) -> None:
+    compared = perhop.charts.comparison(compare([small, small], ["one", "other"]))
+    table = pl.read_csv(compared.save(tmp_path / "compared.csv"))
+    assert table.columns == ["phase", "flow", "run", "throughput (Mb/s)"]
+    assert {*table["run"]} == {"one", "other"}
+    varied: dict[str, list[str]] = {
+        "links.2.rate": ["1 Mbps", "2 Mbps"],
+        "links.2.delay": ["1 ms", "2 ms"],
+        "flows.web.streams": ["1", "2"],
+    }
+    (tmp_path / "small.yaml").write_text(perhop.dump(small.scenario))
+    found = perhop.Sweep(str(tmp_path / "small.yaml"), varied, tmp_path / "out", (1,)).run()
+    chart = perhop.charts.sweep(found, "throughput", "web")
+    table = pl.read_csv(chart.save(tmp_path / "swept.csv"))
+    assert table.columns[:4] == [*varied, "throughput of web (Mb/s)"]
+    assert table.height == 8
+    rates = found.filter(target="web", metric="throughput")["value"] / 1e6
+    assert sorted(table["throughput of web (Mb/s)"]) == pytest.approx(sorted(rates))
 
 
 def test_a_flow_object_is_a_value_of_a_mapping() -> None:

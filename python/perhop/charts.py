@@ -12,13 +12,13 @@ draw.
 
 from __future__ import annotations
 
-import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from perhop.errors import UsageError
-from perhop.report import applications, calls, charts, delays, drawing, output, sweeps
+from perhop.report import applications, calls, charts, delays, named, output, sweeps
 from perhop.report import comparison as comparisons
 from perhop.units import quote
 
@@ -30,14 +30,17 @@ if TYPE_CHECKING:
     from perhop.analysis import RunComparison
     from perhop.dataset import Dataset
     from perhop.report.charts import Spec
+    from perhop.report.network import Network
 
 __all__ = [
     "Chart",
+    "Drawing",
     "backlog",
     "comparison",
     "delay",
     "drops",
     "mos",
+    "network",
     "pings",
     "queueing",
     "rtt",
@@ -46,11 +49,52 @@ __all__ = [
     "video",
 ]
 
-_NAME = "chart"
+
+class _Picture(ABC):
+    """What notebooks show and files hold."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _file(self, kind: named.Format) -> bytes:
+        """Return the content of a file."""
+
+    def svg(self) -> str:
+        """Return the picture as SVG."""
+        return self._file("svg").decode()
+
+    def png(self) -> bytes:
+        """Return the picture as PNG, of twice its nominal size."""
+        return self._file("png")
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture, or its data, to a file.
+
+        The suffix of the file is that of a picture, ``.svg`` or ``.png``, or of data, ``.csv`` or
+        ``.json``, as of ``perhop report --chart``.
+
+        Returns:
+            The path.
+
+        Raises:
+            UsageError: The path has another suffix.
+            OutputError: The file cannot be written.
+        """
+        target = Path(path)
+        kind = next((kind for kind in named.FORMATS if target.suffix == f".{kind}"), None)
+        if kind is None:
+            raise UsageError(f"{quote(target.name)} has no suffix of .svg, .png, .csv or .json")
+        output.write_all(target.parent, {target.name: self._file(kind)})
+        return target
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Return what notebooks show: a picture, and its description."""
+        del include, exclude
+        return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chart:
+class Chart(_Picture):
     """A chart.
 
     Attributes:
@@ -63,38 +107,37 @@ class Chart:
         """Return ``<Chart: DESCRIPTION>``."""
         return f"<Chart: {self.spec.get('description', 'without a description')}>"
 
-    def svg(self) -> str:
-        """Return the chart as SVG."""
-        return drawing.svg(self.spec)
+    def _file(self, kind: named.Format) -> bytes:
+        return named.spec_file(self.spec, kind)
 
-    def png(self) -> bytes:
-        """Return the chart as PNG, of twice its nominal size."""
-        return output.pictures(_NAME, self.spec)[f"{_NAME}.png"]
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the chart to a file whose suffix is ``.svg``, ``.png`` or ``.json``.
+@dataclass(frozen=True, slots=True, repr=False)
+class Drawing(_Picture):
+    """The drawing of a network.
 
-        Returns:
-            The path.
+    Its data are its links in each direction: their names, rates, delays and use.
 
-        Raises:
-            UsageError: The path has another suffix.
-            OutputError: The file cannot be written.
-        """
-        target = Path(path)
-        if target.suffix == ".json":
-            content = json.dumps(self.spec, ensure_ascii=False, indent=1, allow_nan=False).encode()
-        elif target.suffix in (".svg", ".png"):
-            content = output.pictures(_NAME, self.spec)[_NAME + target.suffix]
-        else:
-            raise UsageError(f"{quote(target.name)} has no suffix of .svg, .png or .json")
-        output.write_all(target.parent, {target.name: content})
-        return target
+    Attributes:
+        drawn: Nodes and links with their places.
+    """
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Return what notebooks show: a picture, and its description."""
-        del include, exclude
-        return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
+    drawn: Network
+
+    def __repr__(self) -> str:
+        """Return ``<Drawing: DESCRIPTION>``."""
+        return f"<Drawing: {self.drawn.description}>"
+
+    def _file(self, kind: named.Format) -> bytes:
+        return named.network_file(self.drawn, kind)
+
+
+def network(dataset: Dataset) -> Drawing:
+    """Return the network of a run, with the use of each link.
+
+    Raises:
+        UsageError: The network has no links, or is too large to be drawn.
+    """
+    return Drawing(named.drawn_network(dataset))
 
 
 def throughput(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
@@ -18,13 +18,24 @@ from perhop.report.output import picture, pixels
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from perhop.dataset import Dataset
 
-__all__ = ["CHARTS", "Format", "chart_file", "charts_of", "described"]
+__all__ = [
+    "CHARTS",
+    "FORMATS",
+    "Format",
+    "chart_file",
+    "charts_of",
+    "described",
+    "drawn_network",
+    "network_file",
+    "spec_file",
+]
 
 Format = Literal["png", "svg", "csv", "json"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 
 def _throughput(dataset: Dataset) -> Spec | None:
@@ -81,7 +92,7 @@ def chart_file(dataset: Dataset, name: str, kind: Format) -> bytes:
         UsageError: Unknown name, or the run has no data for this chart.
     """
     if name == _NETWORK:
-        return _network_file(network(dataset), kind)
+        return network_file(drawn_network(dataset), kind)
     if name not in CHARTS:
         known = [*CHARTS, _NETWORK]
         hint = did_you_mean(name, known) or f"expected one of {', '.join(known)}"
@@ -91,6 +102,11 @@ def chart_file(dataset: Dataset, name: str, kind: Format) -> bytes:
         raise UsageError(
             f"the run has no data for the chart {name}; --list-charts lists its charts"
         )
+    return spec_file(spec, kind)
+
+
+def spec_file(spec: Spec, kind: Format) -> bytes:
+    """Return a chart as the content of a file; see `chart_file`."""
     if kind == "json":
         return json.dumps(spec, ensure_ascii=False, indent=1, allow_nan=False).encode()
     if kind == "csv":
@@ -99,7 +115,19 @@ def chart_file(dataset: Dataset, name: str, kind: Format) -> bytes:
 
 
 def _table(spec: Spec) -> str:
-    """Return the points of the lines of a chart as CSV, under the titles of its axes."""
+    """Return the data of a chart as CSV, under the titles of its axes.
+
+    Charts over time and distributions have the points of their lines. Others, such as comparisons
+    and sweeps, have one table.
+    """
+    if "data" in spec:
+        values = spec["data"]["values"]
+        titles = dict(_titles(spec))
+        heads: list[str] = []
+        for key in values[0] if values else ():
+            title = titles.get(key) or key
+            heads.append(key if title in heads else title)
+        return _csv(heads, (list(value.values()) for value in values))
     lines = [layer for layer in spec["layer"] if layer["mark"]["type"] == "line"]
     axes = (lines[0]["encoding"][axis] for axis in ("x", "y"))
     points = (point for layer in lines for point in layer["data"]["values"])
@@ -107,13 +135,35 @@ def _table(spec: Spec) -> str:
     return _csv(["name", *(axis["title"] for axis in axes)], rows)
 
 
-def _network_file(drawn: Network | None, kind: Format) -> bytes:
-    """Return the drawing of a network, or its links, as the content of a file."""
+def _titles(part: object) -> Iterator[tuple[str, str | None]]:
+    """Yield the fields of a specification, with the titles of their axes."""
+    if isinstance(part, dict):
+        if "field" in part:
+            yield part["field"], part.get("title")
+        for inner in part.values():
+            yield from _titles(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _titles(inner)
+
+
+def drawn_network(dataset: Dataset) -> Network:
+    """Return the drawing of the network of a run.
+
+    Raises:
+        UsageError: It is too large, or has no links.
+    """
+    drawn = network(dataset)
     if drawn is None:
         raise UsageError(
             f"a network without links, or of more than {MOST_NODES} nodes or {2 * MOST_NODES} "
             "links, is not drawn"
         )
+    return drawn
+
+
+def network_file(drawn: Network, kind: Format) -> bytes:
+    """Return the drawing of a network, or its links, as the content of a file."""
     heads = ["link", "rate", "delay", "use"]
     if kind == "json":
         rows = [dict(zip(heads, row, strict=True)) for row in drawn.rows()]

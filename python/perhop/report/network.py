@@ -60,14 +60,19 @@ class Network:
         """Return the name, rate, delay and use of each direction."""
         return [(way.name, w.rate, w.delay, way.use) for w in self.wires for way in w.ways]
 
-    def svg(self) -> Html:
-        """Return the drawing as SVG."""
-        width, height = self.size
+    @property
+    def description(self) -> str:
+        """The size of the network and its busiest direction, in words."""
         used = [way for wire in self.wires for way in wire.ways if way.use]
         busiest = max(used, key=lambda way: way.use or 0.0, default=None)
         said = f"Network of {len(self.at)} nodes and {len(self.wires)} links"
         if busiest:
             said += f"; the busiest direction is {busiest.name}, {text.share(busiest.use)}"
+        return said
+
+    def svg(self) -> Html:
+        """Return the drawing as SVG."""
+        width, height = self.size
         return element(
             "svg",
             element("rect", width="100%", height="100%", fill="white", class_="paper"),
@@ -77,7 +82,7 @@ class Network:
             height=f"{height:g}",
             viewBox=f"0 0 {width:g} {height:g}",
             role="img",
-            aria_label=said,
+            aria_label=self.description,
             font_family="Helvetica, Arial, Liberation Sans, sans-serif",
             font_size=str(_FONT),
         )

@@ -134,6 +134,9 @@ def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
             "as": "others",
         }
     ]
+    # What the columns of the data are that have no axis.
+    more = [{"field": f"p{place}", "title": path} for place, path in enumerate(paths[2:], 2)]
+    spec["usermeta"] = {"columns": more}
     others = [tuple(row[path] for path in paths[2:]) for row in rows.iter_rows(named=True)]
     shown = list(dict.fromkeys(others))
     if len(shown) > _MOST_MAPS:
