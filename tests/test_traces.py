@@ -139,6 +139,18 @@ def test_a_mean_far_from_the_rate_is_a_warning(tmp_path: Path) -> None:
     assert any("has a mean of 400 kbps" in str(warning) for warning in run.manifest.warnings)
 
 
+def test_numbers_of_a_csv_file_are_written_as_programs_write_them(tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_text(
+        "time_s,rate_bps,delay_s,loss\n"
+        "0.0,5e6,1e-05,1.5E-3\n5e-1,5000000.0,.25,0\n1.5e0,+1.5e+6,2.,0.0\n20,0e0,0,9e-9\n30,1,0,0\n"
+    )
+    assert read_trace("drive.csv", tmp_path) == {
+        "steps": "0 s 5 Mbps delay 10 us loss 0.15%; 500 ms 5 Mbps delay 250 ms loss 0%; "
+        "1.5 s 1.5 Mbps delay 2 s loss 0%; 20 s 0 bps delay 0 s loss 0.0000009%; "
+        "30 s 1 bps delay 0 s loss 0%"
+    }
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -150,7 +162,14 @@ def test_a_mean_far_from_the_rate_is_a_warning(tmp_path: Path) -> None:
         ("time_s,rate_bps\n", "begins after 0 s"),
         ("time_s,rate_bps\n1,5\n", "begins after 0 s"),
         ("time_s,rate_bps\n0,5\n0,6\n", "`0 s` is not after the time of the step before"),
-        ("time_s,rate_bps\n0,1e6\n", "lte.trace:2: `1e6` is not a rate"),
+        ("time_s,rate_bps\n0,1e-1\n", "lte.trace:2: `1e-1` is not a rate in whole bits per second"),
+        ("time_s,rate_bps\n0,-5e6\n", "lte.trace:2: `-5e6` is not a rate"),
+        ("time_s,rate_bps\n0,1e15\n", "lte.trace:2: `1e15` is not a rate"),
+        ("time_s,rate_bps\n0,1e999999999\n", "lte.trace:2: `1e999999999` is not a rate"),
+        ("time_s,rate_bps\n0,nan\n", "lte.trace:2: `nan` is not a rate"),
+        ("time_s,rate_bps\n0,5 Mbps\n", "lte.trace:2: `5 Mbps` is not a rate"),
+        ("time_s,rate_bps\n0,5e6\n1e-13,5e6\n", "lte.trace:3: `1e-13` is not a number of seconds"),
+        ("time_s,rate_bps,loss\n0,5,1e-10\n", "lte.trace:2: `1e-10` is not a loss"),
         ("time_s,rate_bps\n0,5,6\n", "lte.trace:2: has 3 columns; expected 2"),
         ("time_s,rate_bps,loss\n0,5,1\n", "lte.trace:2: `1` is not a loss"),
         ("time_s,rate_bps\n0,5\n1,0\n", "ends with a rate of zero"),

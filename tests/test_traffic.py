@@ -93,7 +93,7 @@ def replayed(place: Path, text: str, how: str = "calls/one.csv") -> perhop.Scena
 
 
 def test_a_replay_sends_what_the_file_says(tmp_path: Path) -> None:
-    gaps = replayed(tmp_path, "gap_s,size_bytes\r\n0.0251,100\r\n0.02,200\r\n\r\n0,300\r\n")
+    gaps = replayed(tmp_path, "gap_s,size_bytes\r\n2.51e-2,100\r\n0.02,200\r\n\r\n0,300\r\n")
     dataset = perhop.run(gaps)
     assert dataset.intervals["bytes"].to_list() == [0, 0, 100, 0, 500, 0, 0, 0, 0, 0]
     # Times are since the flow's start.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from perhop.files import read_file
@@ -85,10 +87,24 @@ def wrong_line(name: str, line: int, message: str) -> ValueError:
 
 def seconds(text: str) -> int:
     """Return seconds as picoseconds, exactly."""
-    match = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{0,30}))?", text, re.ASCII)
-    if match is None or (match[2] or "")[12:].strip("0"):
+    found = scaled(text, SECOND)
+    if found is None or found >= _LONGEST:
         raise ValueError(f"{quote(text)} is not a number of seconds with up to 12 decimals")
-    return int(match[1]) * SECOND + int((match[2] or "")[:12].ljust(12, "0"))
+    return found
+
+
+_LONGEST = 10**10 * SECOND
+
+_NUMBER = re.compile(r"\+?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?")
+"""A number as programs write it: ``5``, ``0.5``, ``5e6`` or ``1.5E-3``."""
+
+
+def scaled(text: str, scale: int) -> int | None:
+    """Return a number that is not negative, as a multiple of 1 / `scale`; None if it is none."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    whole, rest = divmod(Fraction(Decimal(text)) * scale, 1)
+    return None if rest else whole
 
 
 def _bytes(text: str) -> int:

@@ -16,7 +16,7 @@ from perhop.scenario.model.trace import (
     format_steps,
 )
 from perhop.scenario.reading.files import beside
-from perhop.scenario.reading.replay import seconds, wrong_line
+from perhop.scenario.reading.replay import scaled, seconds, wrong_line
 from perhop.units import WHOLE, quote
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_FILE: Final = 32 * 2**20
 """Maximum size of a file of a trace, in bytes."""
+
+_FASTEST: Final = 10**15
 
 _REQUIRED: Final = ("time_s", "rate_bps")
 _OPTIONAL: Final = ("delay_s", "jitter_s", "loss")
@@ -130,14 +132,15 @@ def _steps(lines: list[str], name: str) -> list[Step]:
 
 
 def _rate(text: str) -> int:
-    if re.fullmatch(r"[0-9]{1,15}(\.0*)?", text, re.ASCII) is None:
-        raise ValueError(f"{quote(text)} is not a rate in whole bits per second")
-    return int(text.partition(".")[0])
+    found = scaled(text, 1)
+    if found is None or found >= _FASTEST:
+        said = "is not a rate in whole bits per second below 1e15"
+        raise ValueError(f"{quote(text)} {said}; expected one such as `5000000` or `5e6`")
+    return found
 
 
 def _loss(text: str) -> int:
-    match = re.fullmatch(r"([01])(?:\.([0-9]{0,9}))?", text, re.ASCII)
-    parts = 0 if match is None else int(match[1]) * WHOLE + int((match[2] or "").ljust(9, "0"))
-    if match is None or parts >= WHOLE:
+    parts = scaled(text, WHOLE)
+    if parts is None or parts >= WHOLE:
         raise ValueError(f"{quote(text)} is not a loss from 0 to below 1 with up to 9 decimals")
     return parts
