@@ -347,7 +347,7 @@ def test_measure_names_what_expectations_name() -> None:
     for name in ("min", "mean", "median", "p95", "p99", "max"):
         value = analysis.measure(run, f"rtt_{name}", "as_scavenger", window)
         assert value == getattr(found, name)
-    with pytest.raises(UsageError, match="`goodness` is not a metric; expected one of throughput"):
+    with pytest.raises(UsageError, match="`goodness` is not a metric; there are metrics such as"):
         analysis.measure(run, "goodness", "priority")
 
 

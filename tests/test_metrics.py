@@ -10,7 +10,8 @@ from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
 from perhop.scenario import METRICS, Metric, parse
-from perhop.scenario.model.metrics import RADIO
+from perhop.scenario.model.metrics import RADIO, metric_hint
+from perhop.search import parse_condition
 
 SCENARIO = """
 perhop: 1
@@ -222,3 +223,23 @@ def test_a_scenario_with_every_form_is_written_as_it_was_read(tmp_path: Path) ->
     path = tmp_path / "again.yaml"
     path.write_text(perhop.dump(scenario), "utf-8")
     assert perhop.load(path).expect == scenario.expect
+
+
+def test_an_unknown_metric_gets_the_nearest_ones() -> None:
+    said = metric_hint("page_load")
+    assert said.startswith("did you mean `page_load_min`, `page_load_mean`, `page_load_median`, ")
+    assert "`page_load_max`? docs/scenario.md" in said
+    assert metric_hint("thruput").startswith("did you mean `throughput`? docs/scenario.md")
+    assert metric_hint("rtt_p90").count("`") == 6
+    assert metric_hint("goodness").startswith("there are metrics such as `throughput`")
+    assert "`ratio`" not in metric_hint("ratio", beside=["ratio"])
+    for name in ("page_load", "goodness", "rtt_p90"):
+        with pytest.raises(UsageError) as refused:
+            parse_condition(f"{name}(web) > 1")
+        with pytest.raises(AttributeError) as missing:
+            getattr(perhop.metrics, name)
+        for error in (refused, missing):
+            assert str(error.value).endswith(metric_hint(name))
+    # What the hint says of the documentation is true.
+    text = (Path(__file__).parent.parent / "docs/scenario.md").read_text("utf-8")
+    assert "\n## Results\n" in text

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.analysis import Window, evaluate, seconds
 from perhop.errors import UsageError
-from perhop.hints import did_you_mean
 from perhop.scenario import METRICS, Metric
-from perhop.scenario.model.metrics import RADIO
+from perhop.scenario.model.metrics import RADIO, metric_hint
 from perhop.scenario.model.quantities import parse_window
 
 if TYPE_CHECKING:
@@ -203,6 +202,4 @@ for _metric in METRICS.values():
 
 def __getattr__(name: str) -> Callable[..., float | None]:
     """Say which metric was meant; for type checkers, the type of each function."""
-    hint = did_you_mean(name, METRICS)
-    message = f"{name!r} is not a metric"
-    raise AttributeError(f"{message}; {hint}" if hint else message)
+    raise AttributeError(f"{name!r} is not a metric; {metric_hint(name)}")

@@ -33,9 +33,8 @@ from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
-from perhop.hints import did_you_mean
 from perhop.scenario import Basis, Expectation, Measured, Metric
-from perhop.scenario.model.metrics import CALLS, METRIC_NAMES, METRICS
+from perhop.scenario.model.metrics import CALLS, METRICS, metric_hint
 from perhop.units import quote
 
 # The unit of each kind of quantity in results, and how many of the scenario's units make one.
@@ -201,9 +200,8 @@ def measure(
     if metric in METRICS and name in _DELAYS:
         delays = _DELAYS[name](dataset, target, window)
         return getattr(delays, statistic) if delays else None
-    hint = did_you_mean(metric, set(METRICS) - {metric}) or f"expected one of {METRIC_NAMES}"
     what = "is a metric of two targets" if metric in METRICS else "is not a metric"
-    raise UsageError(f"{quote(metric)} {what}; {hint}")
+    raise UsageError(f"{quote(metric)} {what}; {metric_hint(metric, beside=[metric])}")
 
 
 _DELAYS: Final = {

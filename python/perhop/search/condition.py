@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop import gallery
 from perhop.errors import ScenarioError, UsageError
 from perhop.hints import did_you_mean
-from perhop.scenario.model.metrics import METRIC_NAMES, METRICS
+from perhop.scenario.model.metrics import METRICS, metric_hint
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def parse_condition(text: str) -> Condition:
         )
     metric, inside, comparison, bound = match.groups()
     if metric not in METRICS:
-        hint = did_you_mean(metric, METRICS) or f"expected one of {METRIC_NAMES}"
-        raise UsageError(f"{quote(text, 80)}: {quote(metric)} is not a metric; {hint}")
+        said = f"{quote(text, 80)}: {quote(metric)} is not a metric"
+        raise UsageError(f"{said}; {metric_hint(metric)}")
     targets: list[str] = []
     wanted: dict[str, object] = {}
     for part in map(str.strip, inside.split(",")):

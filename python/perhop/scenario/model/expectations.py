@@ -16,9 +16,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model
-from perhop.scenario.model.metrics import METRIC_NAMES, METRICS, Metric
+from perhop.scenario.model.metrics import METRICS, Metric, metric_hint
 from perhop.scenario.model.names import ClassPath, Name, Target
 from perhop.scenario.model.quantities import Share, Window, format_window
 from perhop.scenario.model.text import Text
@@ -35,8 +34,7 @@ DropCause = Literal["full queue", "policer", "early drop"]
 
 def _metric(name: str) -> str:
     if name not in METRICS:
-        hint = did_you_mean(name, METRICS) or f"expected one of {METRIC_NAMES}"
-        raise ValueError(f"{quote(name)} is not a metric; {hint}")
+        raise ValueError(f"{quote(name)} is not a metric; {metric_hint(name)}")
     return name
 
 

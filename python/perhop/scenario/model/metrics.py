@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from perhop.hints import nearest
 from perhop.scenario.model.quantities import (
     ANY_COUNT,
     ANY_DURATION,
@@ -14,8 +14,11 @@ from perhop.scenario.model.quantities import (
     ANY_SHARE,
     ANY_SIZE,
 )
+from perhop.units import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perhop.scenario.model.text import Text
 
 Quantity = Literal["rate", "duration", "share", "size", "count", "ratio"]
@@ -487,10 +490,23 @@ METRICS: dict[str, Metric] = {
 }
 """Every metric by its key."""
 
-METRIC_NAMES = ", ".join(
-    dict.fromkeys(re.sub(f"_({'|'.join(_STATISTICS)})$", "_STATISTIC", name) for name in METRICS)
-)
-"""Every metric for messages, those of a delay as one: ``throughput, rtt_STATISTIC, …``."""
+_DESCRIBED = "docs/scenario.md describes all metrics under Results"
+
+
+def metric_hint(name: object, beside: Iterable[str] = ()) -> str:
+    """Return the metrics nearest to a name that is none, and where all are described.
+
+    Args:
+        name: The name, which may begin those of several metrics: `page_load`.
+        beside: Metrics that are not meant.
+    """
+    known = [metric for metric in METRICS if metric not in beside]
+    if near := nearest(name, known):
+        *others, last = map(quote, near)
+        meant = f"{', '.join(others)} or {last}" if others else last
+        return f"did you mean {meant}? {_DESCRIBED}"
+    return f"there are metrics such as `throughput`, `loss` and `rtt_p99`; {_DESCRIBED}"
+
 
 CALLS = frozenset(metric.name for metric in METRICS.values() if metric.kinds == ("voice",))
 """Metrics of flows with calls."""

@@ -10,10 +10,10 @@ from perhop.scenario.model.metrics import (
     CLASS,
     ENTRY,
     LINK,
-    METRIC_NAMES,
     METRICS,
     RADIO,
     SCORES,
+    metric_hint,
 )
 from perhop.scenario.resolve.elements import measured
 from perhop.scenario.resolve.nesting import has_cycles
@@ -37,7 +37,7 @@ def metrics(scenario: ResolvedScenario) -> Iterator[Finding]:
     for loc, item in measured(scenario):
         named = item.named
         if not named:
-            yield Finding(loc, f"names no metric; expected one of {METRIC_NAMES}")
+            yield Finding(loc, f"names no metric; {metric_hint(None)}")
         for other in named[1:]:
             yield Finding(
                 (*loc, other), f"is given beside `{named[0]}`; expected one metric", at_key=True

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.ends import BY_END, VALUE, ByEnd
+from perhop.scenario.model.metrics import METRICS, metric_hint
 from perhop.scenario.model.text import Text, kind_of, refusal
 from perhop.scenario.rules.findings import Finding
 from perhop.units import quote
@@ -58,7 +59,13 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
             return f"is missing; expected {_expected(loc, model)}", ""
         case "extra_forbidden":
             keys = _keys(_type_at(loc[:-1], model))
-            return f"unknown key; expected one of {', '.join(keys)}", did_you_mean(loc[-1], keys)
+            hint = did_you_mean(loc[-1], keys)
+            if not METRICS.keys() <= {*keys}:
+                return f"unknown key; expected one of {', '.join(keys)}", hint
+            others = [key for key in keys if key not in METRICS]
+            if not hint or hint != did_you_mean(loc[-1], others):
+                hint = metric_hint(loc[-1])
+            return f"unknown key; expected a metric, or one of {', '.join(others)}", hint
         case "literal_error" if isinstance(value, (str, int, float)):
             choices = get_args(_plain(_type_at(loc, model)))
             expected = f"expected {_expected(loc, model)}"
