@@ -80,8 +80,8 @@ impl<B: Copy> UnderWay<B> {
         self.append(at, &packet);
     }
 
-    /// Adds packet `number` to the end of another wire, to arrive there at `at`, with a time to live
-    /// that is less by one. It stays here until it is [forgotten](Self::forget).
+    /// Adds packet `number` to the end of another wire, to arrive there at `at`, with a time to
+    /// live that is less by one. It stays here until it is [forgotten](Self::forget).
     #[inline(always)]
     pub fn copy_to(&self, number: usize, to: &mut Self, at: Time) {
         to.append(at, &self.slots[self.slot(number)].packet).ttl -= 1;
