@@ -16,15 +16,19 @@ fn service(curve: &ServiceCurve, time: Duration) -> f64 {
     first * curve.m1 as f64 + (time.as_secs_f64() - first) * curve.m2 as f64
 }
 
-/// Returns the begins of the backlogged periods of a class.
+/// Returns the begins of the backlogged periods of a class. As in ALTQ and Linux, a class has no
+/// backlog while its last packet is transmitted, so that a packet that arrives then begins one.
 fn begins(arrivals: &[Arrival], sent: &[Sent], class: u8) -> Vec<Time> {
     let times = arrivals.iter().filter(|arrival| arrival.1 == class);
     let times: Vec<Time> =
         times.map(|arrival| Time::ZERO + Duration::from_micros(arrival.0)).collect();
-    let ends: Vec<Time> = sent.iter().filter(|sent| sent.class == class).map(|s| s.end).collect();
+    let own = sent.iter().filter(|sent| sent.class == class);
+    let taken: Vec<Time> = own
+        .map(|s| Time::from_picos(s.end.as_picos() - s.size * 8_000_000_000_000 / LINK))
+        .collect();
     let of = |number: usize| {
-        // Packets leave in order: the class is idle if all before this one have gone.
-        number == 0 || ends.get(number - 1).is_some_and(|end| *end <= times[number])
+        // Packets leave in order: the class is idle if all before this one have left its queue.
+        number == 0 || taken.get(number - 1).is_some_and(|taken| *taken <= times[number])
     };
     (0..times.len()).filter(|number| of(*number)).map(|number| times[number]).collect()
 }
