@@ -186,8 +186,7 @@ PROFILE := target/profile
 
 .PHONY: dist-profiled
 dist-profiled: .venv/installed $(PAGE) ## Build a wheel into dist/ that is optimised by a profile of simulations (LLVM's tools)
-	@$(if $(PROFDATA),,echo 'make dist-profiled needs llvm-profdata of LLVM $(LLVM): rustup component add \
-	  llvm-tools, or on Debian: apt install llvm-$(LLVM)' >&2; exit 1)
+	@$(if $(PROFDATA),,echo 'needs llvm-profdata: rustup component add llvm-tools, or Debian: llvm-$(LLVM)' >&2; exit 1)
 	rm -rf $(PROFILE)
 	RUSTFLAGS='-Cprofile-generate=$(CURDIR)/$(PROFILE)/raw' \
 	  $(BIN)/maturin build --quiet --release --locked --target-dir $(PROFILE)/build --out $(PROFILE)
