@@ -16,19 +16,26 @@ fn service(curve: &ServiceCurve, time: Duration) -> f64 {
     first * curve.m1 as f64 + (time.as_secs_f64() - first) * curve.m2 as f64
 }
 
-/// Returns the begins of the backlogged periods of a class. As in ALTQ and Linux, a class has no
-/// backlog while its last packet is transmitted, so that a packet that arrives then begins one.
-fn begins(arrivals: &[Arrival], sent: &[Sent], class: u8) -> Vec<Time> {
+/// Returns the time at which a packet has left its queue: its transmission begins.
+fn taken(sent: &Sent) -> Time {
+    Time::from_picos(sent.end.as_picos() - sent.size * 8_000_000_000_000 / LINK)
+}
+
+/// Returns the begins of the periods in which packets of a class are there, where each leaves at
+/// `left`.
+fn begins(
+    arrivals: &[Arrival],
+    sent: &[Sent],
+    class: u8,
+    left: impl Fn(&Sent) -> Time,
+) -> Vec<Time> {
     let times = arrivals.iter().filter(|arrival| arrival.1 == class);
     let times: Vec<Time> =
         times.map(|arrival| Time::ZERO + Duration::from_micros(arrival.0)).collect();
-    let own = sent.iter().filter(|sent| sent.class == class);
-    let taken: Vec<Time> = own
-        .map(|s| Time::from_picos(s.end.as_picos() - s.size * 8_000_000_000_000 / LINK))
-        .collect();
+    let left: Vec<Time> = sent.iter().filter(|sent| sent.class == class).map(left).collect();
     let of = |number: usize| {
-        // Packets leave in order: the class is idle if all before this one have left its queue.
-        number == 0 || taken.get(number - 1).is_some_and(|taken| *taken <= times[number])
+        // Packets leave in order: none is there if all before this one have left.
+        number == 0 || left.get(number - 1).is_some_and(|left| *left <= times[number])
     };
     (0..times.len()).filter(|number| of(*number)).map(|number| times[number]).collect()
 }
@@ -91,13 +98,14 @@ proptest! {
         let sent = run(specs, &arrivals, 10_000_000);
         prop_assert_eq!(sent.len(), arrivals.len());
         for class in 0..4_u8 {
-            let begins = begins(&arrivals, &sent, class);
+            // As in ALTQ and Linux, a class has no backlog while its last packet is transmitted.
+            let begins = begins(&arrivals, &sent, class, taken);
             let own: Vec<_> = sent.iter().filter(|sent| sent.class == class).collect();
             for packet in &own {
                 let met = begins.iter().filter(|begin| **begin < packet.end).any(|begin| {
                     let received: u64 = own
                         .iter()
-                        .filter(|other| other.end > *begin && other.end <= packet.end)
+                        .filter(|other| taken(other) >= *begin && other.end <= packet.end)
                         .map(|other| 8 * other.size)
                         .sum();
                     let time = packet.end.since(*begin).as_picos();
@@ -145,8 +153,8 @@ proptest! {
         }
     }
 
-    /// From the begin of each backlog, a class gets no more than its upper limit and one packet, if
-    /// the limit is concave or linear.
+    /// From each arrival when no packet of it is there, not even in transmission, a class gets no
+    /// more than its upper limit and one packet, if the limit is concave or linear.
     #[test]
     fn upper_limits_hold(
         slopes in prop::collection::vec((100_000_u64..LINK, 0_u64..50_000, 20_u64..=100), 4),
@@ -163,7 +171,7 @@ proptest! {
         for class in 0..4_u8 {
             let own: Vec<_> = sent.iter().filter(|sent| sent.class == class).collect();
             let curve = &limits[usize::from(class)];
-            for begin in begins(&arrivals, &sent, class) {
+            for begin in begins(&arrivals, &sent, class, |sent| sent.end) {
                 let mut received = 0;
                 for packet in own.iter().filter(|packet| packet.end > begin) {
                     received += 8 * packet.size;
