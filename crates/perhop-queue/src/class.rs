@@ -254,17 +254,21 @@ impl<B> Class<B> {
 }
 
 impl<B> Class<B> {
-    /// The same as [`pass`](Discipline::pass), for callers that pass a packet at a time: a class
-    /// that neither marks nor shapes needs fewer calls.
+    /// [`pass`](Discipline::pass), inlined: plain queues and classes need fewer calls.
     #[inline(always)]
     pub fn pass_quickly(&mut self, now: Time, header: &Header) -> Pass {
-        if self.conditioner.is_some() || self.shaper.is_some() {
-            return self.pass(now, header);
-        }
-        let pass = match &mut self.queue {
-            Queue::Fifo(fifo) => fifo.pass(now, header),
-            Queue::Classes(classes) => classes.pass(now, header),
-            queue => queue.pass(now, header),
+        // A packet is marked and policed in `enqueue`.
+        let pass = match (&self.conditioner, &mut self.shaper) {
+            (None, None) => match &mut self.queue {
+                Queue::Fifo(fifo) => fifo.pass(now, header),
+                Queue::Classes(classes) => classes.pass(now, header),
+                queue => queue.pass(now, header),
+            },
+            (None, Some(shaper)) => match shaper.admits(now, header.size()) {
+                true => shaper.passed(header.size(), self.queue.pass(now, header)),
+                false => Pass::Enqueue,
+            },
+            (Some(_), _) => Pass::Enqueue,
         };
         self.counters.count_passed(pass, header.size());
         pass
@@ -298,17 +302,7 @@ impl<B> Discipline<B> for Class<B> {
 
     #[inline]
     fn pass(&mut self, now: Time, header: &Header) -> Pass {
-        // A packet is marked and policed in `enqueue`.
-        let pass = match (&self.conditioner, &mut self.shaper) {
-            (None, None) => self.queue.pass(now, header),
-            (None, Some(shaper)) => match shaper.admits(now, header.size()) {
-                true => shaper.passed(header.size(), self.queue.pass(now, header)),
-                false => Pass::Enqueue,
-            },
-            (Some(_), _) => Pass::Enqueue,
-        };
-        self.counters.count_passed(pass, header.size());
-        pass
+        self.pass_quickly(now, header)
     }
 
     #[inline]

@@ -17,7 +17,6 @@ use perhop_core::{Duration, Header, Time};
 use super::{Network, NodeKind};
 use crate::hosts::Hosts;
 use crate::port::{Port, PortId, TakenOn};
-use crate::routes::Fault;
 
 /// Greatest number of links of a router that processes arrivals ahead. With many, the next arrival
 /// is found faster in the agenda.
@@ -119,11 +118,7 @@ impl<B: Copy> Network<B> {
                 }
             }
             let (at, Some((place, from))) = next else { break };
-            if self.ports[from.index()].arriving().is_some_and(|(_, next)| next.destination == node)
-            {
-                break;
-            }
-            let Ok(wake) = self.forward(at, from, other, hosts) else { break };
+            let Some(wake) = self.forward(at, from, other, hosts) else { break };
             processed |= 1 << place;
             known = known.min(wake);
         }
@@ -144,35 +139,28 @@ impl<B: Copy> Network<B> {
 
     /// Forwards the packet that arrives `at` this instant by a port, and those behind it that go
     /// the same way and arrive before `other` ones do. Returns when the transmitter of the port to
-    /// which they go is due.
-    ///
-    /// # Errors
-    /// The reason why a packet is not forwarded. It is still there.
+    /// which they go is due; `None` if the packet is not simply forwarded: it is still there.
     #[inline(always)]
-    pub(super) fn forward(
+    fn forward(
         &mut self,
         at: Time,
         from: PortId,
         other: Time,
         hosts: &mut impl Hosts<B>,
-    ) -> Result<Time, Fault> {
+    ) -> Option<Time> {
         let port = &self.ports[from.index()];
-        let (node, (_, header)) = (port.to, port.arriving().expect("a packet arrives"));
+        let (node, (_, header)) = (port.to, port.arriving()?);
         let destination = header.destination;
-        let to = self.routes.way(node, header)?;
+        if destination == node {
+            return None;
+        }
+        let to = self.routes.way(node, header).ok()?;
         let sole = self.routes.is_sole_way(node, destination);
         self.now = at;
-        self.make_room(to);
         let Ok([source, port]) = self.ports.get_disjoint_mut([from.index(), to.index()]) else {
             unreachable!("both directions of a link have different ports");
         };
-        if port.watched_at_start {
-            let packet = source.take_off_wire().expect("it has arrived").forwarded();
-            self.count_arrivals(1);
-            self.offer(to, packet);
-            self.report(hosts);
-            return Ok(self.ports[to.index()].wake);
-        }
+        debug_assert!(!port.watched_at_start && port.wake > at);
         let follows = |at: Time, header: &Header| {
             sole && at < other && header.destination == destination && header.ttl > 1
         };
@@ -201,11 +189,11 @@ impl<B: Copy> Network<B> {
         let wake = port.wake;
         self.count_arrivals(moved as u64 + u64::from(rest.is_some()));
         match rest {
-            None => return Ok(wake),
+            None => return Some(wake),
             Some((TakenOn::Lost(loss), packet)) => self.lose(packet, loss, Some(to)),
             Some((_, packet)) => self.enqueue(to, packet),
         }
         self.report(hosts);
-        Ok(self.ports[to.index()].wake)
+        Some(self.ports[to.index()].wake)
     }
 }

@@ -36,7 +36,8 @@ impl<B: Copy> Network<B> {
         for (sender, own) in senders.iter().enumerate() {
             for (outlet, id) in own.iter().enumerate() {
                 let place = Place { channel, sender: sender as u16, outlet: outlet as u16 };
-                self.ports[id.index()].share(self.now, place);
+                let now = self.now;
+                self.changing(*id).share(now, place);
             }
         }
         self.channels.push(Channel::new(access, random, &senders));
