@@ -4,18 +4,17 @@
 //! the next event. They are in a calendar queue (Brown, 1988): a ring of [`BUCKETS`] lists, each
 //! for a span so short that most lists hold one event or none. The cost of inserting and removing
 //! an event is then independent of their number. Events beyond the end of the ring, such as
-//! timeouts, are in a heap until the ring reaches them.
+//! timeouts, are in lists for longer spans until the ring reaches them.
 //!
 //! Events of the same instant come in order of their ids, whenever they were scheduled. Parts of a
 //! network, each with its own agenda, then process their events in the order of the whole.
 
+mod far;
 mod ring;
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use perhop_core::Time;
 
+use self::far::Far;
 use self::ring::{BUCKETS, Ring};
 
 /// Identifies an event: the network numbers its own and those of its hosts.
@@ -26,15 +25,15 @@ pub(crate) type EventId = u32;
 pub(crate) struct Agenda {
     /// Length of a bucket: binary logarithm, in picoseconds.
     shift: u32,
-    /// Bucket of the last removed event, counted from time zero. The ring extends from there over
-    /// [`BUCKETS`] buckets.
+    /// Bucket of the last removed event, counted from time zero.
     current: u64,
+    /// Events of the span of that bucket, and of the next one.
     near: Ring,
-    /// Events beyond the end of the ring.
-    far: BinaryHeap<Reverse<(Time, EventId)>>,
-    /// Bucket of the first of them, for a check without access to the heap; [`u64::MAX`] if there
-    /// are none.
-    first_far: u64,
+    /// First bucket of the next span, and first bucket after it.
+    next: u64,
+    end: u64,
+    /// Events of all later spans.
+    far: Far,
     /// Number of events inserted there, and this number when the bucket length was last checked.
     sent_far: u64,
     judged: u64,
@@ -44,6 +43,8 @@ pub(crate) struct Agenda {
     period: u32,
 }
 
+/// Length of a span in buckets, as binary logarithm: the ring has room for two.
+const SPAN: u32 = BUCKETS.ilog2() - 1;
 /// Initial length of buckets, 1 µs.
 const FIRST_SHIFT: u32 = 20;
 /// Greatest length of buckets: the ring extends over half the clock, so that sums do not overflow.
@@ -57,8 +58,9 @@ impl Agenda {
             shift: FIRST_SHIFT,
             current: 0,
             near: Ring::new(),
-            far: BinaryHeap::new(),
-            first_far: u64::MAX,
+            next: 1 << SPAN,
+            end: BUCKETS,
+            far: Far::default(),
             sent_far: 0,
             judged: 0,
             left: PERIOD,
@@ -68,14 +70,14 @@ impl Agenda {
 
     /// Returns the time of the next event.
     pub fn peek(&self) -> Option<Time> {
-        self.near.first(self.current).or_else(|| self.far.peek().map(|Reverse((at, ..))| *at))
+        self.near.first(self.current).or_else(|| self.far.first().map(|(_, at)| at))
     }
 
     /// Schedules an event, which must not be before the last removed one.
     #[inline(always)]
     pub fn push(&mut self, at: Time, event: EventId) {
         let bucket = self.bucket(at);
-        if bucket - self.current < BUCKETS {
+        if bucket.wrapping_sub(self.current) < self.end - self.current {
             self.near.insert(bucket, at, event);
         } else {
             self.push_far(at, event);
@@ -90,7 +92,7 @@ impl Agenda {
             None => self.take_far(until)?,
         };
         self.current = bucket;
-        if self.first_far.wrapping_sub(bucket) < BUCKETS {
+        if bucket >= self.next {
             self.bring_near();
         }
         self.left -= 1;
@@ -111,35 +113,35 @@ impl Agenda {
         // An event in the past is outside the ring, too, and would set the clock back.
         assert!(bucket >= self.current, "event {event} is scheduled in the past");
         self.sent_far += 1;
-        self.far.push(Reverse((at, event)));
-        self.first_far = self.first_far.min(bucket);
+        self.far.insert(bucket >> SPAN, at, event);
     }
 
-    /// Removes the first far event if the ring is empty and the event is due up to `until`. The
-    /// ring then begins at its bucket.
+    /// Removes the first far event if the ring is empty and the event is due up to `until`.
     #[cold]
     fn take_far(&mut self, until: Time) -> Option<(u64, Time, EventId)> {
-        let &Reverse((at, ..)) = self.far.peek()?;
-        if at > until || !self.near.is_empty() {
-            return None;
-        }
+        let (_, at) = self.far.first().filter(|(_, at)| *at <= until && self.near.is_empty())?;
         self.current = self.bucket(at);
         self.bring_near();
         self.near.take(self.current, until)
     }
 
-    /// Moves the events that the ring has reached into it.
+    /// Turns the ring to the present span; returns the number of the next one.
+    fn turn(&mut self) -> u64 {
+        let next = (self.current >> SPAN) + 1;
+        self.next = next.saturating_mul(1 << SPAN);
+        self.end = (next + 1).saturating_mul(1 << SPAN);
+        next
+    }
+
+    /// Moves the events of the present span and the next one into the ring.
     #[cold]
     fn bring_near(&mut self) {
-        self.first_far = u64::MAX;
-        while let Some(&Reverse((at, event))) = self.far.peek() {
-            let bucket = self.bucket(at);
-            if bucket - self.current >= BUCKETS {
-                self.first_far = bucket;
-                break;
+        let next = self.turn();
+        while let Some(mut events) = self.far.take(next) {
+            for (at, event) in events.drain(..) {
+                self.near.insert(self.bucket(at), at, event);
             }
-            self.far.pop();
-            self.near.insert(bucket, at, event);
+            self.far.reuse(events);
         }
     }
 
@@ -157,25 +159,23 @@ impl Agenda {
         }
         self.judged = self.sent_far;
         // The cost of sorting again is proportional to the number of events.
-        self.period = PERIOD.max(self.near.capacity());
+        self.period = PERIOD.max(self.near.capacity()).max(self.far.len() as u32);
         self.left = self.period;
     }
 
     /// Sorts all events into buckets of another length.
     fn set_shift(&mut self, now: Time, shift: u32) {
-        let mut near = Vec::new();
+        let mut events = Vec::new();
         while let Some((bucket, at, event)) = self.near.take(self.current, Time::MAX) {
-            near.push((at, event));
+            events.push((at, event));
             self.current = bucket;
         }
+        let far = std::mem::take(&mut self.far);
         self.shift = shift;
         self.current = self.bucket(now);
+        self.turn();
         self.near.forget_order();
-        // In this order, because far events are later than all near ones.
-        for (at, event) in near {
-            self.push(at, event);
-        }
-        self.bring_near();
+        events.into_iter().chain(far.into_events()).for_each(|(at, event)| self.push(at, event));
     }
 }
 

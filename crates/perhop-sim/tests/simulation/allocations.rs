@@ -41,6 +41,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Packet hops for which there may be an allocation. A ring buffer grows with its maximum, and the
+/// agenda has a node for every few spans with timeouts; packets need none.
+const FEW: u64 = 500;
+
 /// Returns allocations and packet hops from `from` to `to`, between which there must be no mark.
 fn between(plan: &Value, from: u64, to: u64) -> (u64, u64) {
     let mut simulation = build(plan).unwrap();
@@ -90,8 +94,7 @@ fn a_run_in_its_stride_does_not_allocate() {
     let (allocations, hops) = between(&plan, 5 * SECOND, 7 * SECOND);
     println!("{allocations} allocations in {hops} hops");
     assert!(hops > 200_000, "{hops} hops");
-    // A window that grows beyond its maximum so far may still grow a ring buffer.
-    assert!(allocations < 20, "{allocations} allocations in {hops} hops");
+    assert!(allocations < hops / FEW, "{allocations} allocations in {hops} hops");
 }
 
 /// BBR's snapshots and lists of losses are reused, like all other buffers.
@@ -126,7 +129,7 @@ fn congestion_controls_do_not_allocate_in_their_stride() {
     let (allocations, hops) = between(&plan, 12 * SECOND, 14 * SECOND);
     println!("{allocations} allocations in {hops} hops");
     assert!(hops > 100_000, "{hops} hops");
-    assert!(allocations < 20, "{allocations} allocations in {hops} hops");
+    assert!(allocations < hops / FEW, "{allocations} allocations in {hops} hops");
 }
 
 #[test]
@@ -183,6 +186,9 @@ fn disciplines_do_not_allocate_in_their_stride() {
         let plan = with(plan("hrh", &links, &[10 * SECOND]), json!({"flows": flows}));
         let (allocations, hops) = between(&plan, 5 * SECOND, 6 * SECOND);
         assert!(hops > 30_000, "{hops} hops with {discipline}");
-        assert!(allocations < 20, "{allocations} allocations in {hops} hops with {discipline}");
+        assert!(
+            allocations < hops / FEW,
+            "{allocations} allocations in {hops} hops with {discipline}"
+        );
     }
 }
