@@ -73,11 +73,8 @@ pub(crate) fn stream(
         destination_port: there.source_port,
         ..there
     };
-    let endpoint = |header, peer: usize, handshake, role| Endpoint {
-        line: Line { header, peer: peer as u32, handshake },
-        owner: owner as u32,
-        timer: Time::MAX,
-        role,
+    let endpoint = |header, peer: usize, handshake, role| {
+        Endpoint::new(Line { header, peer: peer as u32, handshake }, owner as u32, role)
     };
     Ok([endpoint(there, sender + 1, asks, sends), endpoint(back, sender, answers, receives)])
 }
@@ -220,7 +217,7 @@ pub(crate) fn client(
     };
     let role = Role::Client(Box::new(ClientHost::new(client, config)));
     let line = Line { header, peer: 0, handshake: None };
-    Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
+    Ok(Endpoint::new(line, owner as u32, role))
 }
 
 /// Returns a stream's congestion control in its initial state.
@@ -376,5 +373,5 @@ pub(crate) fn pinger(
     let pinger = Pinger::new(span, plan.every, first..=last, plan.train);
     let role = Role::Pinger(Box::new(pinger));
     let line = Line { header, peer: id as u32, handshake: None };
-    Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
+    Ok(Endpoint::new(line, owner as u32, role))
 }

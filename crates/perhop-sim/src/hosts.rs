@@ -93,18 +93,22 @@ impl Line {
     }
 }
 
-/// An endpoint of a stream or of a ping.
+/// An endpoint of a stream or of a ping, in a cache line of its own.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Endpoint {
     pub line: Line,
     /// Number of the flow or ping to which it belongs.
     pub owner: u32,
     /// Time for which its timer is set; [`Time::MAX`] if it is not.
-    pub timer: Time,
+    timer: Time,
+    /// Deadline of its role. Most timers are set in vain, which this tells without access to the
+    /// role.
+    deadline: Time,
     pub role: Role,
 }
 
-/// Behaviour of an endpoint, boxed, so that an endpoint fits into a cache line.
+/// Behaviour of an endpoint.
 #[derive(Debug)]
 pub(crate) enum Role {
     TcpSender(Box<TcpSender>),
@@ -124,7 +128,7 @@ pub(crate) enum Role {
     Closed,
 }
 
-const _: () = assert!(size_of::<Endpoint>() <= 64);
+const _: () = assert!(size_of::<Endpoint>() == 64);
 
 impl Role {
     /// Returns the number of data packets of a flow's sender that the network lost.
@@ -136,9 +140,29 @@ impl Role {
             _ => 0,
         }
     }
+
+    fn deadline(&self) -> Time {
+        match self {
+            Self::TcpSender(sender) => sender.deadline(),
+            Self::TcpReceiver(tcp) => tcp.receiver.deadline(),
+            Self::UdpSender(sender) => sender.deadline(),
+            Self::QuicSender(quic) => quic.deadline(),
+            Self::QuicReceiver(quic) => quic.receiver.deadline(),
+            Self::Pinger(pinger) => pinger.deadline(),
+            Self::Client(host) => host.client.deadline(),
+            Self::Connection(end) => end.deadline(),
+            Self::QuicEnd(end) => end.deadline(),
+            Self::UdpReceiver(_) | Self::Closed => Time::MAX,
+        }
+    }
 }
 
 impl Endpoint {
+    /// An endpoint of this flow or ping, without a timer.
+    pub fn new(line: Line, owner: u32, role: Role) -> Self {
+        Self { line, owner, timer: Time::MAX, deadline: Time::MAX, role }
+    }
+
     /// A free slot.
     fn closed() -> Self {
         let nobody = NodeId(u16::MAX);
@@ -154,23 +178,7 @@ impl Endpoint {
             ack: AckHint::NONE,
         };
         let line = Line { header, peer: 0, handshake: None };
-        Self { line, owner: 0, timer: Time::MAX, role: Role::Closed }
-    }
-
-    fn deadline(&self) -> Time {
-        match &self.role {
-            Role::TcpSender(sender) => sender.deadline(),
-            Role::TcpReceiver(tcp) => tcp.receiver.deadline(),
-            Role::UdpSender(sender) => sender.deadline(),
-            Role::UdpReceiver(_) => Time::MAX,
-            Role::QuicSender(quic) => quic.deadline(),
-            Role::QuicReceiver(quic) => quic.receiver.deadline(),
-            Role::Pinger(pinger) => pinger.deadline(),
-            Role::Client(host) => host.client.deadline(),
-            Role::Connection(end) => end.deadline(),
-            Role::QuicEnd(end) => end.deadline(),
-            Role::Closed => Time::MAX,
-        }
+        Self::new(line, 0, Role::Closed)
     }
 }
 
@@ -285,12 +293,13 @@ impl ModelledHosts {
         [&mut self.rtts, &mut self.srtts, &mut self.delays]
     }
 
+    #[inline(always)]
     fn set_timer(&mut self, network: &mut Net, id: u32) {
         let endpoint = &mut self.endpoints[id as usize];
-        let deadline = endpoint.deadline();
-        if deadline < endpoint.timer {
-            endpoint.timer = deadline;
-            network.set_timer(deadline, TimerId(id));
+        endpoint.deadline = endpoint.role.deadline();
+        if endpoint.deadline < endpoint.timer {
+            endpoint.timer = endpoint.deadline;
+            network.set_timer(endpoint.deadline, TimerId(id));
         }
     }
 
@@ -324,7 +333,7 @@ impl Hosts<BodyId> for ModelledHosts {
         let now = network.now();
         // Read in place: making a message of it would cost as much as taking it.
         let slot = self.bodies.slot(packet.body);
-        let (id, sent, stored) = (slot.endpoint, slot.sent, slot.message);
+        let (id, sent, stored) = (packet.body.endpoint, slot.sent, slot.message);
         if let Stored::Probe { .. } = stored {
             // No process listens there.
             network.send_icmp_error(host, &packet, IcmpError::PortUnreachable, self);
@@ -340,8 +349,7 @@ impl Hosts<BodyId> for ModelledHosts {
             ) => {
                 let segment = self.bodies.segment(stored);
                 self.arrived[owner][1].add(class);
-                tcp.sender.on_segment(now, &segment);
-                if let Some(rtt) = tcp.sender.take_rtt_sample() {
+                if let Some(rtt) = tcp.sender.on_segment(now, &segment) {
                     tcp.rtt.add(rtt);
                     self.rtts[owner].add(rtt);
                     if let Some(srtt) = tcp.read_srtt(now) {
@@ -367,11 +375,11 @@ impl Hosts<BodyId> for ModelledHosts {
                     self.delays[owner].add(delay);
                 }
                 let answer = tcp.receiver.on_segment(now, &segment);
-                let waits = tcp.receiver.deadline() < Time::MAX;
+                endpoint.deadline = tcp.receiver.deadline();
                 if let Some(answer) = answer {
                     endpoint.line.send_segment(network, &mut self.bodies, answer);
                 }
-                if !waits {
+                if endpoint.deadline == Time::MAX {
                     return;
                 }
             }
@@ -472,12 +480,12 @@ impl Hosts<BodyId> for ModelledHosts {
 
     #[inline(always)]
     fn prefetch(&mut self, &body: &BodyId, part: Part) {
-        if part == Part::Body {
-            return self.bodies.prefetch(body);
-        }
-        let endpoint = &self.endpoints[self.bodies.endpoint(body) as usize];
+        let endpoint = &self.endpoints[body.endpoint as usize];
         match (&endpoint.role, part) {
-            (_, Part::Endpoint) => prefetch(endpoint),
+            (_, Part::Endpoint) => {
+                prefetch(endpoint);
+                self.bodies.prefetch(body);
+            }
             (Role::TcpSender(tcp), Part::Connection) => prefetch(&**tcp),
             (Role::TcpReceiver(tcp), Part::Connection) => prefetch(&**tcp),
             (Role::TcpSender(tcp), _) => {
@@ -498,38 +506,44 @@ impl Hosts<BodyId> for ModelledHosts {
             return; // it was set again, for an earlier instant that has passed
         }
         endpoint.timer = Time::MAX;
-        if endpoint.deadline() <= now {
-            match &mut endpoint.role {
-                Role::TcpSender(tcp) => {
-                    if tcp.phase == StreamPhase::Waiting {
-                        self.path_mtus.apply(&endpoint.line.header, &mut tcp.sender);
-                    }
-                    tcp.on_timer(now);
-                    self.send_segments(network, id);
+        debug_assert_eq!(endpoint.deadline, endpoint.role.deadline());
+        if endpoint.deadline > now {
+            if endpoint.deadline < Time::MAX {
+                endpoint.timer = endpoint.deadline;
+                network.set_timer(endpoint.deadline, TimerId(id));
+            }
+            return;
+        }
+        match &mut endpoint.role {
+            Role::TcpSender(tcp) => {
+                if tcp.phase == StreamPhase::Waiting {
+                    self.path_mtus.apply(&endpoint.line.header, &mut tcp.sender);
                 }
-                Role::TcpReceiver(tcp) => {
-                    if let Some(answer) = tcp.receiver.on_timer(now) {
-                        endpoint.line.send_segment(network, &mut self.bodies, answer);
-                    }
+                tcp.on_timer(now);
+                self.send_segments(network, id);
+            }
+            Role::TcpReceiver(tcp) => {
+                if let Some(answer) = tcp.receiver.on_timer(now) {
+                    endpoint.line.send_segment(network, &mut self.bodies, answer);
                 }
-                Role::UdpSender(_) => self.send_datagrams(network, id),
-                Role::UdpReceiver(_) | Role::Closed => {}
-                Role::QuicSender(_) | Role::QuicReceiver(_) => self.quic_timer(network, id),
-                Role::Client(_) => return self.client_timer(network, id),
-                Role::Connection(_) => self.connection_timer(network, id),
-                Role::QuicEnd(_) => self.end_timer(network, id),
-                Role::Pinger(pinger) => {
-                    let (ttl, train) = pinger.next_train().unwrap_or_default();
-                    let header = Header { ttl, ..endpoint.line.header };
-                    let line = Line { header, ..endpoint.line };
-                    for _ in 0..train {
-                        let sequence = pinger.record(now, ttl);
-                        let message = match header.protocol().base() {
-                            Protocol::Udp => Message::Probe { sequence },
-                            _ => Message::EchoRequest { sequence },
-                        };
-                        line.send(network, &mut self.bodies, 0, message);
-                    }
+            }
+            Role::UdpSender(_) => self.send_datagrams(network, id),
+            Role::UdpReceiver(_) | Role::Closed => {}
+            Role::QuicSender(_) | Role::QuicReceiver(_) => self.quic_timer(network, id),
+            Role::Client(_) => return self.client_timer(network, id),
+            Role::Connection(_) => self.connection_timer(network, id),
+            Role::QuicEnd(_) => self.end_timer(network, id),
+            Role::Pinger(pinger) => {
+                let (ttl, train) = pinger.next_train().unwrap_or_default();
+                let header = Header { ttl, ..endpoint.line.header };
+                let line = Line { header, ..endpoint.line };
+                for _ in 0..train {
+                    let sequence = pinger.record(now, ttl);
+                    let message = match header.protocol().base() {
+                        Protocol::Udp => Message::Probe { sequence },
+                        _ => Message::EchoRequest { sequence },
+                    };
+                    line.send(network, &mut self.bodies, 0, message);
                 }
             }
         }

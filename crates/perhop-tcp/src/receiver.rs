@@ -5,11 +5,12 @@ mod delay;
 mod linux_acks;
 mod reassembly;
 
-use perhop_core::{Duration, Ecn, Time, prefetch};
+use perhop_core::{Duration, Ecn, Time};
 
 use autotuning::{Arrival, Autotuning};
 use delay::Delay;
 use linux_acks::{Answer, LinuxAcks};
+use reassembly::Beyond;
 
 use crate::ecn::Echo;
 use crate::handshake::window_shift;
@@ -72,13 +73,10 @@ pub struct Receiver {
     next: Offset,
     /// One above the highest byte that has arrived.
     highest: Offset,
-    /// Data beyond `next`: disjoint, not adjacent, in order.
-    blocks: Vec<(Offset, Offset)>,
-    /// A position in each of the blocks that changed last, the most recent first: these are
-    /// reported (RFC 2018, section 4). Zero is in no block.
-    recent: [Offset; 4],
-    /// End of the stream, once a FIN has arrived.
-    fin: Option<Offset>,
+    /// Data beyond `next`.
+    beyond: Beyond,
+    /// End of the stream; [`Offset::MAX`] until a FIN has arrived.
+    fin: Offset,
     /// Segments that arrived in order since the last acknowledgement.
     unacknowledged: u32,
     last_ack: Offset,
@@ -106,7 +104,7 @@ impl Receiver {
     /// Prefetches the data that waits for what is missing.
     #[inline(always)]
     pub fn prefetch(&self) {
-        self.blocks.first().into_iter().for_each(prefetch);
+        self.beyond.prefetch();
     }
 
     /// Creates a receiver that waits for a connection.
@@ -125,9 +123,8 @@ impl Receiver {
             config,
             next: 0,
             highest: 0,
-            blocks: Vec::new(),
-            recent: [0; 4],
-            fin: None,
+            beyond: Beyond::default(),
+            fin: Offset::MAX,
             unacknowledged: 0,
             last_ack: 0,
             deadline: Time::MAX,
@@ -196,16 +193,16 @@ impl Receiver {
         }
         let mut end = end;
         if segment.flags.has(Flags::FIN) {
-            self.fin = Some(end);
+            self.fin = end;
             end += 1; // the FIN takes a byte of the stream
         }
         self.remember_timestamp(start, segment);
-        let in_order = start <= self.next && end > self.next && self.blocks.is_empty();
+        let in_order = start <= self.next && end > self.next && self.beyond.is_empty();
         self.note_duplicate(start, end);
         let before = self.next;
-        let elsewhere = !self.follows_recent(start);
+        let elsewhere = self.linux.is_some() && !self.follows_recent(start);
         self.insert(start, end);
-        let ended = self.fin.is_some_and(|fin| (before..self.next).contains(&fin));
+        let ended = (before..self.next).contains(&self.fin);
         let delivered = self.next - before - u64::from(ended);
         if delivered > 0 {
             self.received.delivered += delivered;
@@ -262,7 +259,7 @@ impl Receiver {
             segment.window = self.advertised;
             return;
         }
-        if self.blocks.is_empty() && self.duplicate.is_none() {
+        if self.beyond.is_empty() && self.duplicate.is_none() {
             let Received { acks, sacks, .. } = self.received;
             let answer = self.acknowledge(now);
             (self.received.acks, self.received.sacks) = (acks, sacks);
@@ -274,7 +271,7 @@ impl Receiver {
 
     /// Returns `true` if the whole stream has arrived, with its end.
     pub fn has_ended(&self) -> bool {
-        self.fin.is_some_and(|fin| self.next > fin)
+        self.next > self.fin
     }
 
     /// Acknowledges segments that arrived together, unless that may wait.
@@ -283,7 +280,7 @@ impl Receiver {
         let tuned = self.autotuning.as_ref().and_then(|tuning| tuning.rtt());
         let rtt = delay.round_trip().into_iter().chain(tuned).min();
         let delay = delay.delay();
-        let missing = (!self.blocks.is_empty()).then_some(self.next);
+        let missing = (!self.beyond.is_empty()).then_some(self.next);
         let wait = match linux.take(missing, rtt) {
             _ if delay == Duration::ZERO => return Some(self.acknowledge(now)),
             Answer::InOrder if self.unacknowledged < 2 => delay,
@@ -323,7 +320,7 @@ impl Receiver {
 
     /// Returns the number of bytes that wait behind a hole.
     fn held(&self) -> u64 {
-        self.blocks.iter().map(|(start, end)| end - start).sum()
+        self.beyond.bytes()
     }
 
     /// Sets the window to advertise. Its right edge never retreats (RFC 9293, section 3.8.6).
@@ -366,7 +363,7 @@ impl Receiver {
         let syn = if self.last_ack == 0 { Flags::SYN } else { Flags::default() };
         self.last_ack = self.next;
         let duplicate = self.duplicate.take();
-        let reports = self.config.sack && (!self.blocks.is_empty() || duplicate.is_some());
+        let reports = self.config.sack && (!self.beyond.is_empty() || duplicate.is_some());
         let sack = if reports { self.sack_blocks(duplicate) } else { SackBlocks::default() };
         self.received.acks += u64::from(syn == Flags::default());
         self.received.sacks += u64::from(reports);

@@ -6,8 +6,7 @@ mod progress;
 mod rate;
 mod segments;
 mod sent;
-
-use std::collections::VecDeque;
+mod transmissions;
 
 use perhop_core::{Duration, Time};
 
@@ -23,31 +22,31 @@ pub(crate) use sent::Span;
 use rate::Sampler;
 use segments::Segments;
 use sent::Sent;
+use transmissions::Transmissions;
 
-/// The outstanding segments in order. Indices count from the first segment ever sent, so that
-/// they stay valid while the front moves.
+/// The outstanding segments in order. Indices count from the front.
+///
+/// Thousands of connections do not fit into a cache: what only some need is boxed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     segments: Segments,
-    /// Index of the front segment.
-    base: usize,
     pipe: u64,
     /// Blocks that were SACKed last; every whole segment in them is marked.
     recent_blocks: [(Offset, Offset); 4],
-    /// One above the highest SACKed segment; at most `base` if there is none.
-    sacked_end: usize,
+    /// One above the highest SACKed segment; zero if there is none.
+    sacked_end: u32,
     /// End of the segments that were examined for loss.
-    lost_end: usize,
+    lost_end: u32,
     /// Index below which no lost segment waits for its retransmission.
-    next_lost: usize,
-    /// Number of outstanding SACKed segments, and their bytes.
-    sacked: (usize, u64),
+    next_lost: u32,
+    /// Number of outstanding SACKed segments.
+    sacked: u32,
+    /// Bytes of these.
+    sacked_bytes: u64,
     /// End of the highest segment that arrived (RFC 8985: RACK.fack).
     fack: Offset,
-    /// Order number and segment index of each transmission; kept only for
-    /// [`detect_overdue`](Self::detect_overdue). Transmissions that were acknowledged, lost or
-    /// repeated since are removed when they reach the front.
-    transmissions: Option<VecDeque<(u32, usize)>>,
+    /// All transmissions, for [`detect_overdue`](Self::detect_overdue) only.
+    transmissions: Option<Box<Transmissions>>,
     /// Number of transmissions, modulo 2²⁸.
     sent: u32,
     /// Number of SACKed segments above a lost one, if it adapts to reordering; otherwise
@@ -58,7 +57,7 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Prefetches the first and the last segment.
+    /// Prefetches the first segments and the last one.
     #[inline(always)]
     pub fn prefetch(&self) {
         self.segments.prefetch();
@@ -66,7 +65,7 @@ impl Scoreboard {
 
     /// Creates a scoreboard that detects losses by time.
     pub fn by_time() -> Self {
-        Self { transmissions: Some(VecDeque::new()), ..Self::default() }
+        Self { transmissions: Some(Box::default()), ..Self::default() }
     }
 
     /// Creates a scoreboard that detects losses by counting; `adaptive` if the threshold adapts to
@@ -131,12 +130,12 @@ impl Scoreboard {
 
     /// Returns the number of outstanding SACKed segments.
     pub fn sacked_segments(&self) -> usize {
-        self.sacked.0
+        self.sacked as usize
     }
 
     /// Returns the number of outstanding SACKed bytes.
     pub fn sacked_bytes(&self) -> u64 {
-        self.sacked.1
+        self.sacked_bytes
     }
 
     /// Returns the number of outstanding segments.
@@ -154,6 +153,12 @@ impl Scoreboard {
         self.segments.is_empty()
     }
 
+    /// Frees the memory of a window that was much larger than this number of segments. A slow
+    /// start, for example, leaves room for many times the share of a busy link.
+    pub fn fit(&mut self, window: usize) {
+        self.segments.fit(window);
+    }
+
     /// Adds a segment of new data.
     pub fn send(&mut self, length: u32, now: Time) -> Span {
         let start = self.end();
@@ -168,7 +173,7 @@ impl Scoreboard {
             ambiguous: false,
         };
         if let Some(transmissions) = &mut self.transmissions {
-            transmissions.push_back((self.sent, self.base + self.segments.len()));
+            transmissions.add(self.sent, self.segments.len());
         }
         self.sent = next_order(self.sent);
         self.segments.push(sent);
@@ -182,6 +187,7 @@ impl Scoreboard {
     /// Takes the cumulative acknowledgement of all data before `ack`, which must not be beyond the
     /// end.
     pub fn acknowledge(&mut self, ack: Offset, now: Time, progress: &mut Progress) {
+        let mut removed = 0_u32;
         while !self.segments.is_empty() {
             let front = self.segments.get(0);
             if front.start >= ack {
@@ -195,7 +201,7 @@ impl Scoreboard {
                 self.pipe -= front.in_pipe() - rest.in_pipe();
                 self.segments.set(0, rest);
                 if front.sacked {
-                    self.sacked.1 -= u64::from(acked);
+                    self.sacked_bytes -= u64::from(acked);
                 } else {
                     progress.delivered += u64::from(acked);
                     if let Some(sampler) = &mut self.sampler {
@@ -206,8 +212,8 @@ impl Scoreboard {
             }
             self.pipe -= front.in_pipe();
             if front.sacked {
-                self.sacked.0 -= 1;
-                self.sacked.1 -= u64::from(front.length);
+                self.sacked -= 1;
+                self.sacked_bytes -= u64::from(front.length);
             } else {
                 progress.cover(&front, now, &mut self.fack);
                 if let Some(sampler) = &mut self.sampler {
@@ -218,10 +224,14 @@ impl Scoreboard {
                 sampler.pop();
             }
             self.segments.pop();
-            self.base += 1;
+            removed += 1;
         }
-        self.next_lost = self.next_lost.max(self.base);
-        self.lost_end = self.lost_end.max(self.base);
+        for edge in [&mut self.sacked_end, &mut self.lost_end, &mut self.next_lost] {
+            *edge = edge.saturating_sub(removed);
+        }
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.remove(removed);
+        }
     }
 
     /// Marks the segments that are wholly in `start..end` as SACKed.
@@ -254,9 +264,9 @@ impl Scoreboard {
             self.pipe -= sent.in_pipe();
             sent.sacked = true;
             self.segments.set(index, sent);
-            self.sacked.0 += 1;
-            self.sacked.1 += u64::from(sent.length);
-            self.sacked_end = self.sacked_end.max(self.base + index + 1);
+            self.sacked += 1;
+            self.sacked_bytes += u64::from(sent.length);
+            self.sacked_end = self.sacked_end.max(index as u32 + 1);
             progress.cover(&sent, now, &mut self.fack);
             if let Some(sampler) = &mut self.sampler {
                 sampler.deliver(index, &sent, now);
@@ -280,7 +290,7 @@ impl Scoreboard {
             sampler.resend(index, self.pipe, sent.length, now);
         }
         if let Some(transmissions) = &mut self.transmissions {
-            transmissions.push_back((self.sent, self.base + index));
+            transmissions.add(self.sent, index);
         }
         self.sent = next_order(self.sent);
     }

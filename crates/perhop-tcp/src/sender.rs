@@ -29,14 +29,14 @@ use crate::{Flags, Offset, RttEstimator, Segment, Seq, Window};
 pub use config::{LossDetection, SenderConfig};
 
 use pacing::Pacer;
-use prr::Prr;
 use rack::Rack;
-use recovery::Recovery;
+use recovery::{Recovery, Reduction};
 use tlp::Tlp;
-use undo::Undo;
 use usage::Usage;
 
 /// The sending side of a connection.
+///
+/// Thousands of them do not fit into a cache: what only some need, or only at times, is boxed.
 #[derive(Clone, Debug)]
 pub struct Sender {
     /// Settings; `mss` is that of the path, as far as it is known.
@@ -57,18 +57,12 @@ pub struct Sender {
     recovery: Recovery,
     /// Loss detection by time, if it is used.
     rack: Option<Box<(Rack, Tlp)>>,
-    /// Time at which the reordering window of a segment ends.
-    reordering_deadline: Time,
-    /// State before the last response to a loss, if that may be undone; present from the first loss
-    /// on.
-    undo: Option<Box<Undo>>,
-    /// Rate reduction of this fast recovery, if it is used.
-    prr: Option<Prr>,
-    /// Time of the last reduction of the window: the loss of a retransmission that was sent later
-    /// is another congestion signal (RFC 5681, section 4.3).
-    reduced_at: Time,
-    /// End of the data sent before that: until it is acknowledged, marks belong to the same signal.
-    reduced_until: Offset,
+    /// Last reduction of the window; present from the first one on.
+    reduction: Option<Box<Reduction>>,
+    /// True while it is in proportion to delivered data.
+    reducing: bool,
+    /// True if it may still be undone.
+    undoable: bool,
     usage: Usage,
     /// Last timestamp of the receiver.
     echo: u32,
@@ -78,8 +72,7 @@ pub struct Sender {
     retransmits: u64,
     marks: Marks,
     /// Pacer of segments, if they are paced.
-    pacer: Option<Pacer>,
-    sample: Option<Duration>,
+    pacer: Option<Box<Pacer>>,
 }
 
 impl Sender {
@@ -87,8 +80,10 @@ impl Sender {
     #[inline(always)]
     pub fn prefetch(&self) {
         self.scoreboard.prefetch();
-        if let Some(undo) = &self.undo {
-            prefetch(&**undo);
+        if self.recovery != Recovery::Open
+            && let Some(reduction) = &self.reduction
+        {
+            prefetch(&**reduction);
         }
     }
 
@@ -118,19 +113,16 @@ impl Sender {
             recovery: Recovery::Open,
             rack: (config.loss_detection == LossDetection::Rack)
                 .then(|| Box::new((Rack::new(), Tlp::new()))),
-            reordering_deadline: Time::MAX,
-            undo: None,
-            prr: None,
-            reduced_at: Time::ZERO,
-            reduced_until: 0,
+            reduction: None,
+            reducing: false,
+            undoable: false,
             usage: Usage::default(),
             echo: 0,
             deadline: Time::MAX,
             probe_due: false,
             retransmits: 0,
             marks: Marks::new(config.ecn, config.congestion.ect()),
-            pacer: paced.then(Pacer::new),
-            sample: None,
+            pacer: paced.then(|| Box::new(Pacer::new())),
             agreed_mss: config.mss,
             config,
         }
@@ -201,12 +193,6 @@ impl Sender {
         self.closed && self.scoreboard.acknowledged() > self.written
     }
 
-    /// Returns the round-trip time that the last acknowledgement measured, if any, at the first
-    /// call after it.
-    pub fn take_rtt_sample(&mut self) -> Option<Duration> {
-        self.sample.take()
-    }
-
     /// Returns the smoothed round-trip time (RFC 6298: SRTT); none before the first sample.
     pub fn smoothed_rtt(&self) -> Option<Duration> {
         self.rtt.smoothed()
@@ -220,12 +206,13 @@ impl Sender {
         self.config.mss.into()
     }
 
-    /// Takes an acknowledgement. Call [`poll`](Self::poll) after it.
-    pub fn on_segment(&mut self, now: Time, segment: &Segment) {
+    /// Takes an acknowledgement; returns the round-trip time that it measures, if any. Call
+    /// [`poll`](Self::poll) after it.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<Duration> {
         let una = self.scoreboard.acknowledged();
-        let Some(ack) = segment.ack.to_offset(una) else { return };
+        let ack = segment.ack.to_offset(una)?;
         if !segment.flags.has(Flags::ACK) || ack > self.scoreboard.end() {
-            return;
+            return None;
         }
         if let Some((value, _)) = segment.timestamps {
             self.echo = value;
@@ -257,7 +244,6 @@ impl Sender {
         }
         if let Some(rtt) = progress.rtt {
             self.rtt.sample(rtt, ack.max(una), self.scoreboard.end());
-            self.sample = Some(rtt);
         }
         if let Some((rack, tlp)) = self.rack.as_deref_mut() {
             rack.on_ack(progress.rtt, progress.newest, progress.reordered);
@@ -277,15 +263,16 @@ impl Sender {
             self.restart_timer(now);
         }
         let marked = self.take_marks(now, ack, segment, &progress);
-        if let Some(undo) = &mut self.undo
-            && let Some(end) = duplicate
+        if let Some(end) = duplicate
+            && let Some(undo) = self.undo_mut()
         {
             undo.on_duplicate(end);
         }
         if let Some(start) = progress.overtaken {
             self.scoreboard.note_reordering(self.config.mss.into(), start);
         }
-        if self.undo.is_some() || matches!(self.recovery, Recovery::Timeout { .. }) {
+        // Without recovery, only a duplicate can show that the last one was in vain.
+        if self.recovery != Recovery::Open || duplicate.is_some() {
             self.judge_loss(ack, segment.timestamps.map(|(_, echo)| echo), &progress);
         }
         if progress.acked > 0 {
@@ -306,6 +293,7 @@ impl Sender {
                 self.schedule_probe(now);
             }
         }
+        progress.rtt
     }
 
     /// Takes the selective acknowledgements. Returns the end of the segment that has arrived twice,

@@ -272,8 +272,8 @@ impl ModelledHosts {
             if let Role::Connection(end) = &mut role {
                 self.path_mtus.apply(&header, &mut end.sender);
             }
-            self.endpoints[slot as usize] =
-                Endpoint { line: Line { header, peer, handshake }, owner, timer: Time::MAX, role };
+            let line = Line { header, peer, handshake };
+            self.endpoints[slot as usize] = Endpoint::new(line, owner, role);
         }
         match is_over_quic {
             true => self.send_at_end(network, at_client),

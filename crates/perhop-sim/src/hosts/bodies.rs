@@ -75,19 +75,23 @@ pub(crate) enum Kind {
 /// Body of a packet in the network. Packets are copied between rings at every hop; bodies stay in
 /// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BodyId(u32);
+pub(crate) struct BodyId {
+    slot: u32,
+    /// Endpoint to which the packet is sent: it can be prefetched without access to the body.
+    pub endpoint: u32,
+}
 
 impl BodyId {
-    const fn new(block: usize, place: usize) -> Self {
-        Self((block * PLACES + place) as u32)
+    const fn new(block: usize, place: usize, endpoint: u32) -> Self {
+        Self { slot: (block * PLACES + place) as u32, endpoint }
     }
 
     const fn block(self) -> usize {
-        self.0 as usize / PLACES
+        self.slot as usize / PLACES
     }
 
     const fn place(self) -> usize {
-        self.0 as usize % PLACES
+        self.slot as usize % PLACES
     }
 }
 
@@ -96,7 +100,6 @@ impl BodyId {
 pub(super) struct Slot {
     pub sent: Time,
     pub message: Stored,
-    pub endpoint: u32,
     identification: u16,
     /// Number of copies in transit, whether one has arrived, and whether the packet is charged to
     /// its sender's socket.
@@ -163,6 +166,7 @@ pub(super) enum Stored {
 /// Body of a packet between two parts of the network.
 #[derive(Debug)]
 pub(crate) struct HandedOver {
+    endpoint: u32,
     slot: Slot,
     /// What the slot refers to, if anything.
     long: Option<Box<Long>>,
@@ -213,9 +217,9 @@ impl Bodies {
         if self.place.is_multiple_of(PLACES) {
             self.next_block();
         }
-        let id = BodyId::new(self.filling, self.place);
+        let id = BodyId::new(self.filling, self.place, endpoint);
         let message = self.store(message);
-        let slot = Slot { sent, message, endpoint, identification: self.next, copies: 1 };
+        let slot = Slot { sent, message, identification: self.next, copies: 1 };
         self.blocks[self.filling][self.place] = slot;
         self.live[self.filling] += 1;
         self.place += 1;
@@ -234,17 +238,17 @@ impl Bodies {
             _ => None,
         };
         self.release(id);
-        HandedOver { slot, long }
+        HandedOver { endpoint: id.endpoint, slot, long }
     }
 
     /// Adds the body of a packet from another part.
-    pub fn take_over(&mut self, HandedOver { slot, long }: HandedOver) -> BodyId {
+    pub fn take_over(&mut self, HandedOver { endpoint, slot, long }: HandedOver) -> BodyId {
         let message = match long.map(|long| *long) {
             None => self.message(slot.message),
             Some(Long::Message(message)) => message,
             Some(Long::Quic(packet)) => Message::Quic(self.put_quic(packet)),
         };
-        let id = self.put(slot.endpoint, slot.sent, message);
+        let id = self.put(endpoint, slot.sent, message);
         self.identify(id, slot.identification);
         id
     }
@@ -266,8 +270,7 @@ impl Bodies {
         };
         if self.blocks[self.filling].is_empty() {
             let message = Stored::Probe { sequence: 0 };
-            let slot =
-                Slot { sent: Time::ZERO, message, endpoint: 0, identification: 0, copies: 0 };
+            let slot = Slot { sent: Time::ZERO, message, identification: 0, copies: 0 };
             self.blocks[self.filling] = vec![slot; PLACES].into_boxed_slice();
         }
     }
@@ -404,16 +407,10 @@ impl Bodies {
         }
     }
 
-    /// Returns the endpoint to which a packet is sent.
-    #[inline(always)]
-    pub fn endpoint(&self, id: BodyId) -> u32 {
-        self.slot(id).endpoint
-    }
-
     /// Returns the body of a packet in transit.
     pub fn get(&self, id: BodyId) -> Body {
-        let &Slot { sent, message, endpoint, identification, .. } = self.slot(id);
-        Body { endpoint, identification, sent, message: self.message(message) }
+        let &Slot { sent, message, identification, .. } = self.slot(id);
+        Body { endpoint: id.endpoint, identification, sent, message: self.message(message) }
     }
 
     /// Returns the stored message.

@@ -155,7 +155,7 @@ impl ModelledHosts {
     /// the past expires at once (RFC 9002, appendix A.8).
     pub(super) fn send_quic(&mut self, network: &mut Net, id: u32) {
         self.send_quic_packets(network, id);
-        while self.endpoints[id as usize].deadline() <= network.now() {
+        while self.endpoints[id as usize].role.deadline() <= network.now() {
             self.expire(network.now(), id);
             self.send_quic_packets(network, id);
         }

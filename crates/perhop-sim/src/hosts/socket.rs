@@ -126,7 +126,7 @@ impl ModelledHosts {
     /// queue has accepted it, and it is not sent again.
     pub(super) fn confirm_accepted(&mut self, now: Time, body: BodyId) {
         let slot = self.bodies.slot(body);
-        let peer = self.endpoints[slot.endpoint as usize].line.peer;
+        let peer = self.endpoints[body.endpoint as usize].line.peer;
         if slot.sent < now
             && let Role::UdpSender(udp) = &mut self.endpoints[peer as usize].role
             && udp.unconfirmed.is_some_and(|(last, _)| last == body)
@@ -141,7 +141,7 @@ impl ModelledHosts {
         if !self.bodies.discharge(body) {
             return None;
         }
-        let id = self.endpoints[self.bodies.endpoint(body) as usize].line.peer;
+        let id = self.endpoints[body.endpoint as usize].line.peer;
         match &mut self.endpoints[id as usize].role {
             Role::TcpSender(tcp) => {
                 tcp.socket.queued -= u64::from(size);
@@ -172,7 +172,7 @@ fn charge(endpoints: &mut [Endpoint], bodies: &mut Bodies, (body, size): (BodyId
     if let Stored::Error(_) = bodies.slot(body).message {
         return;
     }
-    let sender = endpoints[bodies.endpoint(body) as usize].line.peer;
+    let sender = endpoints[body.endpoint as usize].line.peer;
     match &mut endpoints[sender as usize].role {
         Role::TcpSender(tcp) if tcp.small_queues => tcp.socket.queued += u64::from(size),
         Role::Connection(end) if end.small_queues => end.socket.queued += u64::from(size),

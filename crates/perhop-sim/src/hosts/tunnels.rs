@@ -10,8 +10,7 @@ impl ModelledHosts {
     /// Returns the body of the outer packet for an inner one, which is sent to the same endpoint.
     #[cold]
     pub(super) fn enclose_packet(&mut self, inner: Packet<BodyId>, carrier: Carrier) -> BodyId {
-        let slot = self.bodies.slot(inner.body);
-        let (endpoint, sent) = (slot.endpoint, slot.sent);
+        let (endpoint, sent) = (inner.body.endpoint, self.bodies.slot(inner.body).sent);
         let message =
             Message::Outer { header: inner.header, body: inner.body, number: carrier.number() };
         self.bodies.put(endpoint, sent, message)

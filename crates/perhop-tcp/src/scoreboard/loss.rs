@@ -29,22 +29,22 @@ impl Scoreboard {
     /// `true` if a segment was newly marked.
     pub fn detect_losses(&mut self) -> bool {
         // For most acknowledgements no segment is SACKed.
-        if self.sacked_end <= self.base {
+        let threshold = self.threshold.unwrap_or(DUPLICATE_THRESHOLD as u32);
+        if self.sacked < threshold {
             return false;
         }
-        let top = self.sacked_end - self.base;
-        let sacked = (0..top).rev().filter(|&index| self.segments.get(index).sacked);
-        let threshold = self.threshold.map_or(DUPLICATE_THRESHOLD, |threshold| threshold as usize);
-        if self.sacked.0 < threshold {
-            return false;
-        }
-        let Some(boundary) = sacked.take(threshold).last() else { return false };
+        let sacked = (0..self.sacked_end).rev().filter(|&index| self.is_sacked(index));
+        let Some(boundary) = sacked.take(threshold as usize).last() else { return false };
         let mut found = false;
-        for index in self.lost_end - self.base..boundary {
-            found |= self.mark_lost(index);
+        for index in self.lost_end..boundary {
+            found |= self.mark_lost(index as usize);
         }
-        self.lost_end = self.lost_end.max(self.base + boundary);
+        self.lost_end = self.lost_end.max(boundary);
         found
+    }
+
+    fn is_sacked(&self, index: u32) -> bool {
+        self.segments.get(index as usize).sacked
     }
 
     /// Marks as lost every transmission before `newest` that was sent at `limit` or earlier
@@ -52,13 +52,12 @@ impl Scoreboard {
     pub fn detect_overdue(&mut self, newest: Newest, limit: Time) -> Overdue {
         let mut found = Overdue::default();
         let Some(mut transmissions) = self.transmissions.take() else { return found };
-        while let Some(&(order, index)) = transmissions.front() {
+        while let Some((order, index)) = transmissions.first() {
             if !is_after(newest.order, order) {
                 break;
             }
-            let place = index.checked_sub(self.base).filter(|place| *place < self.segments.len());
-            let sent = place.map(|place| self.segments.get(place));
-            if let Some(sent) = sent
+            let index = index.filter(|index| *index < self.segments.len());
+            if let Some((index, sent)) = index.map(|index| (index, self.segments.get(index)))
                 && sent.order == order
                 && sent.is_under_way()
             {
@@ -72,7 +71,7 @@ impl Scoreboard {
                 }
                 self.lose_again(index);
             }
-            transmissions.pop_front();
+            transmissions.pop();
         }
         self.transmissions = Some(transmissions);
         found
@@ -108,8 +107,8 @@ impl Scoreboard {
             self.segments.set(index, sent);
             self.pipe += sent.in_pipe() - before;
         }
-        self.next_lost = self.base;
-        self.lost_end = self.base;
+        self.next_lost = 0;
+        self.lost_end = 0;
     }
 
     /// Makes [`detect_overdue`](Self::detect_overdue) examine all segments in flight again.
@@ -117,32 +116,30 @@ impl Scoreboard {
         let Some(transmissions) = &mut self.transmissions else { return };
         let under_way = self.segments.iter().enumerate().filter(|(_, sent)| sent.is_under_way());
         let newest = self.sent;
-        transmissions.clear();
-        transmissions.extend(under_way.map(|(place, sent)| (sent.order, self.base + place)));
-        let orders = transmissions.make_contiguous();
-        orders.sort_unstable_by_key(|&(order, _)| std::cmp::Reverse(age(newest, order)));
+        let all = under_way.map(|(index, sent)| (sent.order, index));
+        transmissions.replace(all, |order| age(newest, order));
     }
 
     /// Marks a segment as lost, and its retransmission.
     fn lose_again(&mut self, index: usize) {
-        let mut sent = self.segments.get(index - self.base);
+        let mut sent = self.segments.get(index);
         let before = sent.in_pipe();
         sent.lost = true;
         sent.retransmitted = false;
-        self.segments.set(index - self.base, sent);
+        self.segments.set(index, sent);
         self.pipe -= before - sent.in_pipe();
         if let Some(sampler) = &mut self.sampler {
-            sampler.lose(index - self.base, sent.length);
+            sampler.lose(index, sent.length);
         }
-        self.next_lost = self.next_lost.min(index);
-        self.lost_end = self.lost_end.max(index + 1);
+        self.next_lost = self.next_lost.min(index as u32);
+        self.lost_end = self.lost_end.max(index as u32 + 1);
     }
 
     /// Marks the first outstanding segment as lost, unless it was retransmitted.
     pub fn lose_first(&mut self) -> bool {
         let found = !self.segments.is_empty() && self.mark_lost(0);
-        self.next_lost = self.base;
-        self.lost_end = self.lost_end.max(self.base + usize::from(found));
+        self.next_lost = 0;
+        self.lost_end = self.lost_end.max(u32::from(found));
         found
     }
 
@@ -165,8 +162,8 @@ impl Scoreboard {
             sent.retransmitted = false;
             self.segments.set(index, sent);
         }
-        self.next_lost = self.base;
-        self.lost_end = self.base + self.segments.len();
+        self.next_lost = 0;
+        self.lost_end = self.segments.len() as u32;
     }
 
     fn mark_lost(&mut self, index: usize) -> bool {
@@ -188,7 +185,7 @@ impl Scoreboard {
     /// 1).
     pub fn next_lost(&mut self) -> Option<Span> {
         while self.next_lost < self.lost_end {
-            let sent = self.segments.get(self.next_lost - self.base);
+            let sent = self.segments.get(self.next_lost as usize);
             if sent.lost && !sent.retransmitted && !sent.sacked {
                 return Some(Span { start: sent.start, length: sent.length });
             }
@@ -200,8 +197,8 @@ impl Scoreboard {
     /// Returns the first segment below the highest SACKed one that is neither SACKed, lost nor
     /// retransmitted (NextSeg rule 3).
     pub fn next_unsure(&self) -> Option<Span> {
-        let top = self.sacked_end.saturating_sub(self.base).min(self.segments.len());
-        let first = (self.lost_end - self.base).min(top);
+        let top = (self.sacked_end as usize).min(self.segments.len());
+        let first = (self.lost_end as usize).min(top);
         (first..top)
             .map(|index| self.segments.get(index))
             .find(|sent| !sent.sacked && !sent.lost && !sent.retransmitted)

@@ -17,9 +17,9 @@ impl Scoreboard {
             self.pipe -= sent.in_pipe();
             (sent.lost, sent.retransmitted) = (true, false);
             self.segments.set(index, sent);
-            self.lost_end = self.lost_end.max(self.base + index + 1);
+            self.lost_end = self.lost_end.max(index as u32 + 1);
         }
-        self.next_lost = self.base;
+        self.next_lost = 0;
         self.pipe < before
     }
 
@@ -45,9 +45,8 @@ impl Scoreboard {
     /// Adds a segment behind that at `index`, of which it was the end.
     fn insert(&mut self, index: usize, end: Sent) {
         self.segments.insert(index + 1, end);
-        let place = self.base + index;
         for edge in [&mut self.sacked_end, &mut self.lost_end, &mut self.next_lost] {
-            *edge += usize::from(*edge > place);
+            *edge += u32::from(*edge as usize > index);
         }
         if let Some(sampler) = &mut self.sampler {
             sampler.divide(index);

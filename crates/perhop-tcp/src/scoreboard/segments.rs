@@ -20,11 +20,17 @@ struct Kept {
 /// Ten thousand connections have a hundred thousand segments.
 const _: () = assert!(size_of::<Kept>() == 16);
 
+/// Number of segments in a line of a cache.
+const IN_A_LINE: usize = 4;
+
 const SACKED: u32 = 1;
 const LOST: u32 = 2;
 const RETRANSMITTED: u32 = 4;
 const AMBIGUOUS: u32 = 8;
 const MARKS: u32 = 4;
+
+/// Number of segments that always have room.
+const FEW: usize = 4;
 
 /// Segments in order, without gaps.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +42,11 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Prefetches the first and the last segment.
+    /// Prefetches the first segments and the last one.
     #[inline(always)]
     pub fn prefetch(&self) {
-        self.kept.front().into_iter().chain(self.kept.back()).for_each(prefetch);
+        let (first, _) = self.kept.as_slices();
+        first.iter().step_by(IN_A_LINE).take(4).chain(self.kept.back()).for_each(prefetch);
     }
 
     #[inline]
@@ -100,7 +107,17 @@ impl Segments {
     pub fn push(&mut self, sent: Sent) {
         debug_assert_eq!(sent.start, self.end);
         self.end = sent.end();
+        if self.kept.len() == self.kept.capacity() {
+            self.grow();
+        }
         self.kept.push_back(Self::kept(sent));
+    }
+
+    /// Makes room for half as many again: twice as many would be a waste with thousands of
+    /// connections.
+    #[cold]
+    fn grow(&mut self) {
+        self.kept.reserve_exact((self.kept.len() / 2).max(FEW));
     }
 
     /// Divides the segment before `index`: `end` is its end.
@@ -113,6 +130,14 @@ impl Segments {
     pub fn pop(&mut self) {
         self.kept.pop_front();
         self.start = self.kept.front().map_or(self.end, |first| self.offset(first.start));
+    }
+
+    /// Frees most of the memory of many more segments than this.
+    pub fn fit(&mut self, segments: usize) {
+        let segments = segments.max(FEW);
+        if self.kept.capacity() / 4 > segments {
+            self.kept.shrink_to(2 * segments);
+        }
     }
 
     /// Returns the number of segments that begin before `start`.

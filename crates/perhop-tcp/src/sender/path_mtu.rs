@@ -51,12 +51,12 @@ impl Sender {
             let kept = KEPT * self.window.cwnd;
             self.window.ssthresh = self.window.ssthresh.max(kept);
         }
-        self.forbid_undo();
+        self.undoable = false;
         self.duplicates = 0;
-        self.prr = None;
+        self.reducing = false;
         self.probe_due = false;
-        self.reordering_deadline = Time::MAX;
-        if let Some((_, tlp)) = self.rack.as_deref_mut() {
+        if let Some((rack, tlp)) = self.rack.as_deref_mut() {
+            rack.deadline = Time::MAX;
             tlp.forget();
         }
         self.recovery = Recovery::Timeout { point: self.scoreboard.end(), frto: Frto::Off };

@@ -2,7 +2,7 @@
 //! transmissions, and the flight ends at the target of congestion control.
 
 /// One recovery; all amounts are bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Prr {
     /// Bytes delivered and bytes sent since recovery began.
     delivered: u64,

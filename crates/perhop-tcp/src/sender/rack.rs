@@ -15,6 +15,8 @@ pub(super) struct Rack {
     pub newest: Option<Newest>,
     /// Minimum round-trip time of the connection.
     pub min_rtt: Duration,
+    /// Time at which the reordering window of a segment ends.
+    pub deadline: Time,
     /// True if a segment has arrived after one that was sent later.
     reordering_seen: bool,
     /// Reordering window, in quarters of `min_rtt`.
@@ -30,6 +32,7 @@ impl Rack {
         Self {
             newest: None,
             min_rtt: Duration::MAX,
+            deadline: Time::MAX,
             reordering_seen: false,
             quarters: 1,
             persist: 0,

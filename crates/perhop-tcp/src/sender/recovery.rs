@@ -5,7 +5,7 @@ use perhop_core::{Duration, Time};
 use super::Sender;
 use super::prr::{Delivery, Prr};
 use super::tlp::Verdict;
-use super::undo::Frto;
+use super::undo::{Frto, Undo};
 use crate::congestion::{Acked, DecreaseFrom, Delivered, Marked};
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
 use crate::{Flags, Offset, Segment};
@@ -30,6 +30,20 @@ pub(super) enum Recovery {
         /// Detection of a spurious timeout.
         frto: Frto,
     },
+}
+
+/// A reduction of the window.
+#[derive(Clone, Debug)]
+pub(super) struct Reduction {
+    /// Its time: the loss of a retransmission that was sent later is another congestion signal (RFC
+    /// 5681, section 4.3).
+    at: Time,
+    /// End of the data sent before it: until it is acknowledged, marks belong to the same signal.
+    until: Offset,
+    /// Rate reduction, while it is in proportion to delivered data.
+    pub prr: Prr,
+    /// State before it, while it may be undone.
+    pub undo: Undo,
 }
 
 impl Sender {
@@ -69,8 +83,8 @@ impl Sender {
                 }
                 return;
             }
-            Recovery::Open if self.prr.is_some() => {
-                if ack <= self.reduced_until {
+            Recovery::Open if self.reducing => {
+                if ack <= self.reduced_until() {
                     return;
                 }
                 self.end_reduction();
@@ -99,6 +113,8 @@ impl Sender {
     pub(super) fn end_recovery(&mut self) {
         self.recovery = Recovery::Open;
         self.duplicates = 0;
+        let window = self.window.cwnd.max(self.window.ssthresh) / self.mss();
+        self.scoreboard.fit(window as usize);
         self.end_reduction();
         if let Some(model) = self.config.congestion.model() {
             model.on_recovered(&mut self.window);
@@ -110,7 +126,7 @@ impl Sender {
 
     /// Ends a proportional reduction at its target.
     fn end_reduction(&mut self) {
-        if self.prr.take().is_some() {
+        if std::mem::take(&mut self.reducing) {
             self.window.cwnd = self.window.ssthresh;
         }
     }
@@ -136,18 +152,20 @@ impl Sender {
     /// Detects losses by time, and sets the timer for segments that are not overdue yet (RFC 8985,
     /// section 6.2, step 5).
     pub(super) fn detect_overdue(&mut self, now: Time, progress: &Progress) -> bool {
-        self.reordering_deadline = Time::MAX;
-        let (Some((rack, _)), Some(smoothed)) = (self.rack.as_deref(), self.rtt.smoothed()) else {
+        let (Some((rack, _)), Some(smoothed)) = (self.rack.as_deref_mut(), self.rtt.smoothed())
+        else {
             return false;
         };
+        rack.deadline = Time::MAX;
         let in_recovery = self.recovery != Recovery::Open;
         let window = rack.window(in_recovery, self.scoreboard.sacked_segments(), smoothed);
         let Some((newest, limit)) = rack.overdue(now, window) else { return false };
         let found = self.scoreboard.detect_overdue(newest, limit);
         if let Some(since) = found.waiting_since {
-            self.reordering_deadline = since + (newest.rtt + window);
+            rack.deadline = since + (newest.rtt + window);
         }
-        let lost_again = found.retransmission.is_some_and(|at| at >= self.reduced_at);
+        let reduced_at = self.reduction.as_ref().map_or(Time::ZERO, |reduction| reduction.at);
+        let lost_again = found.retransmission.is_some_and(|at| at >= reduced_at);
         match self.recovery {
             Recovery::Open if found.lost => self.begin_recovery(now, progress),
             // The loss of a retransmission is a second congestion signal (RFC 5681, section 4.3),
@@ -169,7 +187,7 @@ impl Sender {
         if self.config.prr && self.uses_sack() && !self.config.congestion.is_modelled() {
             let sacked_before = self.scoreboard.sacked_bytes().saturating_sub(progress.delivered);
             let flight = self.scoreboard.flight() + progress.acked - sacked_before;
-            self.prr = Some(Prr::new(flight, self.window.ssthresh as u64));
+            self.begin_reduction(flight);
         }
         if let Some((_, tlp)) = self.rack.as_deref_mut() {
             tlp.forget();
@@ -178,13 +196,9 @@ impl Sender {
 
     /// Passes a loss to congestion control.
     pub(super) fn reduce(&mut self, now: Time) {
-        self.note_reduction(now);
         let recovering = self.recovery != Recovery::Open;
         // The loss of a retransmission proves congestion.
-        match self.config.undo && !recovering {
-            true => self.prepare_undo(),
-            false => self.forbid_undo(),
-        }
+        self.note_reduction(now, self.config.undo && !recovering);
         if let Some(model) = self.config.congestion.model() {
             model.on_recovery(&self.window, recovering);
             return;
@@ -229,17 +243,16 @@ impl Sender {
     /// acknowledgement has just `acked` were in flight when it arrived: without them, delayed
     /// acknowledgements would take two segments off the window before it is halved.
     pub(super) fn answer_marks(&mut self, marked: Marked, acked: u64) {
-        if marked.ack <= self.reduced_until || matches!(self.recovery, Recovery::Fast { .. }) {
+        if marked.ack <= self.reduced_until() || matches!(self.recovery, Recovery::Fast { .. }) {
             return;
         }
         let (mss, from) = (self.mss(), self.decrease_from(acked));
         if self.config.congestion.on_mark(&mut self.window, mss, from, marked) {
-            self.note_reduction(marked.now);
-            self.forbid_undo();
+            self.note_reduction(marked.now, false);
             let answers_as_to_loss = !self.config.congestion.is_scalable();
             if self.config.prr && self.uses_sack() && answers_as_to_loss {
                 let flight = self.scoreboard.pipe() + marked.delivered;
-                self.prr = Some(Prr::new(flight, self.window.ssthresh as u64));
+                self.begin_reduction(flight);
             }
         }
     }
@@ -266,19 +279,51 @@ impl Sender {
         }
     }
 
-    fn note_reduction(&mut self, now: Time) {
-        self.reduced_at = now;
-        self.reduced_until = self.scoreboard.end();
+    /// Records a reduction of the window, and the state before it if it may be undone.
+    fn note_reduction(&mut self, at: Time, undoable: bool) {
+        let until = self.scoreboard.end();
+        let una = self.scoreboard.acknowledged();
+        let before = || Undo::new(self.window, &self.config.congestion, una);
+        match &mut self.reduction {
+            Some(reduction) => {
+                (reduction.at, reduction.until) = (at, until);
+                if undoable {
+                    reduction.undo = before();
+                }
+            }
+            None => {
+                let (prr, undo) = (Prr::default(), before());
+                self.reduction = Some(Box::new(Reduction { at, until, prr, undo }));
+            }
+        }
+        self.undoable = undoable;
         self.marks.on_reduced();
+    }
+
+    /// Begins a reduction in proportion to delivered data, from this flight to the threshold.
+    fn begin_reduction(&mut self, flight: u64) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.prr = Prr::new(flight, self.window.ssthresh as u64);
+            self.reducing = true;
+        }
+    }
+
+    fn reduced_until(&self) -> Offset {
+        self.reduction.as_ref().map_or(0, |reduction| reduction.until)
+    }
+
+    /// Returns the rate reduction, if the window is reduced in proportion to delivered data.
+    pub(super) fn prr_mut(&mut self) -> Option<&mut Prr> {
+        self.reduction.as_mut().filter(|_| self.reducing).map(|reduction| &mut reduction.prr)
     }
 
     /// Sets the window by the delivered data in a proportional reduction.
     pub(super) fn reduce_proportionally(&mut self, progress: &Progress, lost: bool) {
-        if let Some(prr) = &mut self.prr {
+        let (mss, pipe) = (self.config.mss.into(), self.scoreboard.pipe());
+        if let Some(prr) = self.prr_mut() {
             let safe = progress.acked > 0 && !lost;
-            let pipe = self.scoreboard.pipe();
             let delivery = Delivery { delivered: progress.delivered, safe, pipe };
-            if let Some(window) = prr.on_ack(self.config.mss.into(), delivery) {
+            if let Some(window) = prr.on_ack(mss, delivery) {
                 self.window.cwnd = window as f64;
             }
         }
@@ -300,7 +345,7 @@ impl Sender {
             && !self.config.congestion.is_modelled()
         {
             self.reduce(now);
-            self.forbid_undo();
+            self.undoable = false;
         }
     }
 
@@ -346,10 +391,10 @@ impl Sender {
         // The loss window, in addition to data that is probably still in flight.
         self.window.cwnd = self.scoreboard.pipe() as f64 + self.mss();
         self.duplicates = 0;
-        self.prr = None;
+        self.reducing = false;
         self.probe_due = false;
-        self.reordering_deadline = Time::MAX;
-        if let Some((_, tlp)) = self.rack.as_deref_mut() {
+        if let Some((rack, tlp)) = self.rack.as_deref_mut() {
+            rack.deadline = Time::MAX;
             tlp.forget();
         }
         self.recovery = Recovery::Timeout { point: self.scoreboard.end(), frto };

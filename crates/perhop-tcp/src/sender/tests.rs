@@ -231,7 +231,7 @@ fn the_handshake_takes_a_round_trip_and_gives_a_sample() {
     let mut connection = Connection::new(config(), 1 << 20, &[]);
     connection.sender.write(u64::from(MSS));
     connection.run(Time::ZERO + DELAY + DELAY);
-    assert_eq!(connection.sender.take_rtt_sample(), Some(DELAY + DELAY));
+    assert_eq!(connection.sender.smoothed_rtt(), Some(DELAY + DELAY));
     assert!(connection.sent[0].flags.has(Flags::SYN));
 }
 

@@ -10,10 +10,10 @@ use crate::scoreboard::Progress;
 impl Sender {
     /// Returns when [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
-        let paced = self.pacer.as_ref().map_or(Time::MAX, Pacer::deadline).min(self.deadline);
+        let paced = self.pacer.as_deref().map_or(Time::MAX, Pacer::deadline).min(self.deadline);
         match self.rack.as_deref() {
             None => paced,
-            Some((_, tlp)) => paced.min(tlp.deadline).min(self.reordering_deadline),
+            Some((rack, tlp)) => paced.min(tlp.deadline).min(rack.deadline),
         }
     }
 
@@ -22,7 +22,7 @@ impl Sender {
         if let Some(pacer) = &mut self.pacer {
             pacer.on_timer(now);
         }
-        if now >= self.reordering_deadline {
+        if self.rack.as_deref().is_some_and(|(rack, _)| now >= rack.deadline) {
             self.detect_overdue(now, &Progress::default());
         }
         if let Some((_, tlp)) = self.rack.as_deref_mut()

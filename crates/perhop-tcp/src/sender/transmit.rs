@@ -39,7 +39,7 @@ impl Sender {
             self.restart_timer(now);
         }
         self.retransmits += 1;
-        if let Some(undo) = &mut self.undo {
+        if let Some(undo) = self.undo_mut() {
             undo.on_retransmission(now);
         }
         self.note_sent(now, span.length);
@@ -64,7 +64,7 @@ impl Sender {
 
     fn note_sent(&mut self, now: Time, length: u32) {
         self.pace(now, length);
-        if let Some(prr) = &mut self.prr {
+        if let Some(prr) = self.prr_mut() {
             prr.on_sent(length.into());
         }
     }

@@ -34,8 +34,6 @@ pub(super) struct Undo {
     first: Option<u32>,
     /// Retransmissions that the receiver has not reported as duplicates (undo_retrans).
     unreported: u32,
-    /// True if the response may still be undone.
-    open: bool,
 }
 
 impl Undo {
@@ -47,7 +45,6 @@ impl Undo {
             marker,
             first: None,
             unreported: 0,
-            open: true,
         }
     }
 
@@ -84,7 +81,7 @@ impl Sender {
             Recovery::Timeout { point, frto } => self.judge_timeout(ack, point, frto, progress),
             _ => false,
         };
-        let Some(undo) = self.undo.as_deref().filter(|undo| undo.open) else { return };
+        let Some(undo) = self.undo_mut() else { return };
         let (delayed, in_vain) = (undo.was_delayed(echo), undo.was_in_vain());
         match self.recovery {
             Recovery::Fast { point, .. } if advanced && ack >= point && (delayed || in_vain) => {
@@ -137,33 +134,21 @@ impl Sender {
         false
     }
 
-    /// Saves the state before congestion control responds to a loss.
-    pub(super) fn prepare_undo(&mut self) {
-        let una = self.scoreboard.acknowledged();
-        let undo = Undo::new(self.window, &self.config.congestion, una);
-        match &mut self.undo {
-            Some(kept) => **kept = undo,
-            None => self.undo = Some(Box::new(undo)),
-        }
-    }
-
-    /// Discards the state after proof of congestion.
-    pub(super) fn forbid_undo(&mut self) {
-        if let Some(undo) = &mut self.undo {
-            undo.open = false;
-        }
+    /// Returns the state before the last reduction, if that may be undone.
+    pub(super) fn undo_mut(&mut self) -> Option<&mut Undo> {
+        self.reduction.as_mut().filter(|_| self.undoable).map(|reduction| &mut reduction.undo)
     }
 
     /// Undoes the response; `unmark` removes the marks of lost segments.
     fn undo(&mut self, unmark: bool) {
-        let Some(undo) = self.undo.as_deref_mut() else { return };
-        undo.open = false;
+        let Some(undo) = self.undo_mut() else { return };
         let (window, congestion) = (undo.window, undo.congestion.take());
+        self.undoable = false;
         if unmark {
             self.scoreboard.unmark_lost();
             self.scoreboard.requeue_transmissions();
         }
-        self.prr = None;
+        self.reducing = false;
         self.recovery = Recovery::Open;
         self.duplicates = 0;
         if let Some(model) = self.config.congestion.model() {

@@ -153,16 +153,14 @@ impl Connection {
         }
     }
 
-    /// Records the round-trip time that the last acknowledgement measured. Returns it, and the
-    /// smoothed one if a reading is due.
-    pub fn measure(&mut self, now: Time) -> Option<[Option<Duration>; 2]> {
-        let rtt = self.sender.take_rtt_sample()?;
+    /// Records a round-trip time. Returns the smoothed one if a reading is due.
+    pub fn measure(&mut self, now: Time, rtt: Duration) -> Option<Duration> {
         self.rtt.add(rtt);
         if !self.srtt_readings.is_due(now) {
-            return Some([Some(rtt), None]);
+            return None;
         }
         let smoothed = self.sender.smoothed_rtt();
         smoothed.into_iter().for_each(|smoothed| self.srtt.add(smoothed));
-        Some([Some(rtt), smoothed])
+        smoothed
     }
 }

@@ -1,7 +1,7 @@
 //! Segments of connections with data in both directions.
 
 use perhop_app::{Event, Frame, Request};
-use perhop_core::{Header, Time};
+use perhop_core::{Duration, Header, Time};
 use perhop_tcp::{Flags, Segment, Seq};
 
 use super::{Connection, Side};
@@ -116,16 +116,16 @@ impl ModelledHosts {
         let Some(end) = self.connection(id) else { return };
         let is_client = end.is_client();
         self.arrived[owner][usize::from(!is_client)].add(header.traffic_class);
-        self.share_handshake(now, id, &segment);
+        let handshake = self.share_handshake(now, id, &segment);
         let Some(end) = self.connection(id) else { return };
         let was_open = end.sender.is_open();
         let data = segment.payload > 0 || segment.flags.has(Flags::FIN);
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
-        if !(data || opens) || end.piggyback && end.sender.is_advanced_by(&segment) {
-            end.sender.on_segment(now, &segment);
-            let measured = end.measure(now);
-            if !is_client && let Some([rtt, smoothed]) = measured {
-                rtt.into_iter().for_each(|rtt| self.rtts[owner].add(rtt));
+        let acknowledges = !(data || opens) || end.piggyback && end.sender.is_advanced_by(&segment);
+        if acknowledges && let Some(rtt) = end.sender.on_segment(now, &segment).or(handshake) {
+            let smoothed = end.measure(now, rtt);
+            if !is_client {
+                self.rtts[owner].add(rtt);
                 smoothed.into_iter().for_each(|smoothed| self.srtts[owner].add(smoothed));
             }
         }
@@ -154,21 +154,20 @@ impl ModelledHosts {
     }
 
     /// Opens the server's direction. Its SYN leaves with the acknowledgement of the client's; when
-    /// the client is heard again, it has acknowledged both.
-    fn share_handshake(&mut self, now: Time, id: u32, segment: &Segment) {
+    /// the client is heard again, it has acknowledged both: this gives the server a round-trip time.
+    fn share_handshake(&mut self, now: Time, id: u32, segment: &Segment) -> Option<Duration> {
         let peer = self.endpoints[id as usize].line.peer;
-        let Some(server) = self.connection(id) else { return };
-        let Side::Server { syn, .. } = &mut server.side else { return };
+        let server = self.connection(id)?;
+        let Side::Server { syn, .. } = &mut server.side else { return None };
         if segment.flags.has(Flags::SYN) && !server.sender.is_open() {
             let own = server.sender.poll(now);
             *syn = syn.or(own);
-        } else if let Some(own) = syn.take() {
-            let answer = self.connection(peer).and_then(|peer| peer.receiver.on_segment(now, &own));
-            if let (Some(answer), Some(server)) = (answer, self.connection(id)) {
-                let timestamps = segment.timestamps;
-                server.sender.on_segment(now, &Segment { timestamps, ..answer });
-            }
+            return None;
         }
+        let own = syn.take()?;
+        let answer = self.connection(peer)?.receiver.on_segment(now, &own)?;
+        let timestamps = segment.timestamps;
+        self.connection(id)?.sender.on_segment(now, &Segment { timestamps, ..answer })
     }
 
     /// Passes data that has arrived to the application.
