@@ -14,6 +14,12 @@ pub fn prefetch<T>(value: &T) {
     }
 }
 
+/// Prefetches the cache line that is `bytes` after `value`, which may be beyond its array.
+#[inline(always)]
+pub fn prefetch_after<T>(value: &T, bytes: usize) {
+    prefetch_line(value, bytes);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn prefetch_line<T>(value: &T, offset: usize) {

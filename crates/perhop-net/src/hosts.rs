@@ -40,9 +40,7 @@ pub enum Passage {
 /// next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Body of the packet.
-    Body,
-    /// Endpoint to which it is sent.
+    /// Body of the packet, and the endpoint to which it is sent.
     Endpoint,
     /// Connection of the endpoint.
     Connection,

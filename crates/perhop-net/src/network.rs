@@ -54,8 +54,8 @@ const TRANSMITTERS: EventId = 1 << 31;
 
 /// What hosts prefetch of later packets on a link when one arrives, and the number of packets
 /// between the two.
-const PREFETCHED: [(usize, Part); 4] =
-    [(0, Part::Data), (2, Part::Connection), (4, Part::Endpoint), (7, Part::Body)];
+const PREFETCHED: [(usize, Part); 3] =
+    [(0, Part::Data), (2, Part::Connection), (5, Part::Endpoint)];
 
 /// A packet that is set aside.
 #[derive(Debug)]

@@ -338,32 +338,40 @@ impl<B: Copy> Port<B> {
         Ok(arrival)
     }
 
-    /// Schedules packets of another wire, from number `first` on, as long as each is as long as the
-    /// last packet and finds the transmitter free, and `follows` is true. Copies them, and returns
-    /// how many. It is the same as to schedule one after the other.
+    /// Transmits packets of another wire after packet `last`, which was transmitted, as long as
+    /// each is like it, finds the transmitter free, and `follows` is true. Copies them, and returns
+    /// how many. It is the same as to [take on](Self::take_on) one after the other.
     #[inline(always)]
-    pub fn schedule_run(
+    pub fn transmit_run(
         &mut self,
         source: &Self,
-        first: usize,
+        last: usize,
         follows: impl Fn(Time, &Header) -> bool,
     ) -> usize {
         let (size, on_wire, transmission) = self.last;
-        if !self.plain || self.begins < Time::MAX || !self.queue.admits_first(size) {
+        let Some((_, Packet { header, .. })) = source.arriving_after(last) else { return 0 };
+        let by_size = self.schedules;
+        let next = |number: usize, free: Time| {
+            source.arriving_after(last + number + 1).filter(|(at, packet)| {
+                let other = &packet.header;
+                let alike = if by_size { other.size() == size } else { other == header };
+                alike && *at >= free && follows(*at, other)
+            })
+        };
+        let idle = self.begins == Time::MAX && self.wake == Time::MAX;
+        if next(0, self.busy_until).is_none()
+            || !(idle && self.plain && self.certain && self.queue.repeats(header))
+        {
             return 0;
         }
         let mut number = 0;
-        while let Some((at, header)) = source.arriving_after(first + number)
-            && header.size() == size
-            && at >= self.busy_until
-            && follows(at, header)
-        {
+        while let Some((at, packet)) = next(number, self.busy_until) {
             self.busy_until = at + transmission;
             let arrival = (self.busy_until + self.wire.delay).max(self.not_before);
-            source.under_way.copy_to(first + number, &mut self.under_way, arrival);
+            self.under_way.copy(arrival, packet);
             number += 1;
         }
-        self.queue.count_passed(number as u64, size);
+        self.queue.pass_again(header, number as u64);
         self.counters.packets += number as u64;
         self.counters.bytes += on_wire * number as u64;
         number
@@ -596,21 +604,20 @@ impl<B: Copy> Port<B> {
     /// live that is less by one; returns `true` if it is the next one to arrive there.
     #[inline(always)]
     pub fn hand_on(&mut self, to: &mut Self, at: Time) -> bool {
-        let next = self.copy_to(0, to, at);
+        let next = self.under_way.first().is_some_and(|(_, packet)| to.copy_on_wire(at, packet));
         self.forget(1);
         next
     }
 
-    /// As [`hand_on`](Self::hand_on) for a packet that arrives after `others`; all of these stay
-    /// until they are [forgotten](Self::forget).
+    /// Puts a packet of another wire on this one, forwarded, to arrive at `at`; returns `true` if
+    /// it is the next one to arrive. There, it is to be [forgotten](Self::forget).
     #[inline(always)]
-    pub fn copy_to(&self, others: usize, to: &mut Self, at: Time) -> bool {
-        if !to.plain {
-            let packet = self.under_way.get(others).map(|(_, packet)| packet.forwarded());
-            return packet.is_some_and(|packet| to.overtake(at, packet));
+    pub fn copy_on_wire(&mut self, at: Time, packet: &Packet<B>) -> bool {
+        if !self.plain {
+            return self.overtake(at, packet.forwarded());
         }
-        self.under_way.copy_to(others, &mut to.under_way, at);
-        to.under_way.len() == 1
+        self.under_way.copy(at, packet);
+        self.under_way.len() == 1
     }
 
     /// Takes the packets that have arrived first off the wire.
@@ -640,13 +647,13 @@ impl<B: Copy> Port<B> {
     /// Returns the time and the header of the next arrival.
     #[inline(always)]
     pub fn arriving(&self) -> Option<(Time, &Header)> {
-        self.arriving_after(0)
+        self.arriving_after(0).map(|(at, packet)| (at, &packet.header))
     }
 
-    /// Returns the time and the header of the arrival after `others`.
+    /// Returns the time of the arrival after `others`, and its packet.
     #[inline(always)]
-    pub fn arriving_after(&self, others: usize) -> Option<(Time, &Header)> {
-        self.under_way.get(others).map(|(at, packet)| (at, &packet.header))
+    pub fn arriving_after(&self, others: usize) -> Option<(Time, &Packet<B>)> {
+        self.under_way.get(others)
     }
 
     /// Takes the packet that arrives next off the wire.

@@ -1,6 +1,6 @@
 //! Packets on a wire.
 
-use perhop_core::{Header, Packet, Time, prefetch};
+use perhop_core::{Header, Packet, Time, prefetch_after};
 
 /// Packets in order of arrival, with their arrival times. Moving whole packets between wires is
 /// most of the cost of a hop, which this ring is made for: the number of slots is a power of two,
@@ -68,8 +68,9 @@ impl<B: Copy> UnderWay<B> {
     /// Removes the first packet.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Packet<B>> {
-        let packet = *self.first()?.1;
-        prefetch(&self.slots[self.slot(AHEAD)]);
+        let packet = self.first()?.1;
+        prefetch_after(packet, AHEAD * size_of::<Slot<B>>());
+        let packet = *packet;
         self.forget(1);
         Some(packet)
     }
@@ -80,12 +81,12 @@ impl<B: Copy> UnderWay<B> {
         self.append(at, &packet);
     }
 
-    /// Adds packet `number` to the end of another wire, to arrive there at `at`, with a time to
-    /// live that is less by one. It stays here until it is [forgotten](Self::forget).
+    /// Adds a packet of another wire behind the others, to arrive here at `at`, with a time to live
+    /// that is less by one. It stays there until it is [forgotten](Self::forget).
     #[inline(always)]
-    pub fn copy_to(&self, number: usize, to: &mut Self, at: Time) {
-        to.append(at, &self.slots[self.slot(number)].packet).ttl -= 1;
-        prefetch(&self.slots[self.slot(number + AHEAD)]);
+    pub fn copy(&mut self, at: Time, packet: &Packet<B>) {
+        self.append(at, packet).ttl -= 1;
+        prefetch_after(packet, AHEAD * size_of::<Slot<B>>());
     }
 
     /// Advances to the packet after the first `number`. After each pass, memory that a burst took
@@ -214,7 +215,7 @@ mod tests {
                     let at = Time::from_picos(last(&lists[1 - from]) + random.up_to(9));
                     let [one, other] = &mut wires;
                     let (source, to) = if from == 0 { (one, other) } else { (other, one) };
-                    source.copy_to(0, to, at);
+                    to.copy(at, source.first().expect("there is one").1);
                     source.forget(1);
                     let (_, mut packet) = lists[from].pop_front().expect("it is not empty");
                     packet.header.ttl = packet.header.ttl.wrapping_sub(1);

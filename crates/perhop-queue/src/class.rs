@@ -173,18 +173,28 @@ impl<B> Class<B> {
         }
     }
 
-    /// Returns `true` if a plain class would take a packet of `size` while it is empty.
-    pub fn admits_first(&self, size: Bytes) -> bool {
-        match &self.queue {
-            Queue::Fifo(fifo) => fifo.limit().admits(Backlog::default(), size),
-            _ => false,
-        }
+    /// Returns `true` if all packets with this header pass alike while the link is idle: in plain
+    /// queues, or in classes of these.
+    #[inline]
+    pub fn repeats(&self, header: &Header) -> bool {
+        self.conditioner.is_none()
+            && self.shaper.is_none()
+            && match &self.queue {
+                Queue::Fifo(fifo) => fifo.limit().admits(Backlog::default(), header.size()),
+                Queue::Classes(classes) => classes.repeats(header),
+                _ => false,
+            }
     }
 
-    /// Counts packets of `size` that a plain class need not keep, because the link is idle.
-    pub fn count_passed(&mut self, packets: u64, size: Bytes) {
+    /// Counts as many [passes](Discipline::pass) of packets with this header. That is all to do if
+    /// they [repeat](Self::repeats) the pass before.
+    #[inline]
+    pub fn pass_again(&mut self, header: &Header, packets: u64) {
+        if let Queue::Classes(classes) = &mut self.queue {
+            classes.pass_again(header, packets);
+        }
         self.counters.sent.packets += packets;
-        self.counters.sent.bytes += size * packets;
+        self.counters.sent.bytes += header.size() * packets;
     }
 
     /// Counts the first scheduled transmission, which has begun. Returns the packet's length and

@@ -222,6 +222,17 @@ impl<B> Classes<B> {
         });
     }
 
+    /// As [`Class::repeats`].
+    pub(crate) fn repeats(&self, header: &Header) -> bool {
+        self.scheduler.repeats() && self.classes[self.classifier.classify(header)].repeats(header)
+    }
+
+    /// As [`Class::pass_again`].
+    pub(crate) fn pass_again(&mut self, header: &Header, packets: u64) {
+        let index = self.classifier.classify(header);
+        self.classes[index].pass_again(header, packets);
+    }
+
     /// Calls `enqueue` on a class, and updates the backlog and the scheduler.
     #[inline(always)]
     fn offer(&mut self, now: Time, index: usize, enqueue: impl FnOnce(&mut Class<B>)) {

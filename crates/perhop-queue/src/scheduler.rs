@@ -90,6 +90,12 @@ impl Scheduler {
         }
     }
 
+    /// Returns `true` if several busy periods that [begin](Self::begin) with packets of the same
+    /// class and length leave the state that the first one leaves.
+    pub fn repeats(&self) -> bool {
+        !matches!(self, Self::LinkShare(_))
+    }
+
     /// Begins a busy period at `now`, with a packet that is sent at once, if one is: its class,
     /// which need not be activated, and its length.
     #[inline]

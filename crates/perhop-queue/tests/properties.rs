@@ -7,8 +7,9 @@ use perhop_core::{
     AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Action, Actions, Backlog, Cause, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline,
-    Fifo, Ledger, Limit, Match, MatchRules, Pass, Policer, Queue, Weight,
+    Action, Actions, Backlog, Cause, Class, ClassCounters, ClassService, ClassSpec, Classes,
+    Dequeue, Discipline, Fifo, Ledger, Limit, Match, MatchRules, Pass, Policer, Queue, Sharing,
+    Weight,
 };
 use proptest::prelude::*;
 
@@ -17,7 +18,7 @@ const MTU: u64 = 1500;
 /// Body of a packet: its index in the sequence of arrivals.
 type Id = usize;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Arrival {
     gap: Duration,
     class: u8,
@@ -68,6 +69,10 @@ fn packet(id: Id, arrival: &Arrival) -> Packet<Id> {
 
 /// Classes by DSCP: class i takes DSCP i.
 fn classes(plans: &[ClassPlan]) -> Class<Id> {
+    classes_sharing(plans, Sharing::Wfq)
+}
+
+fn classes_sharing(plans: &[ClassPlan], sharing: Sharing) -> Class<Id> {
     let spec = |(index, plan): (usize, &ClassPlan)| {
         let matches = Match { dscps: vec![Dscp::new(index as u8).unwrap()], ..Match::default() };
         let mut class = Class::new(Queue::Fifo(Fifo::new(plan.limit)));
@@ -81,7 +86,8 @@ fn classes(plans: &[ClassPlan]) -> Class<Id> {
         };
         ClassSpec { matches: matches.into(), service, class }
     };
-    Class::new(Queue::Classes(Box::new(Classes::new(plans.iter().enumerate().map(spec).collect()))))
+    let specs = plans.iter().enumerate().map(spec).collect();
+    Class::new(Queue::Classes(Box::new(Classes::sharing(specs, sharing))))
 }
 
 /// Sends `arrivals` through a link of `rate`, checking conservation, limits and work as it goes.
@@ -220,6 +226,58 @@ fn fair_policy_and_traffic() -> impl Strategy<Value = (Vec<ClassPlan>, Vec<Arriv
     })
 }
 
+/// Offers packets to a link, and has those that are like the one before, and find the link idle like
+/// it, pass `together` or one by one. Returns the begin of each transmission, and all counters.
+fn transmissions(
+    plans: &[ClassPlan],
+    sharing: Sharing,
+    arrivals: &[Arrival],
+    together: bool,
+) -> (Vec<(Id, Time)>, Vec<ClassCounters>) {
+    let mut class = classes_sharing(plans, sharing);
+    let (mut sent, mut free, mut now) = (Vec::new(), Time::ZERO, Time::ZERO);
+    // The last packet that has passed, and how many like it have passed since.
+    let mut last: Option<(Header, u64)> = None;
+    let mut ledger = Ledger::new();
+    for (id, arrival) in arrivals.iter().enumerate() {
+        now += arrival.gap;
+        let packet = packet(id, arrival);
+        while class.backlog().packets > 0 && free <= now {
+            let next = dequeue(&mut class, free).expect("a backlogged link idles");
+            sent.push((next.body, free));
+            free += next.size() / link();
+        }
+        let idle = class.backlog().packets == 0 && free <= now;
+        let again = last.as_mut().filter(|(header, _)| {
+            together && idle && *header == packet.header && class.repeats(header)
+        });
+        if let Some((_, number)) = again {
+            *number += 1;
+        } else {
+            if let Some((header, number @ 1..)) = last.take() {
+                class.pass_again(&header, number);
+            }
+            match if idle { class.pass(now, &packet.header) } else { Pass::Enqueue } {
+                Pass::Send => last = Some((packet.header, 0)),
+                Pass::Drop(_) => continue,
+                Pass::Enqueue => {
+                    class.enqueue(now, packet, &mut ledger);
+                    free = free.max(now);
+                    continue;
+                }
+            }
+        }
+        sent.push((id, now));
+        free = now + packet.size() / link();
+    }
+    if let Some((header, number @ 1..)) = last {
+        class.pass_again(&header, number);
+    }
+    let mut counters = Vec::new();
+    class.visit(&mut |_, class, _| counters.push(*class));
+    (sent, counters)
+}
+
 fn link() -> Rate {
     Rate::new(100_000_000).unwrap()
 }
@@ -228,6 +286,23 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 400, failure_persistence: None, ..Default::default()
     })]
+
+    /// Packets that repeat the pass before may pass together.
+    #[test]
+    fn packets_pass_together_as_one_by_one(
+        (plans, arrivals) in policy_and_traffic(),
+        sharing in prop_oneof![Just(Sharing::Wfq), Just(Sharing::Drr), Just(Sharing::LinkShare)],
+    ) {
+        // Each comes again, some often.
+        let again = |(number, arrival): (usize, Arrival)| {
+            let gap = Duration::from_micros(if number % 2 == 0 { 200 } else { 0 });
+            let copies = (0..number % 9).map(move |_| Arrival { gap, ..arrival });
+            std::iter::once(arrival).chain(copies)
+        };
+        let arrivals: Vec<_> = arrivals.into_iter().enumerate().flat_map(again).collect();
+        let run = |together| transmissions(&plans, sharing, &arrivals, together);
+        prop_assert_eq!(run(true), run(false));
+    }
 
     /// Each packet is sent or dropped, once; a class sends in order of arrival; counters agree.
     #[test]

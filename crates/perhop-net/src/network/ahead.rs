@@ -166,22 +166,19 @@ impl<B: Copy> Network<B> {
         };
         let mut moved = 0;
         let rest = loop {
-            let Some((at, header)) = source.arriving_after(moved) else { break None };
-            if moved > 0 && !follows(at, header) {
+            let Some((at, packet)) = source.arriving_after(moved) else { break None };
+            if moved > 0 && !follows(at, &packet.header) {
                 break None;
             }
             self.now = at;
-            match port.take_on(at, header) {
+            match port.take_on(at, &packet.header) {
                 TakenOn::Arrives(at) => {
-                    if source.copy_to(moved, port, at) {
+                    if port.copy_on_wire(at, packet) {
                         self.agenda.push(at, Self::arrival_event(to));
                     }
-                    moved += 1;
+                    moved += 1 + port.transmit_run(source, moved, follows);
                 }
                 other => break Some(other),
-            }
-            if port.schedules() {
-                moved += port.schedule_run(source, moved, follows);
             }
         };
         source.forget(moved);

@@ -3,8 +3,8 @@
 use perhop_core::{Bytes, Duration, NodeId, Rate, Stream, Time};
 use perhop_net::{Balance, LinkCounters, LinkSpec, Loss, Network, Reorder, Wire};
 use perhop_queue::{
-    Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, MatchRules,
-    Queue, Shaper, Weight,
+    Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, Queue, Shaper,
+    Sharing, Weight,
 };
 
 use crate::lab::*;
@@ -32,13 +32,21 @@ fn random_queue(random: &mut Stream) -> Class<Line> {
     let limit = Limit::packets(1 + random.up_to(12));
     match random.up_to(4) {
         0 => {
-            let class = |matches, weight| {
-                let service = ClassService::Share(Weight::new(weight).unwrap(), 0);
-                ClassSpec { matches, service, class: fifo(limit) }
-            };
-            let one = Match { sources: vec![NodeId(ROUTERS)], ..Match::default() };
-            let specs = vec![class(one.into(), 1), class(MatchRules::default(), 3)];
-            Class::new(Queue::Classes(Box::new(Classes::new(specs))))
+            let mut classes = vec![fifo(limit), fifo(limit), fifo(limit)];
+            if random.up_to(1) == 0 {
+                classes[1] = random_queue(random);
+            }
+            let specs = classes.into_iter().zip(0..).map(|(class, number)| {
+                let from = Match { sources: vec![NodeId(ROUTERS + number)], ..Match::default() };
+                let strict = random.up_to(4) == 0;
+                let share = ClassService::Share(Weight::new(1 + u64::from(number)).unwrap(), 0);
+                let service = if strict { ClassService::Strict } else { share };
+                ClassSpec { matches: from.into(), service, class }
+            });
+            let specs = specs.collect();
+            let sharing = [Sharing::Wfq, Sharing::Drr, Sharing::LinkShare];
+            let sharing = sharing[random.up_to(2) as usize];
+            Class::new(Queue::Classes(Box::new(Classes::sharing(specs, sharing))))
         }
         1 => {
             let rate = Rate::new(1_000_000 + random.up_to(9_000_000)).unwrap();
@@ -86,10 +94,20 @@ fn run(seed: u64, one_step: bool) -> Seen {
         let at = random.up_to(60) * MILLISECOND;
         let from = ROUTERS + random.up_to(u64::from(ROUTERS) - 1) as u16;
         let to = random.up_to(2 * u64::from(ROUTERS) - 1) as u16;
-        let size = [100, 1500][random.up_to(1) as usize];
-        // A train of packets, which routers forward as one.
+        let sizes = [[100, 100], [1500, 1500], [100, 1500]][random.up_to(2) as usize];
+        // Trains of packets, which routers forward as one; often those of two hosts meet.
         let gap = random.up_to(2) * random.up_to(MILLISECOND);
-        let train = (0..1 + random.up_to(19)).map(|n| Send { at: at + n * gap, from, to, size });
+        let senders = [from, ROUTERS + (from + 1) % ROUTERS];
+        let trains = senders.into_iter().take(1 + random.up_to(1) as usize);
+        let length = 1 + random.up_to(19);
+        let train = trains.flat_map(|from| {
+            (0..length).map(move |n| Send {
+                at: at + n * gap,
+                from,
+                to,
+                size: sizes[n as usize % 2],
+            })
+        });
         script.extend(train.filter(|send| send.from != send.to));
     }
     script.sort_by_key(|send| send.at);
