@@ -103,6 +103,7 @@ validate-queues: .venv/built ## Compare queues with Linux's, in User Mode Linux 
 bench: .venv/built ## Measure the simulator's speed, and how costs grow with a scenario
 	$(CARGO) bench --quiet --package perhop-sim --bench speed
 	$(CARGO) bench --quiet --package perhop-sim --bench threads
+	$(CARGO) bench --quiet --package perhop-sim --bench memory
 	CARGO=$(CARGO) $(PYTHON) bench/instructions.py
 	$(BIN)/python bench/streams.py
 	$(BIN)/python bench/pathologies.py
