@@ -51,17 +51,20 @@ class Dask:
         facts.unlink(missing_ok=True)
         place = ("--host", "127.0.0.1", "--port", str(self.port), "--scheduler-file", str(facts))
         self.scheduler = self._start("scheduler", *place, "--no-dashboard")
-        self.workers = [self._worker(facts) for _ in range(workers)]
+        self.workers = []
+        for _ in range(workers):
+            self.add()
         deadline = time.monotonic() + 30
         while not facts.exists() or not facts.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.02)
         self.port = int(json.loads(facts.read_text())["address"].rpartition(":")[2])
 
-    def _worker(self, facts: Path) -> subprocess.Popen[bytes]:
+    def add(self) -> None:
         """Start a worker, which waits for the file of its scheduler."""
+        facts = ("--scheduler-file", str(self.folder / "scheduler.json"))
         options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1")
-        return self._start("worker", "--scheduler-file", str(facts), *options)
+        self.workers.append(self._start("worker", *facts, *options))
 
     def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
         program = [sys.executable, "-m", "dask", what, *options]

@@ -323,6 +323,33 @@ def test_a_worker_without_perhop_is_told(
         ensembles.run(library.load(source), 6, cluster=cluster)
 
 
+def test_a_worker_may_die_while_it_sends_results(dask: Dask, tmp_path: Path) -> None:
+    """Only a command that does not wait for the results tells so, and can be interrupted."""
+    dask.end()
+    dask.begin(workers=1)
+    dies = (
+        "__import__('distributed').get_worker().handlers.update("
+        "get_data=lambda *_, **__: __import__('os')._exit(1))"
+    )
+    flag = tmp_path / "made"
+    made = f"'again' if __import__('pathlib').Path({str(flag)!r}).exists() else ({dies}, "
+    made += f"open({str(flag)!r}, 'w').close())"
+    said: list[str] = []
+
+    def say(message: str) -> None:
+        said.append(message)
+        if "no workers" in message and flag.exists():
+            dask.add()
+
+    with connect(dask.address, say=say) as cluster:
+        cluster.client.wait_for_workers(1, timeout=30)
+        assert [*cluster.call(eval, [(made,)])] == [(0, "again")]
+    assert said[1:] == [
+        "lost a worker; others make its runs again",
+        f"{dask.address} has no workers; waiting for some",
+    ]
+
+
 def test_an_error_of_a_run_is_the_same_on_a_cluster(dask: Dask, source: str) -> None:
     empty = library.load(source).model_copy(update={"flows": {}, "expect": ()})
     with connect(dask.address) as cluster, pytest.raises(UsageError, match="nothing to run"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from asyncio import run_coroutine_threadsafe
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from perhop.interruption import DeferredSignals, uninterruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-
+    from concurrent.futures import Future
 
 __all__ = ["Cluster", "lost"]
 
@@ -58,12 +59,14 @@ class Cluster:
         client: The connection to the scheduler.
         address: The address of the scheduler.
         say: A function for messages about workers.
+        look: Called about once a second with `say`: looks at what the workers run in.
         shares_folders: False: workers may be other machines.
     """
 
     client: Any  # a `distributed.Client`, whose types are incomplete
     address: str
     say: Callable[[str], None] = field(default=lambda _: None)
+    look: Callable[[Callable[[str], None]], None] = field(default=lambda _: None)
     shares_folders: ClassVar[bool] = False
     _threads: int = 0
     _workers: set[str] = field(default_factory=set)
@@ -81,7 +84,7 @@ class Cluster:
         """
         waiting, numbers = iter(arguments), count()
         size = _Size()
-        finished: SimpleQueue[Any] = SimpleQueue()
+        finished: SimpleQueue[tuple[str, Future[bytes]]] = SimpleQueue()
         running: dict[str, tuple[Any, list[int]]] = {}
         again: DeferredSignals | None = None
         with uninterruptible() as signals:
@@ -91,21 +94,20 @@ class Cluster:
                         for calls in self._tasks(waiting, size.calls, len(running)):
                             task = self._submit(function, calls)
                             running[task.key] = task, [next(numbers) for _ in calls]
-                            task.add_done_callback(finished.put)
+                            self._fetch(task, finished)
                     elif again is None:
                         again = DeferredSignals()
                         self._withdraw(running)
                     if not running:
                         break
                     try:
-                        task = finished.get(timeout=_OFTEN_S)
+                        key, fetched = finished.get(timeout=_OFTEN_S)
                     except Empty:
                         continue
-                    if task.key not in running:
+                    if key not in running:
                         continue  # withdrawn
-                    pickled = self._result(task)
-                    own = running.pop(task.key)[1]
-                    del task  # so that the workers forget the result
+                    pickled = self._result(fetched)
+                    own = running.pop(key)[1]  # so that the workers forget the result
                     took, results = pickle.loads(pickled)
                     size.made(len(results), took, len(pickled))
                     for number, result in zip(own, results, strict=False):
@@ -146,6 +148,7 @@ class Cluster:
             self.say(f"{self.address} has no workers; waiting for some")
         self._workers, self._waiting = {*workers}, not workers
         self._threads = sum(workers.values())
+        self.look(self.say)
 
     def _submit(self, function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> Any:
         # As bytes, because Dask would look for its own objects in everything inside of scenarios.
@@ -160,13 +163,20 @@ class Cluster:
             begun = {key for keys in self.client.processing().values() for key in keys}
             self.client.cancel([running.pop(key)[0] for key in running.keys() - begun])
 
-    def _result(self, task: Any) -> bytes:
+    def _fetch(self, task: Any, finished: SimpleQueue[tuple[str, Future[bytes]]]) -> None:
+        """Put the result of a task into a queue when it is here."""
+        # Dask's thread waits for it. If a worker dies before it has sent the result, that may last.
+        wanted = self.client.gather(task, asynchronous=True)
+        fetched = run_coroutine_threadsafe(wanted, self.client.loop.asyncio_loop)
+        key = task.key
+        fetched.add_done_callback(lambda future: finished.put((key, future)))
+
+    def _result(self, fetched: Future[bytes]) -> bytes:
         from distributed import KilledWorker
 
         try:
             with self._explained():
-                result: bytes = task.result()
-                return result
+                return fetched.result()
         except KilledWorker as error:
             raise ClusterError(
                 f"{error.last_worker.address} and other workers died of the same runs, as by a "
