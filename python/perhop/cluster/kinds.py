@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
@@ -37,8 +38,8 @@ _CONNECT_S: Final = 5.0
 """The seconds within which a scheduler is to answer."""
 
 
-def _quiet(_: str) -> None:
-    """Ignore a message."""
+def _quiet(_: object) -> None:
+    """Ignore a message, or how to say one."""
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def connect(where: str, *, say: Callable[[str], None] = _quiet) -> Iterator[Clus
         address = client.scheduler.address
         if dashboard := client.dashboard_link:
             say(f"runs on {address}, dashboard: {dashboard}")
-        yield Cluster(client, address, say)
+        yield Cluster(client, address, say, getattr(cluster, "look", _quiet))
 
 
 def _find(where: str) -> None:
@@ -153,8 +154,12 @@ def _starter(where: str) -> Callable[[], Any]:
         asyncssh = _package("asyncssh", "asyncssh")
         return lambda: ssh.start(hosts, asyncssh)
     if kind == "slurm" and number:
-        slurm = _package("dask_jobqueue", "dask-jobqueue")
-        return lambda: slurm.SLURMCluster(n_workers=number)
+        before = signal.getsignal(signal.SIGINT)
+        _package("dask_jobqueue", "dask-jobqueue")
+        if signal.getsignal(signal.SIGINT) is not before:
+            signal.signal(signal.SIGINT, before)  # dask_jobqueue would exit with code 0
+        slurm = import_module("perhop.cluster.slurm")
+        return lambda: slurm.start(number)
     if kind == "kubernetes" and number:
         kubernetes = _package("dask_kubernetes.operator", "dask-kubernetes")
         return lambda: kubernetes.KubeCluster(
