@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,10 +16,14 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 class Dask:
-    """A scheduler and workers, which end with the block."""
+    """A scheduler and workers, which end with the block.
 
-    def __init__(self, folder: Path) -> None:
+    Dask's configuration can be in the same folder.
+    """
+
+    def __init__(self, folder: Path, protocol: str = "tcp") -> None:
         self.folder = folder
+        self.protocol = protocol
         self.port = 0
         self.scheduler: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -36,7 +41,7 @@ class Dask:
 
     @property
     def address(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"{self.protocol}://127.0.0.1:{self.port}"
 
     def end(self) -> None:
         """Kill everything."""
@@ -50,7 +55,8 @@ class Dask:
         facts = self.folder / "scheduler.json"
         facts.unlink(missing_ok=True)
         place = ("--host", "127.0.0.1", "--port", str(self.port), "--scheduler-file", str(facts))
-        self.scheduler = self._start("scheduler", *place, "--no-dashboard")
+        protocol = ("--protocol", self.protocol)
+        self.scheduler = self._start("scheduler", *place, *protocol, "--no-dashboard")
         self.workers = []
         for _ in range(workers):
             self.add()
@@ -68,4 +74,5 @@ class Dask:
 
     def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
         program = [sys.executable, "-m", "dask", what, *options]
-        return subprocess.Popen(program, cwd=self.folder, **QUIET)
+        environment = {**os.environ, "DASK_CONFIG": str(self.folder)}
+        return subprocess.Popen(program, cwd=self.folder, env=environment, **QUIET)

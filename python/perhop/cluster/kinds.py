@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
@@ -88,26 +90,73 @@ def _find(where: str) -> None:
     A `distributed.Client` would wait without end for some servers that are no scheduler, and print
     a traceback about those that do not answer.
     """
+    secured = _secured(where)
     try:
         with ThreadPoolExecutor(1) as other:  # because notebooks have a loop in this thread
-            kind = other.submit(asyncio.run, asyncio.wait_for(_kind(where), _CONNECT_S)).result()
-    except ValueError as error:
-        raise UsageError(f"--cluster {where}: {error}; expected tcp://HOST:PORT") from error
+            asked = asyncio.wait_for(_kind(where, secured), _CONNECT_S)
+            kind = other.submit(asyncio.run, asked).result()
     except Exception as error:  # each server that is none makes another one
-        waited = isinstance(error, TimeoutError)
-        reason = str(error) if isinstance(error, (OSError, TypeError)) else "an unknown answer"
-        raise ClusterError(
-            f"--cluster {where}: no scheduler of Dask: {'no answer' if waited else reason}; start "
-            "one with `dask scheduler`, or give the address of another"
-        ) from error
+        if isinstance(error, ValueError) and "IOStream" not in str(error):
+            raise UsageError(f"--cluster {where}: {error}; expected tcp://HOST:PORT") from error
+        raise ClusterError(f"--cluster {where}: no scheduler of Dask: {_reason(error)}") from error
     if kind != "Scheduler":
         raise ClusterError(f"--cluster {where} is a {kind.lower()}; give its scheduler's address")
 
 
-async def _kind(where: str) -> str:
+def _reason(error: BaseException) -> str:
+    """Return why a server is no scheduler, and what to do."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    if isinstance(root, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {root.verify_message}; {_TLS}"
+    if isinstance(root, ssl.SSLEOFError) or "ALERT" in str(getattr(root, "reason", "")):
+        return f"it does not accept the certificate of this command; {_TLS}"
+    if isinstance(root, ConnectionResetError):
+        return "it closes the connection; if it uses TLS, give tls://HOST:PORT"
+    if isinstance(root, (ssl.SSLError, ValueError)):  # of what a server without TLS says first
+        return "it does not use TLS; give tcp://HOST:PORT"
+    waited = isinstance(error, TimeoutError)
+    known = str(error) if isinstance(error, (OSError, TypeError)) else "an unknown answer"
+    said = "no answer" if waited else known
+    return f"{said}; start one with `dask scheduler`, or give the address of another"
+
+
+_TLS: Final = "set distributed.comm.tls of Dask's configuration as for the scheduler"
+
+
+def _secured(where: str) -> dict[str, Any]:
+    """Return the options of connections by Dask's configuration.
+
+    Raises:
+        ClusterError: It has no usable certificates, or does not allow the protocol.
+    """
+    distributed: Any = import_module("distributed")  # which has no types
+    security = distributed.Security()
+    if where.partition(":")[0] in ("tls", "wss"):
+        names = security.get_tls_config_for_role("client")
+        for key, name in (("ca-file", "ca_file"), ("client.cert", "cert"), ("client.key", "key")):
+            value = names[name]
+            if value is None and name != "key":  # which the file of the certificate may have
+                reason = f"Dask's configuration has no distributed.comm.tls.{key}"
+                raise ClusterError(f"--cluster {where}: {reason}; {_TLS}")
+            if value is not None and "\n" not in value and not os.access(value, os.R_OK):
+                reason = f"distributed.comm.tls.{key}: cannot read {value}"
+                raise ClusterError(f"--cluster {where}: {reason}; {_TLS}")
+    elif security.require_encryption:
+        reason = "Dask's configuration has distributed.comm.require-encryption"
+        raise ClusterError(f"--cluster {where}: {reason}; give tls://HOST:PORT")
+    try:
+        secured: dict[str, Any] = security.get_connection_args("client")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ClusterError(f"--cluster {where}: distributed.comm.tls: {reason}; {_TLS}") from error
+    return secured
+
+
+async def _kind(where: str, secured: dict[str, Any]) -> str:
     """Return what a process of Dask is."""
     distributed: Any = import_module("distributed")  # which has no types
-    secured = distributed.Security().get_connection_args("client")
     connected = distributed.core.rpc(where, timeout=_CONNECT_S, connection_args=secured)
     async with connected as asked:
         return str((await asked.identity())["type"])
