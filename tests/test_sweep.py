@@ -134,6 +134,30 @@ def test_what_is_there_is_not_run_again(source: str, tmp_path: Path) -> None:
     assert set(same) >= {0, 4, 5, 6, 7}
 
 
+def test_results_of_another_version_are_shown_and_made_again(source: str, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    sweep = two_by_two(source, folder)
+    first = sweep.run(jobs=1)
+
+    def change(number: int, **facts: object) -> None:
+        dataset = Dataset.read(folder / "points" / str(number))
+        manifest = dataset.manifest.model_copy(update=facts)
+        replace(dataset, manifest=manifest).write(folder / "points" / str(number))
+
+    change(0, perhop="0.0.1")
+    change(1, perhop="0.0.1")
+    change(2, seed=7)  # of another run, as copied by hand
+    with pytest.warns(UserWarning, match=r"runs of perhop 0\.0\.1 in .*s: 2$"):
+        table = sweep.table()
+    assert table.equals(first.filter(pl.col("point") != 2))
+    calls: list[tuple[int, int]] = []
+    with pytest.warns(UserWarning, match=r"runs of perhop 0\.0\.1 in .*s are made again: 2$"):
+        assert sweep.run(jobs=1, watch=lambda *at: calls.append(at)).equals(first)
+    assert calls == [(5, 8), (6, 8), (7, 8), (8, 8)]
+    versions = {Dataset.read(each).manifest.perhop for each in folder.glob("points/*")}
+    assert versions == {perhop.__version__}
+
+
 def test_a_folder_of_something_else_is_left_alone(source: str, tmp_path: Path) -> None:
     folder = tmp_path / "s"
     two_by_two(source, folder).run(jobs=1)

@@ -8,10 +8,12 @@ datasets, in the order of the points, so that it does not depend on the number o
 from __future__ import annotations
 
 import json
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.metadata import version
 from itertools import chain, product
 from math import prod
 from pathlib import Path
@@ -21,7 +23,6 @@ import polars as pl
 
 from perhop import gallery
 from perhop.analysis import measure, summary
-from perhop.dataset import Dataset
 from perhop.errors import OutputError, Problem, ScenarioError, UsageError
 from perhop.hints import did_you_mean
 from perhop.scenario import METRICS, Flow, Scenario, to_mapping
@@ -34,6 +35,7 @@ from perhop.workers import Task, pool_of, work
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from perhop.dataset import Dataset
     from perhop.stores import Place
     from perhop.workers import Pool
 
@@ -196,6 +198,8 @@ class Sweep:
     ) -> pl.DataFrame:
         """Run every point that has no result yet, and return what all of them say.
 
+        Results of another version of perhop are made again, and a warning says so.
+
         Ctrl-C lets no further point begin; what is finished is kept, and `KeyboardInterrupt` goes
         on.
 
@@ -220,12 +224,17 @@ class Sweep:
         """
         self._claim()
         count = len(self.points)
-        rows = self._rows()
+        rows, others = self._rows()
+        for other, outdated in others.items():
+            warnings.warn(
+                f"runs of perhop {other} in {self.folder} are made again: {len(outdated):,}",
+                stacklevel=2,
+            )
         todo = [point for point in self.points if point.number not in rows]
         done = count - len(todo)
         if watch is not None:
             watch(done, count)
-        tasks = [Task(p.scenario, self._place(p), self.engine, p.seed) for p in todo]
+        tasks = [self._task(point) for point in todo]
         many = jobs or (None if self.engine == "sim" else 1)
         with closing(work(tasks, pool_of(many, cluster, len(tasks)), measured)) as made:
             for number, measures in made:
@@ -236,18 +245,34 @@ class Sweep:
         return self._table(rows)
 
     def table(self) -> pl.DataFrame:
-        """Return the results of the finished points; see `run`."""
-        return self._table(self._rows())
+        """Return the results of the finished points; see `run`.
 
-    def _rows(self) -> dict[int, Measures]:
-        """Return the results of the finished points by their numbers."""
+        A warning names other versions of perhop that made some of them.
+        """
+        rows, others = self._rows()
+        for other, outdated in others.items():
+            warnings.warn(
+                f"runs of perhop {other} in {self.folder}: {len(outdated):,}", stacklevel=2
+            )
+            rows |= outdated
+        return self._table(rows)
+
+    def _rows(self) -> tuple[dict[int, Measures], dict[str, dict[int, Measures]]]:
+        """Return the results of the finished points by their numbers.
+
+        Those of other versions of perhop are apart, by version.
+        """
         if isinstance(self.folder, Path):
             results = [self._measured(point) for point in self.points]
         else:
             # A store answers many requests at once, and each takes its time.
             with ThreadPoolExecutor(_READERS) as readers:
                 results = [*readers.map(self._measured, self.points)]
-        return {number: found for number, found in enumerate(results) if found is not None}
+        made: dict[str, dict[int, Measures]] = {version("perhop"): {}}
+        for number, found in enumerate(results):
+            if found is not None:
+                made.setdefault(found[0], {})[number] = found[1]
+        return made.pop(version("perhop")), made
 
     def _table(self, measures: Mapping[int, Measures]) -> pl.DataFrame:
         rows: list[tuple[Any, ...]] = []
@@ -264,16 +289,14 @@ class Sweep:
             if found is not None
         )
 
-    def _place(self, point: Point) -> Place:
-        return self.folder / "points" / str(point.number)
+    def _task(self, point: Point) -> Task:
+        folder = self.folder / "points" / str(point.number)
+        return Task(point.scenario, folder, self.engine, point.seed)
 
-    def _measured(self, point: Point) -> Measures | None:
-        """Return the results of a point that was run to its end."""
-        try:
-            dataset = Dataset.read(self._place(point))
-        except OutputError:
-            return None
-        return measured(dataset) if dataset.manifest.complete else None
+    def _measured(self, point: Point) -> tuple[str, Measures] | None:
+        """Return the version that made a point, and its results, if it was run to its end."""
+        dataset = self._task(point).finished(of_any_version=True)
+        return None if dataset is None else (dataset.manifest.perhop, measured(dataset))
 
     def _definition(self) -> str:
         """Return the description of the sweep, as in its folder."""

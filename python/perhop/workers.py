@@ -84,10 +84,13 @@ class Task:
     engine: str = "sim"
     seed: int = 1
 
-    def finished(self) -> Dataset | None:
+    def finished(self, *, of_any_version: bool = False) -> Dataset | None:
         """Return the dataset in the folder, if it is that of this run, made to its end.
 
-        One of another version of perhop is not.
+        It decides which runs are made again when something continues.
+
+        Args:
+            of_any_version: Whether one of another version of perhop is, too.
         """
         from perhop.dataset import Dataset
 
@@ -96,9 +99,9 @@ class Task:
         except OutputError:
             return None
         made = found.manifest
-        own = (made.perhop, made.engine, made.seed) == (version("perhop"), self.engine, self.seed)
-        same = own and to_mapping(found.scenario) == to_mapping(self.scenario)
-        return found if same and made.complete else None
+        own = made.complete and (made.engine, made.seed) == (self.engine, self.seed)
+        same = own and (of_any_version or made.perhop == version("perhop"))
+        return found if same and to_mapping(found.scenario) == to_mapping(self.scenario) else None
 
 
 def cores() -> int:
