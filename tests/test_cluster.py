@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 
 import fsspec
 import pytest
@@ -403,6 +403,39 @@ def test_machines_that_ssh_reaches_have_a_worker_for_each_core(
     ):
         with pytest.raises(ClusterError, match=message), connect(f"ssh:{host}"):
             pass
+
+
+class AnswerError(Exception):
+    """An error of kr8s, with the response of Kubernetes."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"code {code}")
+        self.response = SimpleNamespace(status_code=code)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("Unable to find valid credentials"), "does not answer: Unable to find valid"),
+        (AnswerError(403), "does not answer: code 403; check with `kubectl get pods`"),
+        (AnswerError(404), "does not have Dask's operator; install it"),
+    ],
+)
+def test_kubernetes_is_asked_first(
+    error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask's class prints tracebacks at exit. What kr8s does is as seen with a real kr8s."""
+
+    async def api() -> None:
+        raise error
+
+    for name, content in (("kr8s.asyncio", {"api": api}), ("dask_kubernetes.operator", {})):
+        module = ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    found = f"--cluster kubernetes:2: does not start: Kubernetes {message}"
+    with pytest.raises(ClusterError, match=re.escape(found)), connect("kubernetes:2"):
+        pass
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@
 `kinds`         an existing scheduler, or one of Dask's own kinds of cluster
 `ssh`           a cluster on machines that SSH reaches
 `slurm`         a cluster in jobs of Slurm
+`kubernetes`    a cluster in pods of Kubernetes
 `pool`          calls on a cluster, several in each of Dask's tasks
 `calls`         what a worker does
 ==============  ================================================================================

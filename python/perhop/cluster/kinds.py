@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.cluster import ssh
+from perhop.cluster import kubernetes, ssh
 from perhop.cluster.pool import Cluster, lost
 from perhop.errors import ClusterError, UnsupportedError, UsageError
 from perhop.hints import did_you_mean
@@ -210,14 +210,8 @@ def _starter(where: str) -> Callable[[], Any]:
         slurm = import_module("perhop.cluster.slurm")
         return lambda: slurm.start(number)
     if kind == "kubernetes" and number:
-        kubernetes = _package("dask_kubernetes.operator", "dask-kubernetes")
-        return lambda: kubernetes.KubeCluster(
-            n_workers=number,
-            # Else pods stay when this command is killed.
-            idle_timeout=import_module("dask.config").get("kubernetes.idle-timeout", 0)
-            or ssh.IDLE_S,
-            quiet=True,
-        )
+        operator = _package("dask_kubernetes.operator", "dask-kubernetes")
+        return lambda: kubernetes.start(number, operator)
     hint = "" if kind in _FORMS else did_you_mean(kind, _FORMS)
     expected = _FORMS.get(kind, "tcp://HOST:PORT, " + ", ".join(_FORMS.values()))
     raise UsageError(f"--cluster {where}: {hint or f'expected {expected}'}")
