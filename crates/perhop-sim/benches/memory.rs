@@ -34,7 +34,9 @@ fn main() {
             nanoseconds(ACCESSES, || places.iter().map(|place| lines[*place].0).sum());
         let in_rows = nanoseconds(ACCESSES / ROW * ROW, || {
             let rows = places[..ACCESSES / ROW].iter();
-            rows.for_each(|place| lines[*place..place + ROW].iter_mut().for_each(|line| line.0 = 0));
+            rows.for_each(|place| {
+                lines[*place..place + ROW].iter_mut().for_each(|line| line.0 = 0)
+            });
             0
         });
         println!(

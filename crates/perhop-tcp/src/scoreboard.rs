@@ -252,7 +252,8 @@ impl Scoreboard {
         if start >= end {
             return;
         }
-        let first = self.segments.before(start);
+        // Most data that arrives follows what is SACKed.
+        let first = self.segments.before(start, self.sacked_end);
         for index in first..self.segments.len() {
             let mut sent = self.segments.get(index);
             if sent.end() > end {
@@ -276,7 +277,7 @@ impl Scoreboard {
 
     /// Records a retransmission of the segment at `start`.
     pub fn retransmit(&mut self, start: Offset, now: Time) {
-        let index = self.segments.before(start);
+        let index = self.segments.before(start, self.next_lost);
         let mut sent = self.segments.get(index);
         debug_assert_eq!(sent.start, start);
         let before = sent.in_pipe();

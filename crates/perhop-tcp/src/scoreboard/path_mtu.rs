@@ -27,7 +27,7 @@ impl Scoreboard {
     /// is left. The other bytes go to the next segment if that is retransmitted, too, so that the
     /// data of several segments is divided anew; otherwise they become a segment.
     pub fn shorten(&mut self, span: Span, longest: u32) -> Span {
-        let index = self.segments.before(span.start);
+        let index = self.segments.before(span.start, self.next_lost);
         let sent = self.segments.get(index);
         let start = sent.start + Offset::from(longest);
         let waits = |sent: &Sent| sent.lost && !sent.retransmitted && !sent.sacked;

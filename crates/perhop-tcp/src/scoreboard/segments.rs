@@ -140,9 +140,14 @@ impl Segments {
         }
     }
 
-    /// Returns the number of segments that begin before `start`.
-    pub fn before(&self, start: Offset) -> usize {
-        self.kept.partition_point(|kept| self.offset(kept.start) < start)
+    /// Returns the number of segments that begin before `start`; it may be `guess`.
+    #[inline]
+    pub fn before(&self, start: Offset, guess: u32) -> usize {
+        let guess = guess as usize;
+        match self.kept.get(guess) {
+            Some(kept) if self.offset(kept.start) == start => guess,
+            _ => self.kept.partition_point(|kept| self.offset(kept.start) < start),
+        }
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Sent> + '_ {
@@ -225,8 +230,10 @@ mod tests {
             );
             assert_eq!(segments.end(), expected.back().map_or(segments.start(), Sent::end));
             if let Some(sent) = expected.get(place) {
-                assert_eq!(segments.before(sent.start), place);
-                assert_eq!(segments.before(sent.start + 1), place + 1);
+                for guess in [0, place as u32, u32::MAX] {
+                    assert_eq!(segments.before(sent.start, guess), place);
+                    assert_eq!(segments.before(sent.start + 1, guess), place + 1);
+                }
             }
             if step % 100 == 0 {
                 let (found, expected) =
