@@ -8,6 +8,7 @@ mod fq_codel;
 mod fq_pie;
 mod pie;
 mod red;
+mod rounds;
 mod sfq;
 mod signal;
 mod waiting;

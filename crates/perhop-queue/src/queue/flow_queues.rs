@@ -1,9 +1,13 @@
 //! Queues of flows that take turns, for disciplines that treat each flow alone.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Packet, Stream, Time};
 
+use super::rounds::Rounds;
 use super::waiting::Waiting;
 use crate::Backlog;
 
@@ -12,10 +16,17 @@ use crate::Backlog;
 pub(super) struct FlowQueue<B, S> {
     pub waiting: Waiting<B>,
     pub state: S,
-    /// Bytes that the queue may still send in this round; negative after a packet that was longer.
+    /// Bytes that the queue may still send in its turn; negative after a packet that was longer.
     credit: i64,
     /// True if the queue is in one of the lists.
     active: bool,
+}
+
+impl<B, S> FlowQueue<B, S> {
+    /// Returns the number of quanta that the queue lacks for credit.
+    fn rounds(&self, quantum: i64) -> i64 {
+        if self.credit > 0 { 0 } else { 1 - self.credit / quantum }
+    }
 }
 
 /// Queues by hash of the 5-tuple, served by deficit round robin (DRR++, RFC 8290, section 4.2).
@@ -30,7 +41,7 @@ pub(super) struct FlowQueues<B, S> {
     quantum: i64,
     queues: Vec<FlowQueue<B, S>>,
     new: VecDeque<u16>,
-    old: VecDeque<u16>,
+    old: Rounds,
     backlog: Backlog,
 }
 
@@ -47,8 +58,8 @@ impl<B, S> FlowQueues<B, S> {
             perturbation: random.up_to(u64::MAX),
             quantum: quantum.into(),
             queues: (0..queues).map(|_| queue()).collect(),
-            new: VecDeque::with_capacity(queues.into()),
-            old: VecDeque::with_capacity(queues.into()),
+            new: VecDeque::new(),
+            old: Rounds::new(),
             backlog: Backlog::default(),
         }
     }
@@ -77,7 +88,7 @@ impl<B, S> FlowQueues<B, S> {
     }
 
     /// Returns the active queues that are not new ones, in the order of their turns.
-    pub fn old_queues(&self) -> &VecDeque<u16> {
+    pub fn old_queues(&self) -> &Rounds {
         &self.old
     }
 
@@ -91,7 +102,7 @@ impl<B, S> FlowQueues<B, S> {
     /// Adds a packet to a queue, which has its turn after all others if it was not active.
     pub fn push_last(&mut self, now: Time, index: u16, packet: Packet<B>) {
         if self.add(now, index, packet) {
-            self.old.push_back(index);
+            self.old.push(index, 0);
         }
     }
 
@@ -113,11 +124,7 @@ impl<B, S> FlowQueues<B, S> {
         let queue = &mut self.queues[usize::from(index)];
         if queue.active && queue.waiting.is_empty() {
             queue.active = false;
-            if self.old.front() == Some(&index) {
-                self.old.pop_front();
-            } else {
-                self.old.retain(|other| *other != index);
-            }
+            self.old.remove(index);
         }
     }
 
@@ -126,11 +133,12 @@ impl<B, S> FlowQueues<B, S> {
     pub fn rehash(&mut self, random: &mut Stream) -> Vec<(Time, Packet<B>)> {
         self.perturbation = random.up_to(u64::MAX);
         let mut packets = Vec::with_capacity(self.backlog.packets as usize);
-        for index in self.new.drain(..).chain(self.old.drain(..)) {
+        for index in self.new.drain(..).chain(self.old.iter().map(|(index, _)| index)) {
             let queue = &mut self.queues[usize::from(index)];
             queue.active = false;
             packets.extend(queue.waiting.take());
         }
+        self.old.clear();
         self.backlog = Backlog::default();
         packets
     }
@@ -140,31 +148,31 @@ impl<B, S> FlowQueues<B, S> {
     /// is called with their state.
     pub fn turn(&mut self, mut idle: impl FnMut(&mut S)) -> Option<u16> {
         loop {
-            let from_new = !self.new.is_empty();
-            let index = *self.new.front().or_else(|| self.old.front())?;
+            let new = self.new.front().copied();
+            let index = new.or_else(|| self.old.advance())?;
             let queue = &mut self.queues[usize::from(index)];
-            if queue.credit <= 0 {
-                queue.credit += self.quantum;
-                self.leave(from_new);
-                self.old.push_back(index);
-            } else if queue.waiting.is_empty() {
-                idle(&mut queue.state);
-                queue.active = from_new;
-                self.leave(from_new);
-                if from_new {
-                    // An emptied new queue goes behind the old ones first, so that a flow cannot
-                    // stay new by pausing.
-                    self.old.push_back(index);
-                }
-            } else {
+            if queue.credit > 0 && !queue.waiting.is_empty() {
                 return Some(index);
             }
+            match new {
+                Some(_) => _ = self.new.pop_front(),
+                None => self.old.pop(),
+            }
+            if queue.credit <= 0 {
+                // It gets as many quanta as it lacks, one in each round.
+                let rounds = queue.rounds(self.quantum);
+                queue.credit += rounds * self.quantum;
+                self.old.push(index, rounds as u32 - 1);
+                continue;
+            }
+            idle(&mut queue.state);
+            queue.active = new.is_some();
+            if queue.active {
+                // An emptied new queue goes behind the old ones first, so that a flow cannot stay
+                // new by pausing.
+                self.old.push(index, 0);
+            }
         }
-    }
-
-    fn leave(&mut self, from_new: bool) {
-        let list = if from_new { &mut self.new } else { &mut self.old };
-        list.pop_front();
     }
 
     /// Calls `change` on a queue, from which it may take packets, and updates the total backlog.
@@ -187,15 +195,16 @@ impl<B, S> FlowQueues<B, S> {
     /// the fewest rounds.
     pub fn head(&self) -> Option<Bytes> {
         let mut best = None;
-        for &index in self.new.iter().chain(&self.old) {
+        let new = self.new.iter().map(|&index| (index, 0));
+        for (index, rounds) in new.chain(self.old.iter()) {
             let queue = &self.queues[usize::from(index)];
             let Some(size) = queue.waiting.head() else { continue };
-            let rounds = match queue.credit {
-                1.. => return Some(size),
-                owed => 1 - owed / self.quantum,
-            };
-            if best.is_none_or(|(fewest, _)| rounds < fewest) {
-                best = Some((rounds, size));
+            match i64::from(rounds) + queue.rounds(self.quantum) {
+                0 => return Some(size),
+                rounds if best.is_none_or(|(fewest, _)| rounds < fewest) => {
+                    best = Some((rounds, size));
+                }
+                _ => {}
             }
         }
         best.map(|(_, size)| size)

@@ -122,10 +122,10 @@ impl<B> Sfq<B> {
             (queue.waiting.backlog().packets, queue.state)
         };
         let active = self.flows.old_queues();
-        let longest = active.iter().copied().max_by_key(|index| length(*index));
+        let longest = active.iter().map(|(index, _)| index).max_by_key(|index| length(*index));
         match longest.expect("a queue that is full has packets") {
             index if length(index).0 > 1 => index,
-            _ => active[0],
+            _ => active.front().expect("a queue that is full has packets"),
         }
     }
 }
