@@ -28,6 +28,7 @@ mod counters;
 mod drr;
 mod fifo;
 mod flags;
+mod greatest;
 mod heap;
 mod hfsc;
 mod link_share;

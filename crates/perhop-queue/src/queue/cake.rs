@@ -132,9 +132,9 @@ impl<B> Cake<B> {
 
     /// Drops the first packet of the longest queue of all tins.
     fn shorten_longest(&mut self, now: Time, ledger: &mut Ledger<B>) {
-        let longest = self.tins.iter().enumerate().filter_map(|(tin, each)| {
-            let (bytes, queue) = each.longest()?;
-            Some((bytes, tin, queue))
+        let longest = self.tins.iter_mut().enumerate().map(|(tin, each)| {
+            let (bytes, queue) = each.longest();
+            (bytes, tin, queue)
         });
         let Some((_, tin, queue)) = longest.max() else { return };
         let pool = &mut self.pool;
@@ -235,7 +235,7 @@ impl<B> Cake<B> {
             if dropped {
                 self.discard(tin, taken, Cause::Early, now, ledger);
                 if self.config.ingress {
-                    self.tins[tin].charge(queue, charged);
+                    self.tins[tin].charge(charged);
                     queue = self.tins[tin].turn()?;
                 }
                 continue;
@@ -248,7 +248,7 @@ impl<B> Cake<B> {
                 self.tins[tin].counters.marked += ledger.marks - marks;
             }
             self.advance(tin, charged, now, false);
-            self.tins[tin].charge(queue, charged);
+            self.tins[tin].charge(charged);
             self.tins[tin].counters.sent.add(taken.packet.size());
             return Some(taken.packet);
         }

@@ -8,6 +8,7 @@ use perhop_core::{Bytes, Header, NodeId, Packet, Protocol, Rate, Time};
 use super::cobalt::{Cobalt, Times};
 use super::diffserv::TinSpec;
 use super::pool::{List, Pool};
+use crate::greatest::Greatest;
 use crate::{Backlog, ClassCounters};
 
 /// Number of flow queues in a tin, and of those among which a flow may choose.
@@ -83,16 +84,27 @@ enum Rotation {
     Bulk,
 }
 
+/// Packets of a flow queue, and its AQM, in a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Flow {
     packets: List,
-    /// Hash of the flow to which the queue belongs.
-    tag: u64,
-    deficit: i64,
-    rotation: Rotation,
+    cobalt: Cobalt,
+}
+
+/// Hosts of the flow to which a queue belongs, and the queue's state.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
     source: NodeId,
     destination: NodeId,
-    cobalt: Cobalt,
+    rotation: Rotation,
+}
+
+/// A place of a flow queue in a list.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    queue: u16,
+    deficit: i64,
 }
 
 /// A traffic class of CAKE.
@@ -109,14 +121,51 @@ pub(super) struct Tin {
     pub backlog: Backlog,
     pub counters: ClassCounters,
     isolation: Isolation,
-    quantum: i64,
     flows: Vec<Flow>,
-    sparse: VecDeque<u16>,
-    bulk: VecDeque<u16>,
+    owners: Vec<Owner>,
+    /// Hashes of the flows to which the queues belong.
+    tags: Vec<u64>,
+    sparse: VecDeque<Turn>,
+    bulk: VecDeque<Turn>,
+    /// Bytes of each queue, and its index. `None` before the first overflow.
+    longest: Option<Greatest<(Bytes, usize)>>,
     /// Number of bulk flows that are not empty, or were not when they last had a turn.
     bulk_flows: u64,
+    hosts: Hosts,
+}
+
+/// Bulk flows of each host, which share its quantum.
+#[derive(Debug)]
+struct Hosts {
+    by_source: bool,
+    by_destination: bool,
     /// For each node, the number of bulk flows of which it is the source, and the destination.
-    hosts: Vec<(u32, u32)>,
+    flows: Vec<(u32, u32)>,
+    /// Quantum of a flow whose host has so many bulk flows: that of the tin, divided among them.
+    quanta: Vec<i64>,
+}
+
+impl Hosts {
+    /// Counts a flow among the bulk flows of its hosts, or no longer.
+    fn count(&mut self, owner: Owner, is_bulk: bool) {
+        let (source, destination) = (owner.source.index(), owner.destination.index());
+        let most = source.max(destination);
+        if self.flows.len() <= most {
+            self.flows.resize(most + 1, (0, 0));
+        }
+        let change = |count: &mut u32| *count = if is_bulk { *count + 1 } else { *count - 1 };
+        change(&mut self.flows[source].0);
+        change(&mut self.flows[destination].1);
+    }
+
+    /// Returns the quantum of a flow. With both hosts counted, the busier one decides.
+    #[inline]
+    fn quantum(&self, owner: Owner) -> i64 {
+        let of = |node: NodeId| self.flows.get(node.index()).copied().unwrap_or_default();
+        let sources = if self.by_source { of(owner.source).0 } else { 0 };
+        let destinations = if self.by_destination { of(owner.destination).1 } else { 0 };
+        self.quanta[sources.max(destinations) as usize]
+    }
 }
 
 impl Tin {
@@ -124,15 +173,9 @@ impl Tin {
         // The bytes of a 4096th of a second, within limits (`cake_set_rate`).
         let quantum =
             rate.map_or(1514, |rate| ((rate.bits_per_second() / 8) >> 12).clamp(300, 1514));
-        let flow = Flow {
-            packets: List::new(),
-            tag: 0,
-            deficit: 0,
-            rotation: Rotation::Idle,
-            source: NodeId(0),
-            destination: NodeId(0),
-            cobalt: Cobalt::default(),
-        };
+        let quantum = quantum as i64 * BYTE;
+        let flow = Flow { packets: List::new(), cobalt: Cobalt::default() };
+        let nobody = Owner { source: NodeId(0), destination: NodeId(0), rotation: Rotation::Idle };
         let queues = if isolation == Isolation::Flowblind { WAYS } else { QUEUES };
         Self {
             spec,
@@ -143,12 +186,19 @@ impl Tin {
             backlog: Backlog::default(),
             counters: ClassCounters::default(),
             isolation,
-            quantum: quantum as i64 * BYTE,
             flows: vec![flow; queues],
-            sparse: VecDeque::with_capacity(queues),
-            bulk: VecDeque::with_capacity(queues),
+            owners: vec![nobody; queues],
+            tags: vec![0; queues],
+            sparse: VecDeque::new(),
+            bulk: VecDeque::new(),
+            longest: None,
             bulk_flows: 0,
-            hosts: Vec::new(),
+            hosts: Hosts {
+                by_source: isolation.by_source(),
+                by_destination: isolation.by_destination(),
+                flows: Vec::new(),
+                quanta: (0..=queues as i64).map(|flows| quantum / flows.max(1)).collect(),
+            },
         }
     }
 
@@ -169,58 +219,30 @@ impl Tin {
         let index = ((u128::from(hash) * queues as u128) >> 64) as usize;
         let (set, way) = (index - index % WAYS, index % WAYS);
         let place = |step: usize| set + (way + step) % WAYS;
-        let is_idle = |flow: &Flow| flow.rotation == Rotation::Idle;
-        let own = (0..WAYS).map(place).find(|&place| self.flows[place].tag == hash);
-        if let Some(own) = own.filter(|&own| !is_idle(&self.flows[own])) {
+        let is_idle = |place: &usize| self.owners[*place].rotation == Rotation::Idle;
+        let own = (0..WAYS).map(place).find(|&place| self.tags[place] == hash);
+        if let Some(own) = own.filter(|own| !is_idle(own)) {
             return own;
         }
-        let times = self.times;
         let index = own.unwrap_or_else(|| {
-            let free = |&place: &usize| {
-                let flow = &mut self.flows[place];
-                is_idle(flow) && flow.cobalt.rest(&times, now)
-            };
+            let free =
+                |place: &usize| is_idle(place) && self.flows[*place].cobalt.rest(&self.times, now);
             // If all remember a flow, one without packets is better than a collision.
             let mut places = (0..WAYS).map(place);
-            places.clone().find(free).unwrap_or_else(|| {
-                places.find(|&place| is_idle(&self.flows[place])).unwrap_or(index)
-            })
+            places.clone().find(free).or_else(|| places.find(is_idle)).unwrap_or(index)
         });
-        let was_bulk = self.flows[index].rotation == Rotation::Bulk;
-        if was_bulk {
-            self.count_bulk(index, false);
+        let owner = &mut self.owners[index];
+        if self.tags[index] != hash && owner.rotation == Rotation::Idle {
+            self.flows[index].cobalt = Cobalt::default();
         }
-        let flow = &mut self.flows[index];
-        if flow.tag != hash && flow.rotation == Rotation::Idle {
-            flow.cobalt = Cobalt::default();
-        }
-        flow.tag = hash;
-        (flow.source, flow.destination) = (header.source, header.destination);
-        if was_bulk {
-            self.count_bulk(index, true);
+        self.tags[index] = hash;
+        let before = *owner;
+        (owner.source, owner.destination) = (header.source, header.destination);
+        if owner.rotation == Rotation::Bulk {
+            self.hosts.count(before, false);
+            self.hosts.count(*owner, true);
         }
         index
-    }
-
-    /// Counts a flow among the bulk flows of its hosts, or no longer.
-    fn count_bulk(&mut self, index: usize, is_bulk: bool) {
-        let (source, destination) = (self.flows[index].source, self.flows[index].destination);
-        let most = source.index().max(destination.index());
-        if self.hosts.len() <= most {
-            self.hosts.resize(most + 1, (0, 0));
-        }
-        let change = |count: &mut u32| *count = if is_bulk { *count + 1 } else { *count - 1 };
-        change(&mut self.hosts[source.index()].0);
-        change(&mut self.hosts[destination.index()].1);
-    }
-
-    /// Returns the quantum of a flow: the tin's, divided by the number of bulk flows of its host.
-    /// With both hosts counted, the busier one decides.
-    fn quantum(&self, flow: &Flow) -> i64 {
-        let of = |node: NodeId| self.hosts.get(node.index()).copied().unwrap_or_default();
-        let sources = if self.isolation.by_source() { of(flow.source).0 } else { 0 };
-        let destinations = if self.isolation.by_destination() { of(flow.destination).1 } else { 0 };
-        self.quantum / i64::from(sources.max(destinations).max(1))
     }
 
     /// Puts a packet into its queue; returns the index of the queue.
@@ -235,67 +257,82 @@ impl Tin {
         let index = self.assign(now, &packet.header, perturbation);
         self.backlog.add(packet.size());
         self.flows[index].packets.push(pool, now, packet, charged);
-        match self.flows[index].rotation {
+        match self.owners[index].rotation {
             Rotation::Idle => {
-                let deficit = self.quantum(&self.flows[index]);
-                let flow = &mut self.flows[index];
-                flow.cobalt.rest(&self.times, now);
-                flow.rotation = Rotation::Sparse;
-                flow.deficit = deficit;
-                self.sparse.push_back(index as u16);
+                let deficit = self.hosts.quantum(self.owners[index]);
+                self.flows[index].cobalt.rest(&self.times, now);
+                self.owners[index].rotation = Rotation::Sparse;
+                self.sparse.push_back(Turn { queue: index as u16, deficit });
             }
             Rotation::SparseWaiting => self.become_bulk(index),
             Rotation::Sparse | Rotation::Bulk => {}
         }
+        self.compare(index);
         index
     }
 
     fn become_bulk(&mut self, index: usize) {
-        self.flows[index].rotation = Rotation::Bulk;
+        self.owners[index].rotation = Rotation::Bulk;
         self.bulk_flows += 1;
-        self.count_bulk(index, true);
+        self.hosts.count(self.owners[index], true);
     }
 
     /// Returns the queue whose turn it is: the first with a deficit that is not used up, among the
     /// sparse flows and then the bulk ones. `None` if there is no turn.
     pub fn turn(&mut self) -> Option<usize> {
-        loop {
-            let from_sparse = !self.sparse.is_empty();
-            let list = if from_sparse { &mut self.sparse } else { &mut self.bulk };
-            let number = *list.front()?;
-            let index = usize::from(number);
-            if self.flows[index].deficit > 0 {
+        while let Some(&turn) = self.sparse.front() {
+            let index = usize::from(turn.queue);
+            if turn.deficit > 0 {
                 return Some(index);
             }
-            list.pop_front();
-            if self.flows[index].rotation == Rotation::Sparse {
-                match self.flows[index].packets.is_empty() {
-                    true => self.flows[index].rotation = Rotation::SparseWaiting,
-                    false => self.become_bulk(index),
-                }
+            self.sparse.pop_front();
+            match self.flows[index].packets.is_empty() {
+                true => self.owners[index].rotation = Rotation::SparseWaiting,
+                false => self.become_bulk(index),
             }
-            self.flows[index].deficit += self.quantum(&self.flows[index]);
-            self.bulk.push_back(number);
+            let deficit = turn.deficit + self.hosts.quantum(self.owners[index]);
+            self.bulk.push_back(Turn { deficit, ..turn });
         }
+        // Each bulk flow is visited in its place, and gets its quantum or the turn.
+        let (owners, hosts) = (&self.owners, &self.hosts);
+        let has_turn = |turn: &mut Turn| {
+            let has_turn = turn.deficit > 0;
+            if !has_turn {
+                turn.deficit += hosts.quantum(owners[usize::from(turn.queue)]);
+            }
+            has_turn
+        };
+        while !self.bulk.is_empty() {
+            if let Some(visited) = self.bulk.iter_mut().position(has_turn) {
+                self.bulk.rotate_left(visited);
+                break;
+            }
+        }
+        self.bulk.front().map(|turn| usize::from(turn.queue))
+    }
+
+    /// Returns the list of the queue whose turn it is.
+    fn current(&mut self) -> &mut VecDeque<Turn> {
+        if self.sparse.is_empty() { &mut self.bulk } else { &mut self.sparse }
     }
 
     /// Ends the turns of the queue whose turn it is, because it is empty.
     pub fn retire(&mut self, index: usize, now: Time) {
-        let list = if self.sparse.is_empty() { &mut self.bulk } else { &mut self.sparse };
-        debug_assert_eq!(list.front(), Some(&(index as u16)));
-        list.pop_front();
-        if self.flows[index].rotation == Rotation::Bulk {
+        let turn = self.current().pop_front();
+        debug_assert!(turn.is_some_and(|turn| usize::from(turn.queue) == index));
+        let owner = &mut self.owners[index];
+        if owner.rotation == Rotation::Bulk {
             self.bulk_flows -= 1;
-            self.count_bulk(index, false);
+            self.hosts.count(*owner, false);
         }
-        let flow = &mut self.flows[index];
-        flow.rotation = Rotation::Idle;
-        flow.cobalt.on_empty(&self.times, now);
+        owner.rotation = Rotation::Idle;
+        self.flows[index].cobalt.on_empty(&self.times, now);
     }
 
     /// Charges bytes to the queue whose turn it is.
-    pub fn charge(&mut self, index: usize, charged: Bytes) {
-        self.flows[index].deficit -= charged.get() as i64 * BYTE;
+    pub fn charge(&mut self, charged: Bytes) {
+        let turn = self.current().front_mut().expect("a queue whose turn it is");
+        turn.deficit -= charged.get() as i64 * BYTE;
         self.deficit -= charged.get() as i64;
     }
 
@@ -305,31 +342,42 @@ impl Tin {
         index: usize,
         change: impl FnOnce(&mut List, &mut Cobalt, &Times) -> R,
     ) -> R {
-        let Flow { packets, cobalt, .. } = &mut self.flows[index];
+        let Flow { packets, cobalt } = &mut self.flows[index];
         let before = packets.backlog;
         let result = change(packets, cobalt, &self.times);
         let after = packets.backlog;
         self.backlog.packets = self.backlog.packets + after.packets - before.packets;
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
+        self.compare(index);
         result
     }
 
-    /// Returns the queue with the most bytes, and their number.
-    pub fn longest(&self) -> Option<(Bytes, usize)> {
-        let turns = self.sparse.iter().chain(&self.bulk).map(|&index| usize::from(index));
-        turns.map(|index| (self.flows[index].packets.backlog.bytes, index)).max()
+    /// Compares a queue that has changed with the longest one.
+    fn compare(&mut self, index: usize) {
+        if let Some(longest) = &mut self.longest {
+            longest.set(index, (self.flows[index].packets.backlog.bytes, index));
+        }
+    }
+
+    /// Returns the bytes of the queue with the most, and its index.
+    pub fn longest(&mut self) -> (Bytes, usize) {
+        let lengths = || {
+            let flows = self.flows.iter().enumerate();
+            Greatest::new(flows.map(|(index, flow)| (flow.packets.backlog.bytes, index)))
+        };
+        self.longest.get_or_insert_with(lengths).first()
     }
 
     /// Returns the length of the first packet of the next queue with credit, or with credit after
     /// the fewest rounds.
     pub fn head<B>(&self, pool: &Pool<B>) -> Option<Bytes> {
         let mut best = None;
-        for &index in self.sparse.iter().chain(&self.bulk) {
-            let flow = &self.flows[usize::from(index)];
-            let Some(size) = flow.packets.head(pool) else { continue };
-            let rounds = match flow.deficit {
+        for turn in self.sparse.iter().chain(&self.bulk) {
+            let index = usize::from(turn.queue);
+            let Some(size) = self.flows[index].packets.head(pool) else { continue };
+            let rounds = match turn.deficit {
                 1.. => return Some(size),
-                owed => 1 - owed / self.quantum(flow).max(1),
+                owed => 1 - owed / self.hosts.quantum(self.owners[index]).max(1),
             };
             if best.is_none_or(|(fewest, _)| rounds < fewest) {
                 best = Some((rounds, size));
