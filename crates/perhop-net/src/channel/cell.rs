@@ -48,19 +48,25 @@ struct User<B> {
     served: bool,
     /// Bytes of new data that it has sent in this TTI.
     sent: Bytes,
-    /// Mean of these.
+    /// Mean of these, for the proportional-fair scheduler.
     average: f64,
     counters: StationCounters,
     /// Resource blocks that it has used.
     used: u64,
-    /// Both before the last TTI that was run.
+    /// Both before the last TTI in which it took part.
     settled: (StationCounters, u64),
+    /// Number of this TTI among those that were run.
+    ran: u64,
+    /// True if it takes part in the next TTI: it has packets, or blocks under way.
+    busy: bool,
 }
 
 /// One direction.
 #[derive(Debug)]
 struct Way<B> {
     users: Vec<User<B>>,
+    /// Users that take part in the next TTI, in order.
+    busy: Vec<u16>,
     /// User whose turn it is.
     turn: usize,
 }
@@ -71,6 +77,8 @@ pub(crate) struct Cell<B> {
     config: Lte,
     random: Stream,
     ways: Vec<Way<B>>,
+    /// Number of TTIs that were run.
+    runs: u64,
     /// Begin of the first TTI that was not run.
     after: Time,
     /// Time of the next event: the begin of a TTI. [`Time::MAX`] if there is none.
@@ -90,10 +98,11 @@ impl<B: Copy> Cell<B> {
                     User::new(port, (number == 1).then(|| Reports::new(offset)))
                 })
                 .collect(),
+            busy: (0..ports.len() as u16).collect(),
             turn: 0,
         };
         let ways = ways.iter().enumerate().map(way).collect();
-        Self { config, random, ways, after: Time::ZERO, next: Time::MAX }
+        Self { config, random, ways, runs: 0, after: Time::ZERO, next: Time::MAX }
     }
 
     /// Returns the port whose events are those of the cell.
@@ -104,7 +113,7 @@ impl<B: Copy> Cell<B> {
     /// Returns the counters of a user up to now. A TTI counts when it has begun before.
     pub fn counters(&self, now: Time, way: usize, user: usize) -> StationCounters {
         let user = &self.ways[way].users[user];
-        let begins = self.after == now + Lte::TTI;
+        let begins = self.after == now + Lte::TTI && user.ran == self.runs;
         let (counters, used) = if begins { user.settled } else { (user.counters, user.used) };
         let ttis = aligned(now).as_picos() / Lte::TTI.as_picos();
         let offered = ttis * u64::from(self.config.resource_blocks);
@@ -115,7 +124,13 @@ impl<B: Copy> Cell<B> {
     /// that of the next TTI.
     pub fn offer(&mut self, now: Time, place: Place) -> bool {
         let way = &mut self.ways[usize::from(place.sender)];
-        way.users[usize::from(place.outlet)].ready_at = Time::ZERO;
+        let user = &mut way.users[usize::from(place.outlet)];
+        user.ready_at = Time::ZERO;
+        if !user.busy {
+            user.wake(self.runs, self.config);
+            let at = way.busy.partition_point(|&other| other < place.outlet);
+            way.busy.insert(at, place.outlet);
+        }
         self.next > self.tti(now)
     }
 
@@ -127,8 +142,16 @@ impl<B: Copy> Cell<B> {
     /// Sets the time of the next event.
     pub fn schedule(&mut self, now: Time, ports: &[Port<B>]) {
         let (tti, config) = (self.tti(now), self.config);
-        let users = self.ways.iter().flat_map(|way| &way.users);
-        self.next = users.map(|user| user.next(tti, config, ports)).fold(Time::MAX, Time::min);
+        self.next = Time::MAX;
+        for way in &self.ways {
+            for &user in &way.busy {
+                let next = way.users[usize::from(user)].next(tti, config, ports);
+                self.next = self.next.min(next);
+                if next == tti {
+                    return;
+                }
+            }
+        }
     }
 
     /// Runs a TTI. Returns the outcomes, of each port in order.
@@ -140,16 +163,18 @@ impl<B: Copy> Cell<B> {
     ) -> Vec<Outcome<B>> {
         let mut outcomes = Vec::new();
         self.after = now + Lte::TTI;
-        for number in 0..self.ways.len() {
-            let way = &mut self.ways[number];
-            for user in &mut way.users {
-                user.begin(now, self.config, ports);
+        self.runs += 1;
+        for way in &mut self.ways {
+            for &user in &way.busy {
+                way.users[usize::from(user)].begin(now, self.runs, self.config, ports);
             }
             let free = way.retransmit(now, self.config, ports, &mut self.random);
             way.transmit(now, self.config, free, ports, &mut self.random, &mut load);
-            for user in &mut way.users {
-                user.end(&mut outcomes, now + Lte::TTI, ports);
-            }
+            way.busy.retain(|&user| {
+                let user = &mut way.users[usize::from(user)];
+                user.end(&mut outcomes, now + Lte::TTI, self.config, ports);
+                user.busy
+            });
         }
         self.schedule(now, ports);
         outcomes
@@ -163,6 +188,12 @@ fn rate<B: Copy>(port: &Port<B>, now: Time) -> Option<Rate> {
     Rate::new((bits / Lte::TTI.as_secs_f64()).round() as u64)
 }
 
+/// Returns these users, which are sorted, from the one whose turn it is.
+fn in_turn(users: &[u16], turn: usize) -> impl Iterator<Item = usize> {
+    let (last, first) = users.split_at(users.partition_point(|&user| usize::from(user) < turn));
+    first.iter().chain(last).map(|&user| usize::from(user))
+}
+
 impl<B: Copy> Way<B> {
     /// Sends the blocks again that are due. Returns the number of resource blocks that are left.
     fn retransmit(
@@ -172,9 +203,9 @@ impl<B: Copy> Way<B> {
         ports: &[Port<B>],
         random: &mut Stream,
     ) -> u32 {
-        let (mut free, count) = (config.resource_blocks, self.users.len());
-        for step in 0..count {
-            let user = &mut self.users[(self.turn + step) % count];
+        let mut free = config.resource_blocks;
+        for place in in_turn(&self.busy, self.turn) {
+            let user = &mut self.users[place];
             let port = &ports[user.port.index()];
             let fits = |block: &&mut Block<B>| block.due <= now && block.resource_blocks <= free;
             if user.rate.is_some()
@@ -219,9 +250,8 @@ impl<B: Copy> Way<B> {
 
     /// Returns the user that sends new data next.
     fn choose(&self, now: Time, config: Lte, ports: &[Port<B>]) -> Option<usize> {
-        let count = self.users.len();
-        let places = (0..count).map(|step| (self.turn + step) % count);
-        let mut ready = places.filter(|&place| self.users[place].is_ready(now, ports));
+        let mut ready =
+            in_turn(&self.busy, self.turn).filter(|&place| self.users[place].is_ready(now, ports));
         match config.scheduler {
             Scheduler::RoundRobin => ready.next(),
             Scheduler::ProportionalFair => ready.reduce(|best, place| {
@@ -283,15 +313,39 @@ impl<B: Copy> User<B> {
             counters: StationCounters::default(),
             used: 0,
             settled: Default::default(),
+            ran: 0,
+            busy: true,
+        }
+    }
+
+    /// Takes part again, after so many TTIs were run.
+    fn wake(&mut self, runs: u64, config: Lte) {
+        self.busy = true;
+        self.sent = Bytes::ZERO;
+        for _ in self.ran..runs {
+            if self.average == 0.0 {
+                break;
+            }
+            self.count(config);
+        }
+    }
+
+    /// Adds the bytes that it has sent in a TTI to their mean, if the scheduler needs that.
+    fn count(&mut self, config: Lte) {
+        if config.scheduler == Scheduler::ProportionalFair {
+            self.average += (self.sent.get() as f64 - self.average) / Lte::MEMORY;
         }
     }
 
     /// Begins a TTI: grants begin, and a grant may be requested.
-    fn begin(&mut self, now: Time, config: Lte, ports: &[Port<B>]) {
+    fn begin(&mut self, now: Time, run: u64, config: Lte, ports: &[Port<B>]) {
+        self.ran = run;
         let port = &ports[self.port.index()];
         self.rate = rate(port, now).filter(|_| port.is_up());
         (self.served, self.sent) = (self.rate.is_none(), Bytes::ZERO);
-        self.settled = (self.counters, self.used);
+        if self.settled.0.transmissions != self.counters.transmissions {
+            self.settled = (self.counters, self.used);
+        }
         let Some(reports) = &mut self.reports else { return };
         reports.begin(now);
         let waits = port.has_backlog() && self.ready_at <= now && self.segment.is_none();
@@ -302,11 +356,12 @@ impl<B: Copy> User<B> {
     }
 
     /// Ends a TTI at `end`: releases packets in order.
-    fn end(&mut self, outcomes: &mut Vec<Outcome<B>>, end: Time, ports: &[Port<B>]) {
+    fn end(&mut self, outcomes: &mut Vec<Outcome<B>>, end: Time, config: Lte, ports: &[Port<B>]) {
+        let waiting = ports[self.port.index()].queue.backlog().packets;
         if let Some(reports) = &mut self.reports {
-            reports.end(ports[self.port.index()].queue.backlog().packets);
+            reports.end(waiting);
         }
-        self.average += (self.sent.get() as f64 - self.average) / Lte::MEMORY;
+        self.count(config);
         while self.window.front().is_some_and(|block| block.due == Time::MAX)
             && let Some(block) = self.window.pop_front()
         {
@@ -314,6 +369,7 @@ impl<B: Copy> User<B> {
             outcomes
                 .extend(block.packets.into_iter().map(|each| Outcome::Arrived(port, end, each)));
         }
+        self.busy = waiting > 0 || self.segment.is_some() || !self.window.is_empty();
     }
 
     /// Returns `true` if a packet may be taken from the queue.
