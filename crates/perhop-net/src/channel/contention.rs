@@ -37,12 +37,16 @@ struct Outlet<B> {
     credit: i64,
     counters: StationCounters,
     time: Airtime,
+    /// True if it is among the receivers with packets, or with frames under way.
+    busy: bool,
 }
 
 /// A node that sends on the channel.
 #[derive(Debug)]
 struct Sender<B> {
     outlets: Vec<Outlet<B>>,
+    /// Receivers with packets, or with frames under way.
+    busy: Vec<u16>,
     /// Receiver whose turn it is.
     turn: usize,
     /// Transmissions that failed in a row.
@@ -51,6 +55,10 @@ struct Sender<B> {
     backoff: u64,
     /// True while it has something to send.
     contends: bool,
+    /// When it will have something to send, if that is known.
+    later: Time,
+    /// True if the last two may have changed.
+    stale: bool,
 }
 
 /// Senders on a channel, and the channel's state.
@@ -78,13 +86,17 @@ impl<B: Copy> Contention<B> {
             credit: 0,
             counters: StationCounters::default(),
             time: Airtime::default(),
+            busy: true,
         };
         let sender = |ports: &Vec<PortId>| Sender {
             outlets: ports.iter().copied().map(outlet).collect(),
+            busy: (0..ports.len() as u16).collect(),
             turn: 0,
             failures: 0,
             backoff: 0,
             contends: false,
+            later: Time::MAX,
+            stale: true,
         };
         let senders = senders.iter().map(sender).collect();
         Self { config, random, senders, idle_from: Time::ZERO, next: Time::MAX }
@@ -105,7 +117,13 @@ impl<B: Copy> Contention<B> {
     /// contend.
     pub fn offer(&mut self, place: Place) -> bool {
         let sender = &mut self.senders[usize::from(place.sender)];
-        sender.outlets[usize::from(place.outlet)].ready_at = Time::ZERO;
+        sender.stale = true;
+        let outlet = &mut sender.outlets[usize::from(place.outlet)];
+        outlet.ready_at = Time::ZERO;
+        if !outlet.busy {
+            outlet.busy = true;
+            sender.busy.push(place.outlet);
+        }
         !sender.contends
     }
 
@@ -131,23 +149,23 @@ impl<B: Copy> Contention<B> {
         let (slot, busy) = (self.slot(now), now < self.idle_from + self.config.aifs());
         self.next = Time::MAX;
         for number in 0..self.senders.len() {
-            let sender = &self.senders[number];
-            let ready = sender.is_ready(now, ports);
-            if ready && !sender.contends {
-                // The backoff after its last transmission has counted meanwhile. Without any left,
-                // a sender that finds the channel busy draws another one.
-                let left = sender.backoff;
-                let begins = if busy && left == 0 { self.draw(0) } else { left.max(slot) };
-                self.senders[number].backoff = begins;
-            }
             let sender = &mut self.senders[number];
-            sender.contends = ready;
-            let access = match ready {
-                true => self.begin(self.senders[number].backoff),
-                false => Time::MAX,
-            };
-            let later = self.senders[number].outlets.iter().map(|outlet| outlet.later(now, ports));
-            self.next = later.fold(self.next.min(access), Time::min);
+            if sender.stale || sender.later <= now {
+                let contended = sender.contends;
+                sender.update(now, ports);
+                if sender.contends && !contended {
+                    // The backoff after its last transmission has counted meanwhile. Without any
+                    // left, a sender that finds the channel busy draws another one.
+                    let left = sender.backoff;
+                    let begins = if busy && left == 0 { self.draw(0) } else { left.max(slot) };
+                    self.senders[number].backoff = begins;
+                }
+            }
+            let sender = &self.senders[number];
+            if sender.contends {
+                self.next = self.next.min(self.begin(sender.backoff));
+            }
+            self.next = self.next.min(sender.later);
         }
     }
 
@@ -162,7 +180,11 @@ impl<B: Copy> Contention<B> {
         for number in 0..self.senders.len() {
             let sender = &self.senders[number];
             let due = sender.contends && self.begin(sender.backoff) == now;
-            if due && sender.is_ready(now, ports) {
+            if !due {
+                continue;
+            }
+            self.senders[number].stale = true;
+            if self.senders[number].is_ready(now, ports) {
                 let chosen = self.choose(number, now, ports);
                 let (frames, duration) = self.load(number, chosen, ports, now, &mut load);
                 if frames > 0 {
@@ -313,7 +335,26 @@ impl<B: Copy> Contention<B> {
 impl<B: Copy> Sender<B> {
     /// Returns `true` if there is something to send now.
     fn is_ready(&self, now: Time, ports: &[Port<B>]) -> bool {
-        self.outlets.iter().any(|outlet| outlet.is_ready(now, ports))
+        let mut outlets = self.busy.iter().map(|&outlet| &self.outlets[usize::from(outlet)]);
+        outlets.any(|outlet| outlet.is_ready(now, ports))
+    }
+
+    /// Notes if there is something to send now, and when there will be something later.
+    fn update(&mut self, now: Time, ports: &[Port<B>]) {
+        (self.contends, self.later, self.stale) = (false, Time::MAX, false);
+        self.busy.retain(|&outlet| {
+            let outlet = &mut self.outlets[usize::from(outlet)];
+            let port = &ports[outlet.port.index()];
+            let (waits, sent) = (port.has_backlog(), !outlet.window.is_empty());
+            if port.is_up() {
+                self.contends |= sent || waits && outlet.ready_at <= now;
+                if waits && outlet.ready_at > now {
+                    self.later = self.later.min(outlet.ready_at);
+                }
+            }
+            outlet.busy = waits || sent;
+            outlet.busy
+        });
     }
 }
 
@@ -323,13 +364,6 @@ impl<B: Copy> Outlet<B> {
         let port = &ports[self.port.index()];
         let waits = port.has_backlog() && self.ready_at <= now;
         port.is_up() && (waits || !self.window.is_empty())
-    }
-
-    /// Returns when there will be something to send, if that is known, and later than now.
-    fn later(&self, now: Time, ports: &[Port<B>]) -> Time {
-        let port = &ports[self.port.index()];
-        let waits = port.is_up() && port.has_backlog() && self.ready_at > now;
-        if waits { self.ready_at } else { Time::MAX }
     }
 
     /// Decides which frames of a transmission that ends at `end` arrive. Returns whether any does,
