@@ -38,7 +38,7 @@ impl LossMeter {
 
     /// Returns the table `losses`.
     pub fn table(&self, labels: &Labels) -> (&'static str, Table) {
-        ("losses", self.table.clone().into_table(labels))
+        ("losses", self.table.table(labels))
     }
 }
 

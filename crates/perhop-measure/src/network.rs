@@ -123,10 +123,10 @@ impl NetworkMeter {
     pub fn tables(&self, labels: &Labels) -> [(&'static str, Table); 4] {
         let labels = Labels { classes: self.classes.clone().into(), ..labels.clone() };
         [
-            ("queues", self.queues.clone().into_table(&labels)),
-            ("links", self.links.clone().into_table(&labels)),
-            ("stations", self.stations.clone().into_table(&labels)),
-            ("tunnels", self.tunnels.clone().into_table(&labels)),
+            ("queues", self.queues.table(&labels)),
+            ("links", self.links.table(&labels)),
+            ("stations", self.stations.table(&labels)),
+            ("tunnels", self.tunnels.table(&labels)),
         ]
     }
 }

@@ -69,18 +69,13 @@ macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($column:ident: $type:ident),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default)]
-        pub struct $name { $($column: Vec<table!(@element $type)>),* }
+        pub struct $name { $($column: Values<table!(@element $type)>),* }
 
         impl $name {
-            /// Reserves memory for `rows` more rows.
-            pub fn reserve(&mut self, rows: usize) {
-                $(self.$column.reserve(rows);)*
-            }
-
             /// Returns the columns as a table.
             #[allow(unused_variables, reason = "a table of measures alone has no names")]
-            pub fn into_table(self, labels: &Labels) -> Table {
-                vec![$((stringify!($column), table!(@column $type labels self.$column))),*]
+            pub fn table(&self, labels: &Labels) -> Table {
+                vec![$((stringify!($column), table!(@column $type labels self.$column.to_vec()))),*]
             }
         }
     };
@@ -114,6 +109,9 @@ macro_rules! table {
 }
 
 mod sharing;
+mod values;
+
+use values::Values;
 
 pub use sharing::{Stations, Tunnels};
 
@@ -417,8 +415,8 @@ impl Intervals {
             (&mut self.acks, known.acks),
         ];
         for (column, known) in columns {
-            if let (Some(last), false) = (column.last_mut(), known) {
-                *last = -1;
+            if !known {
+                column.replace_last(-1);
             }
         }
     }

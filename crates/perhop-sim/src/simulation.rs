@@ -232,23 +232,23 @@ impl Simulation {
         if let Some(stretch) = self.marks.since_cut(self.now()) {
             self.push_histograms(&mut histograms, stretch);
         }
-        let [rtts, srtts, delays] = histograms.map(|table| table.into_table(labels));
+        let [rtts, srtts, delays] = histograms.map(|table| table.table(labels));
         let [queues, links, stations, tunnels] = self.meter.tables(labels);
         vec![
-            ("intervals", self.intervals.clone().into_table(labels)),
-            ("pings", pings.into_table(labels)),
+            ("intervals", self.intervals.table(labels)),
+            ("pings", pings.table(labels)),
             queues,
             links,
             stations,
             tunnels,
             self.parts.first().hosts.losses.table(labels),
-            ("codepoints", self.codepoints.clone().into_table(labels)),
+            ("codepoints", self.codepoints.table(labels)),
             ("rtts", rtts),
             ("srtts", srtts),
             ("delays", delays),
-            ("displacements", self.displacements().into_table(labels)),
-            ("calls", self.calls.clone().into_table(labels)),
-            ("completions", self.completions().into_table(labels)),
+            ("displacements", self.displacements().table(labels)),
+            ("calls", self.calls.table(labels)),
+            ("completions", self.completions().table(labels)),
         ]
     }
 
@@ -287,7 +287,6 @@ impl Simulation {
     /// Adds rows to each table for the interval since the last reading.
     fn record(&mut self, now: Time) {
         let stretch = self.marks.read(now);
-        self.intervals.reserve(self.streams.len());
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
             let reading = self.read(stream);

@@ -358,15 +358,15 @@ impl Collector {
             displacements.push_counts(index, &flow.displacements);
         }
         vec![
-            ("intervals", all.intervals.into_table(labels)),
-            ("pings", pings.into_table(labels)),
-            ("codepoints", all.codepoints.into_table(labels)),
-            ("rtts", FlowHistograms::default().into_table(labels)),
-            ("srtts", all.srtts.into_table(labels)),
-            ("delays", all.delays.into_table(labels)),
-            ("displacements", displacements.into_table(labels)),
-            ("calls", all.calls.into_table(labels)),
-            ("completions", completions.into_table(labels)),
+            ("intervals", all.intervals.table(labels)),
+            ("pings", pings.table(labels)),
+            ("codepoints", all.codepoints.table(labels)),
+            ("rtts", FlowHistograms::default().table(labels)),
+            ("srtts", all.srtts.table(labels)),
+            ("delays", all.delays.table(labels)),
+            ("displacements", displacements.table(labels)),
+            ("calls", all.calls.table(labels)),
+            ("completions", completions.table(labels)),
         ]
     }
 

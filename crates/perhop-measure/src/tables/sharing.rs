@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perhop_core::NodeId;
 use perhop_net::{StationCounters, TunnelCounters, Usage};
 
+use super::values::Values;
 use super::{Column, Labels, Stretch, Table};
 
 table! {
