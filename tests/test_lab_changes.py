@@ -108,7 +108,10 @@ def test_the_present_is_what_a_timeline_of_all_changes_leaves(asked: list[dict[s
         place = ("changes", len(made))
         made.append(change)
         last = [
-            effect for step in steps(whole) if step.loc == place for effect in effects(whole, step)
+            effect
+            for step in steps(whole)
+            if step.loc == place
+            for effect in effects(whole, step, {})
         ]
         assert found == last
         left = list(steps(whole))

@@ -172,7 +172,7 @@ def test_the_core_reads_what_is_written(scenario: Scenario) -> None:
     read_back("EmulationPlan", emulated)
     read_back("CapturePlan", capture_plan(scenario, 1, Capture(Path("x"), (), 0)))
     for step in steps(scenario):
-        for effect in effects(scenario, step):
+        for effect in effects(scenario, step, {}):
             read_back("EffectPlan", effect)
 
 

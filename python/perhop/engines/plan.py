@@ -108,10 +108,11 @@ def _access(channel: Channel) -> plans.AccessPlan:
 
 def _changes(scenario: Scenario) -> list[plans.ChangePlan]:
     """Return the changes in order of time, and then of the file."""
+    known: dict[tuple[str, str | None, int], plans.DisciplinePlan] = {}
     found: list[tuple[int, int | str, plans.EffectPlan]] = [
         (step.change.at, step.loc[1], effect)
         for step in steps(scenario)
-        for effect in effects(scenario, step)
+        for effect in effects(scenario, step, known)
     ]
     found += [
         (change.at, index, effect)
@@ -212,8 +213,16 @@ def loss_plan(loss: int | BurstLoss) -> tuple[int, plans.GilbertPlan | None]:
     return 0, {"p": p, "r": r, "good": good, "bad": bad}
 
 
-def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
-    """Yield the effects of a change of the scenario on the network."""
+def effects(
+    scenario: Scenario,
+    step: Step,
+    known: dict[tuple[str, str | None, int], plans.DisciplinePlan],
+) -> Iterator[plans.EffectPlan]:
+    """Yield the effects of a change of the scenario on the network.
+
+    Disciplines that are `known` are used again, and others are added to them: by directed link,
+    policy and bandwidth.
+    """
     change, link, on = step.change, step.link, str(step.change.on)
     for name, node in step.rewired:
         new = link.medium(node)
@@ -229,9 +238,11 @@ def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
     if change.state is not None:
         yield {"state": {"on": on, "up": change.state == "up"}}
     if change.policy is not None:
-        discipline = discipline_plan(scenario, link, step.node, step.policy, step.capacity)
+        key = (on, step.policy, step.capacity)
+        if key not in known:
+            known[key] = discipline_plan(scenario, link, step.node, step.policy, step.capacity)
         shape = shape_plan(link.shape.get(step.node), link.medium(step.node).rate)
-        yield {"discipline": {"on": on, "discipline": discipline, "shape": shape}}
+        yield {"discipline": {"on": on, "discipline": known[key], "shape": shape}}
     if change.police is not None and step.policy is not None:
         placed = walk(scenario, scenario.policies[step.policy], step.capacity)
         policed = next(one for one in placed if one.path == change.class_)

@@ -136,7 +136,7 @@ class Present:
             if change.policy is not None and step.policy is not None:
                 attached = (("policy",), str(change.on), step.policy, step.capacity)
                 _refuse(guarantees(self.scenario, [attached]))
-            found += effects(self.scenario, step)
+            found += effects(self.scenario, step, {})
         return found
 
     def _overridden(self, name: str, overrides: Sequence[str]) -> Scenario:
