@@ -3,6 +3,7 @@
 mod decision;
 mod rules;
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use perhop_core::{Dscp, Header, LinkClass, NodeId, Protocol};
@@ -97,15 +98,26 @@ impl Classifier {
         let (matches, outcomes) = rules::flat(filters);
         assert!(matches.len() <= MOST_RULES, "a classifier has 65536 rules at most");
         // DSCPs that no rule names share a list.
+        let named: HashSet<Dscp> = matches.iter().flat_map(|rule| &rule.dscps).copied().collect();
+        let mut unnamed = None;
         let mut lists: Vec<Vec<u16>> = Vec::new();
         let by_dscp = std::array::from_fn(|value| {
             let dscp = Dscp::new(value as u8).expect("the array is as long as there are DSCPs");
+            if !named.contains(&dscp)
+                && let Some(list) = unnamed
+            {
+                return list;
+            }
             let candidates = rules::candidates(&matches, &outcomes, dscp);
             let known = lists.iter().position(|list| *list == candidates);
-            known.unwrap_or_else(|| {
+            let list = known.unwrap_or_else(|| {
                 lists.push(candidates);
                 lists.len() - 1
-            }) as u8
+            }) as u8;
+            if !named.contains(&dscp) {
+                unnamed = Some(list);
+            }
+            list
         });
         let own = |(rule, outcome): (usize, &Outcome)| *outcome == Outcome::Class(rule as u16);
         let one_each = outcomes.iter().enumerate().all(own);
