@@ -81,6 +81,8 @@ struct Guarantee {
     /// Service by the real-time criterion.
     served: Service,
     backlogged: bool,
+    /// Length of the first packet.
+    size: Bytes,
     /// Time from which the first packet is eligible.
     eligible: Instant,
     /// Deadline of the first packet.
@@ -107,6 +109,7 @@ impl State {
             eligibles: RuntimeCurve::new(curve).eligible(),
             served: 0,
             backlogged: false,
+            size: Bytes::ZERO,
             eligible: 0,
             deadline: 0,
             place: 0,
@@ -336,6 +339,7 @@ impl<B> Hfsc<B> {
 impl Guarantee {
     /// Computes the times of the first packet, which has this size.
     fn update(&mut self, size: Bytes) {
+        self.size = size;
         self.eligible = self.eligibles.time_of(self.served);
         self.deadline = self.deadlines.time_of(self.served + service(size));
     }
@@ -359,12 +363,14 @@ impl<B> Discipline<B> for Hfsc<B> {
         let head = self.tree.leaf_mut(leaf).head(now);
         match head {
             Some(size) if before == 0 => self.activate(leaf, now, size),
-            // The first packet may be another one than before.
             Some(size) => {
-                if let Some(guarantee) = &mut self.tree.state(leaf).realtime {
+                if let Some(guarantee) = &mut self.tree.state(leaf).realtime
+                    && guarantee.size != size
+                {
+                    // The first packet is another one than before.
                     guarantee.update(size);
+                    self.reorder(leaf);
                 }
-                self.reorder(leaf);
             }
             None if before > 0 => self.charge(leaf, Bytes::ZERO, Criterion::RealTime, None),
             None => {}

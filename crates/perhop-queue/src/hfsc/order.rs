@@ -77,8 +77,8 @@ impl Order {
             if index == 1 {
                 break;
             }
+            node = Node::above(node, self.nodes[index ^ 1]);
             index /= 2;
-            node = Node::above(self.nodes[2 * index], self.nodes[2 * index + 1]);
         }
     }
 
