@@ -198,15 +198,19 @@ impl Controller {
     fn update(&mut self, config: &PieConfig, delay: Duration) {
         let seconds = Duration::as_secs_f64;
         let above = seconds(delay) - seconds(config.target);
-        let growth = seconds(delay) - seconds(self.old_delay);
+        // Most updates of a long wait are alike, and a conversion is a division.
+        let growth = match delay == self.old_delay {
+            true => 0.0,
+            false => seconds(delay) - seconds(self.old_delay),
+        };
         let mut change = config.alpha * above + config.beta * growth;
-        change /= match self.probability {
-            ..0.000_001 => 2048.0,
-            ..0.000_01 => 512.0,
-            ..0.000_1 => 128.0,
-            ..0.001 => 32.0,
-            ..0.01 => 8.0,
-            ..0.1 => 2.0,
+        change *= match self.probability {
+            ..0.000_001 => 1.0 / 2048.0,
+            ..0.000_01 => 1.0 / 512.0,
+            ..0.000_1 => 1.0 / 128.0,
+            ..0.001 => 1.0 / 32.0,
+            ..0.01 => 1.0 / 8.0,
+            ..0.1 => 1.0 / 2.0,
             _ => 1.0,
         };
         if self.probability >= 0.1 && change > 0.02 {
