@@ -226,8 +226,9 @@ fn fair_policy_and_traffic() -> impl Strategy<Value = (Vec<ClassPlan>, Vec<Arriv
     })
 }
 
-/// Offers packets to a link, and has those that are like the one before, and find the link idle like
-/// it, pass `together` or one by one. Returns the begin of each transmission, and all counters.
+/// Offers packets to a link, and has those that are like the one before, and find the link idle
+/// like it, pass `together` or one by one. Returns the begin of each transmission, and all
+/// counters.
 fn transmissions(
     plans: &[ClassPlan],
     sharing: Sharing,

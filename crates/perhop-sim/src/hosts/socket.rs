@@ -107,13 +107,14 @@ impl ModelledHosts {
                 charge(endpoints, bodies, (body, size));
             }
             Departures::Scheduled => {
-                let limit = match &endpoints[id as usize].role {
-                    Role::TcpSender(tcp) => tcp.sender.queue_limit(),
-                    Role::Connection(end) => end.sender.queue_limit(),
+                let bytes = waits.bytes.get();
+                let is_over_limit = match &endpoints[id as usize].role {
+                    Role::TcpSender(tcp) => tcp.sender.is_over_queue_limit(bytes),
+                    Role::Connection(end) => end.sender.is_over_queue_limit(bytes),
                     // The least memory for that many bytes.
-                    _ => SEND_BUFFER / 4,
+                    _ => bytes > SEND_BUFFER / 4,
                 };
-                if waits.bytes.get() > limit {
+                if is_over_limit {
                     network.report_departures(waits.port, |&body, size| {
                         charge(endpoints, bodies, (body, size));
                     });

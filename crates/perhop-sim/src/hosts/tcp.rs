@@ -50,9 +50,8 @@ impl TcpSender {
     /// Returns `true` if the limit of data in the host's own queue is reached.
     #[inline]
     pub fn is_blocked(&mut self) -> bool {
-        self.socket.blocked = self.socket.queued > 0 && {
-            self.small_queues && self.socket.queued > self.sender.queue_limit()
-        };
+        self.socket.blocked =
+            self.small_queues && self.sender.is_over_queue_limit(self.socket.queued);
         self.socket.blocked
     }
 

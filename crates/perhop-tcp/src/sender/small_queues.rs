@@ -20,8 +20,15 @@ const MIN_TSO_SEGMENTS: f64 = 2.0;
 const SHORT_PATH: Duration = Duration::from_micros(512);
 
 impl Sender {
+    /// Returns `true` if the sender waits while as many of its bytes are in the host's own queue.
+    #[inline]
+    pub fn is_over_queue_limit(&self, bytes: u64) -> bool {
+        // The least limit: that of most senders, without divisions.
+        bytes as f64 > 2.0 * MIN_TSO_SEGMENTS * self.mss() && bytes > self.queue_limit()
+    }
+
     /// Returns the number of bytes in the host's own queue beyond which the sender waits.
-    pub fn queue_limit(&self) -> u64 {
+    fn queue_limit(&self) -> u64 {
         let per_share = self.rate() / SHARE_OF_A_SECOND;
         let rack = self.rack.as_deref();
         let doublings =

@@ -84,7 +84,10 @@ proptest! {
     #[test]
     fn turns_are_those_of_visit_after_visit(
         quantum in prop_oneof![1_u32..4, 1_u32..100, 1_u32..2_000],
-        steps in prop::collection::vec(prop::option::weighted(0.5, (0_u16..6, 1_u32..1_500)), 1..300),
+        steps in prop::collection::vec(
+            prop::option::weighted(0.5, (0_u16..6, 1_u32..1_500)),
+            1..300,
+        ),
     ) {
         let mut random = Stream::new(1, "turns");
         let mut queues: FlowQueues<(), ()> = FlowQueues::new(6, quantum, &mut random, || ());

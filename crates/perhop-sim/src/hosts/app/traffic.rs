@@ -154,7 +154,8 @@ impl ModelledHosts {
     }
 
     /// Opens the server's direction. Its SYN leaves with the acknowledgement of the client's; when
-    /// the client is heard again, it has acknowledged both: this gives the server a round-trip time.
+    /// the client is heard again, it has acknowledged both, which gives the server a round-trip
+    /// time.
     fn share_handshake(&mut self, now: Time, id: u32, segment: &Segment) -> Option<Duration> {
         let peer = self.endpoints[id as usize].line.peer;
         let server = self.connection(id)?;
