@@ -70,7 +70,7 @@ impl Agenda {
 
     /// Returns the time of the next event.
     pub fn peek(&self) -> Option<Time> {
-        self.near.first(self.current).or_else(|| self.far.first().map(|(_, at)| at))
+        self.near.first(self.current).or_else(|| self.far.first())
     }
 
     /// Schedules an event, which must not be before the last removed one.
@@ -119,7 +119,7 @@ impl Agenda {
     /// Removes the first far event if the ring is empty and the event is due up to `until`.
     #[cold]
     fn take_far(&mut self, until: Time) -> Option<(u64, Time, EventId)> {
-        let (_, at) = self.far.first().filter(|(_, at)| *at <= until && self.near.is_empty())?;
+        let at = self.far.first().filter(|at| *at <= until && self.near.is_empty())?;
         self.current = self.bucket(at);
         self.bring_near();
         self.near.take(self.current, until)

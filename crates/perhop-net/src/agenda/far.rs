@@ -35,9 +35,9 @@ impl Far {
         self.events
     }
 
-    /// Returns the first span that has events, and the time of its first one.
-    pub fn first(&self) -> Option<(u64, Time)> {
-        self.spans.first_key_value().map(|(number, span)| (*number, span.first))
+    /// Returns the time of the first event.
+    pub fn first(&self) -> Option<Time> {
+        self.spans.first_key_value().map(|(_, span)| span.first)
     }
 
     /// Adds an event to a span.
