@@ -103,9 +103,8 @@ impl Classifier {
         let mut lists: Vec<Vec<u16>> = Vec::new();
         let by_dscp = std::array::from_fn(|value| {
             let dscp = Dscp::new(value as u8).expect("the array is as long as there are DSCPs");
-            if !named.contains(&dscp)
-                && let Some(list) = unnamed
-            {
+            let is_named = named.contains(&dscp);
+            if let (false, Some(list)) = (is_named, unnamed) {
                 return list;
             }
             let candidates = rules::candidates(&matches, &outcomes, dscp);
@@ -114,7 +113,7 @@ impl Classifier {
                 lists.push(candidates);
                 lists.len() - 1
             }) as u8;
-            if !named.contains(&dscp) {
+            if !is_named {
                 unnamed = Some(list);
             }
             list

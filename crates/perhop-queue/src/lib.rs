@@ -31,6 +31,8 @@ mod flags;
 mod greatest;
 mod heap;
 mod hfsc;
+#[cfg(test)]
+mod lab;
 mod link_share;
 mod policer;
 mod queue;

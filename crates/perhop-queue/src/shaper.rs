@@ -83,26 +83,12 @@ impl<B> Shaper<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::packet;
     use crate::{Class, ClassService, ClassSpec, Classes, Fifo, Limit, Match, Queue, Weight};
-    use perhop_core::{AckHint, Dscp, Duration, Header, NodeId, Protocol, TrafficClass};
+    use perhop_core::{Dscp, Duration};
     use proptest::prelude::*;
 
     const BYTE: u128 = 8_000_000_000_000;
-
-    fn packet(size: u32, dscp: u8) -> Packet<()> {
-        let header = Header {
-            size,
-            source: NodeId(0),
-            destination: NodeId(1),
-            source_port: 0,
-            destination_port: 0,
-            protocol: Protocol::Udp.into(),
-            traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
-            ttl: Header::TTL,
-            ack: AckHint::NONE,
-        };
-        Packet { header, body: () }
-    }
 
     fn rate(bps: u64) -> Rate {
         Rate::new(bps).unwrap()

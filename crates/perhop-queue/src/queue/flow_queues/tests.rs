@@ -1,8 +1,7 @@
 use proptest::prelude::*;
 
-use perhop_core::{AckHint, Header, NodeId, Protocol, TrafficClass};
-
 use super::*;
+use crate::lab::packet;
 
 /// DRR++ by the text of RFC 8290, section 4.2, with a visit for each turn.
 struct Plain {
@@ -63,21 +62,6 @@ impl Plain {
     }
 }
 
-fn packet(size: u32) -> Packet<()> {
-    let header = Header {
-        size,
-        source: NodeId(0),
-        destination: NodeId(1),
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Udp.into(),
-        traffic_class: TrafficClass::default(),
-        ttl: Header::TTL,
-        ack: AckHint::NONE,
-    };
-    Packet { header, body: () }
-}
-
 proptest! {
     /// Rounds that are passed over change no order, whatever the quantum, and whenever packets
     /// arrive.
@@ -97,7 +81,7 @@ proptest! {
         let drain = std::iter::repeat_n(None, 300);
         for step in steps.into_iter().chain(drain) {
             if let Some((index, size)) = step {
-                queues.push(Time::ZERO, index, packet(size));
+                queues.push(Time::ZERO, index, packet(size, 0));
                 plain.push(index, size);
             } else {
                 let index = queues.turn(|()| {});
