@@ -12,6 +12,16 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from pathlib import Path
 
+SCENARIO = """
+perhop: 1
+name: pair
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 10 Mbps, loss: 1%}]
+flows:
+  tcp: {from: a, to: b, stop: 300 ms}
+"""
+"""A short run, whose results depend on the seed."""
+
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 

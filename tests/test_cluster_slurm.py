@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import perhop as library
+from clusters import SCENARIO
 from conftest import DEADLINES, SLOW, Outcome, Start
 from perhop import ensembles
 from perhop.cluster import connect
@@ -19,17 +20,6 @@ from perhop.errors import ClusterError
 from slurm import CORES, Slurm
 
 pytestmark = [DEADLINES, SLOW]
-
-SCENARIO = """
-perhop: 1
-name: dumbbell
-nodes: {a: host, r: router, b: host}
-links:
-  - {ends: [a, r], rate: 100 Mbps}
-  - {ends: [r, b], rate: 10 Mbps, loss: 0.1%}
-flows:
-  tcp: {from: a, to: b, stop: 300 ms}
-"""
 
 OFTEN = "from perhop.cluster import slurm; slurm._LOOK_S = 0.5"
 """Has the queue looked at often. It imports dask_jobqueue before the command listens to signals."""
@@ -61,13 +51,13 @@ def configured(slurm: Slurm, **changed: object) -> Any:
 
 @pytest.fixture
 def source(tmp_path: Path) -> str:
-    path = tmp_path / "dumbbell.yaml"
+    path = tmp_path / "pair.yaml"
     path.write_text(SCENARIO)
     return str(path)
 
 
 def sweep(source: str, folder: Path) -> list[str]:
-    varied = ("--vary", "links.1.rate=5 Mbps,10 Mbps", "--seeds", "100")
+    varied = ("--vary", "links.0.rate=5 Mbps,10 Mbps", "--seeds", "100")
     return ["sweep", source, *varied, "--out", str(folder)]
 
 

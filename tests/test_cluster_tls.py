@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import perhop as library
-from clusters import Dask
+from clusters import SCENARIO, Dask
 from conftest import DEADLINES, SLOW, Start, ended
 from perhop import ensembles
 from perhop.cluster import connect
@@ -19,15 +19,6 @@ from perhop.errors import ClusterError
 from tools import need
 
 pytestmark = [DEADLINES, SLOW]
-
-SCENARIO = """
-perhop: 1
-name: pair
-nodes: {a: host, b: host}
-links: [{ends: [a, b], rate: 10 Mbps, loss: 1%}]
-flows:
-  tcp: {from: a, to: b, stop: 300 ms}
-"""
 
 
 def certify(folder: Path) -> dict[str, object]:

@@ -5,6 +5,7 @@
 `ssh`           a cluster on machines that SSH reaches
 `slurm`         a cluster in jobs of Slurm
 `kubernetes`    a cluster in pods of Kubernetes
+`coroutines`    functions that wait for coroutines
 `pool`          calls on a cluster, several in each of Dask's tasks
 `calls`         what a worker does
 ==============  ================================================================================

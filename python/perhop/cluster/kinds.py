@@ -7,12 +7,12 @@ import logging
 import os
 import signal
 import ssl
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.cluster import kubernetes, ssh
+from perhop.cluster.coroutines import result_of
 from perhop.cluster.pool import Cluster, lost
 from perhop.errors import ClusterError, UnsupportedError, UsageError
 from perhop.hints import did_you_mean
@@ -92,9 +92,7 @@ def _find(where: str) -> None:
     """
     secured = _secured(where)
     try:
-        with ThreadPoolExecutor(1) as other:  # because notebooks have a loop in this thread
-            asked = asyncio.wait_for(_kind(where, secured), _CONNECT_S)
-            kind = other.submit(asyncio.run, asked).result()
+        kind = result_of(asyncio.wait_for(_kind(where, secured), _CONNECT_S))
     except Exception as error:  # each server that is none makes another one
         if isinstance(error, ValueError) and "IOStream" not in str(error):
             raise UsageError(f"--cluster {where}: {error}; expected tcp://HOST:PORT") from error

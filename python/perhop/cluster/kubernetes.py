@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
+from perhop.cluster.coroutines import result_of
 from perhop.cluster.ssh import IDLE_S
 from perhop.errors import ClusterError
 
@@ -24,8 +23,7 @@ def start(number: int, operator: Any) -> Any:
         ClusterError: No cluster of Kubernetes answers, or it does not have Dask's operator.
     """
     # Before, because what a `KubeCluster` failed to create it deletes at exit, with a traceback.
-    with ThreadPoolExecutor(1) as other:  # because notebooks have a loop in this thread
-        other.submit(asyncio.run, _ask()).result()
+    result_of(_ask())
     configured = import_module("dask.config").get("kubernetes.idle-timeout", 0)
     # Pods would stay without a limit when this command is killed.
     return operator.KubeCluster(n_workers=number, idle_timeout=configured or IDLE_S, quiet=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.cluster.coroutines import result_of
 from perhop.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def start(hosts: Sequence[str], asyncssh: Any) -> Any:
     from distributed.deploy import spec
     from distributed.deploy.ssh import Scheduler, Worker
 
-    with ThreadPoolExecutor(1) as other:  # because notebooks have a loop in this thread
-        numbers = other.submit(asyncio.run, _all_cores(hosts, asyncssh)).result()
+    numbers = result_of(_all_cores(hosts, asyncssh))
 
     def described(cls: type, host: str, **options: Any) -> dict[str, Any]:
         return {"cls": cls, "options": {"address": host, "connect_options": {}, "kwargs": options}}
