@@ -169,3 +169,23 @@ def test_problems_are_one_line_each() -> None:
     assert str(problem) == "f.yaml:3:5: links.1.rate: is wrong; did you mean `x`?"
     assert str(Problem("f.yaml", 0, 0, "", "is wrong")) == "f.yaml: is wrong"
     assert str(Problem("", 0, 0, "name", "is wrong")) == "name: is wrong"
+
+
+def crowded(flows: int, more: str = "") -> str:
+    """A scenario of some flows with 1000 streams each."""
+    head = "perhop: 1\nname: x\nnodes: {a: host, b: host}\n"
+    head += "links: [{ends: [a, b], rate: 1 Gbps}]\nflows:\n"
+    flow = f"{{from: a, to: b, streams: 1000, stop: 1 ms{more}}}"
+    return head + "".join(f"  f{i}: {flow}\n" for i in range(flows))
+
+
+def test_streams_that_the_simulator_cannot_number() -> None:
+    """What is refused when a run begins is refused before, with its place."""
+    with refused("5:1: flows: have 525,000 streams together; expected at most 524,288"):
+        parse(crowded(525))
+    assert len(parse(crowded(524)).flows) == 524
+    web = parse(crowded(600, ", web: {}"))  # its connections are counted when they are opened
+    assert sum(flow.all_streams for flow in web.flows.values()) == 600_000
+    instants = ", ".join(f"{i} us" for i in range(66))
+    with refused("flows.f0.start: has 66 instants, each with 1000 streams, which are 66,000"):
+        parse(crowded(1, f", start: {{at: [{instants}]}}"))

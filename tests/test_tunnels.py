@@ -334,3 +334,72 @@ def test_engines_and_targets_without_tunnels_refuse_them() -> None:
     for family in ("junos", "tc"):
         _, gaps = write(scenario, family)
         assert [gap.path for gap in gaps] == ["tunnels.vpn"]
+
+
+SHARED = """\
+perhop: 1
+name: shared
+nodes: {{office: host, edge: router, isp: router, hub: router, site: host}}
+links:
+  - {{ends: [office, edge], rate: 1 Gbps}}
+  - {{ends: [edge, isp], rate: {near} Mbps, delay: 5 ms, queue: {queue}}}
+  - {{ends: [isp, hub], rate: {far} Mbps, delay: 5 ms, queue: {queue}}}
+  - {{ends: [hub, site], rate: 1 Gbps}}
+tunnels:
+  vpn: {{ends: [edge, hub], type: {kind}}}
+flows:
+  call: {{from: office, to: site, voice: g711}}
+  copy: {{from: office, to: site, streams: 4, start: 1 s}}
+duration: 5 s
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "queue", "near", "far"),
+    [
+        # Linux reads the inner headers of GRE and IPIP (`make validate-queues`: FQ-CoDel behind
+        # the entry), and ports that are a hash of the inner flow.
+        ("ipip", "fq-codel", True, True),
+        ("gre-key", "fq-codel", True, True),
+        ("gre", "cake", True, True),
+        ("ipip", "sfq", True, True),
+        ("vxlan", "fq-codel", True, True),
+        # WireGuard keeps the hash of the inner flow until the packet leaves the host
+        # (`wg_reset_packet`). SFQ makes a hash of its own (`skb_get_hash_perturb`).
+        ("wireguard", "fq-codel", True, False),
+        ("wireguard", "fq-pie", True, False),
+        ("wireguard", "cake", True, False),
+        ("wireguard", "sfq", False, False),
+        ("esp", "fq-codel", False, False),
+        ("esp-udp", "cake", False, False),
+    ],
+)
+@pytest.mark.parametrize("at", ["near", "far"])
+def test_flow_queues_see_the_flows_of_a_tunnel_where_linux_does(
+    kind: str, queue: str, near: bool, far: bool, at: str
+) -> None:
+    """A call whose flow has a queue of its own waits for a packet of each of four others."""
+    rates = {"near": 10, "far": 1000} if at == "near" else {"near": 1000, "far": 10}
+    dataset = perhop.run(parse(SHARED.format(kind=kind, queue=f"{{{queue}: {{}}}}", **rates), "x"))
+    apart = near if at == "near" else far
+    opinion = perhop.metrics.mos(dataset, "call")
+    assert opinion > 4.2 if apart else opinion < 3.5
+
+
+def test_cake_is_fair_to_other_hosts_in_a_tunnel_than_linux_and_a_warning_says_so() -> None:
+    shared = SHARED.replace("site: host", "site: host, home: host")
+    shared = shared.replace("flows:", "flows:\n  web: {{from: home, to: site}}")
+    shared = shared.replace("tunnels:", "  - {{ends: [home, edge], rate: 1 Gbps}}\ntunnels:")
+
+    def warned(kind: str, cake: str) -> list[str]:
+        queue = f"{{cake: {cake}}}"
+        scenario = parse(shared.format(kind=kind, queue=queue, near=10, far=10), "x")
+        return [
+            ".".join(map(str, finding.loc))
+            for finding in warnings(scenario)
+            if "takes the ends of the tunnel `vpn` for the hosts" in finding.message
+        ]
+
+    assert warned("gre", "{}") == ["links.1.queue.cake", "links.2.queue.cake"]
+    assert warned("gre", "{isolation: flows}") == []
+    assert warned("wireguard", "{}") == []

@@ -70,10 +70,12 @@ def run(each: dict[str, Any]) -> dict[str, Any]:
     receiver.bind(("v1", 0))
     receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 2**28)
     receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    tunnel = each["tunnel"] and (each["tunnel"]["protocol"], bytes(each["tunnel"]["bytes"]))
     frames = [
-        frame(number, port, size, dscp)
+        frame(number, port, size, dscp, tunnel)
         for number, (_, port, size, dscp, _) in enumerate(each["packets"])
     ]
+    mark = frames[0].index(MARK)
     begin = time.clock_gettime(time.CLOCK_REALTIME) + 0.05
     sent: dict[int, float] = {}
     arrived: dict[int, float] = {}
@@ -97,9 +99,9 @@ def run(each: dict[str, Any]) -> dict[str, Any]:
         wait = min(wait, STEP_S)
         while select.select([receiver], [], [], max(wait, 0.0))[0]:
             data, notes, _, _ = receiver.recvmsg(2048, 64)
-            if data[42:48] == MARK:
+            if data[mark:].startswith(MARK):
                 stamp = struct.unpack("qq", notes[0][2])
-                number = struct.unpack("!I", data[48:52])[0]
+                number = struct.unpack_from("!I", data, mark + len(MARK))[0]
                 arrived[number] = stamp[0] + stamp[1] / 1e9 - begin
                 quiet_since = time.clock_gettime(time.CLOCK_REALTIME)
             wait, before = 0.0, time.clock_gettime(time.CLOCK_REALTIME)
@@ -109,19 +111,29 @@ def run(each: dict[str, Any]) -> dict[str, Any]:
     return {"sent": sent, "arrived": arrived, "stall": stall}
 
 
-def frame(number: int, port: int, size: int, dscp: int) -> bytes:
-    """Return an Ethernet frame with a datagram; `size` is that of the IP packet."""
+def frame(number: int, port: int, size: int, dscp: int, tunnel: tuple[int, bytes] | None) -> bytes:
+    """Return an Ethernet frame with a datagram; `size` is that of the IP packet.
+
+    With a tunnel, an outer packet of its protocol has its bytes before the IP packet.
+    """
     udp = struct.pack("!HHHH", port, 5001, size - 20, 0)
-    ends = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
-    head = struct.pack("!BBHHHBBH", 0x45, dscp << 2, size, number & 0xFFFF, 0, 64, 17, 0)
+    body = udp + MARK + struct.pack("!I", number)
+    packet = ip(number, 17, dscp, body.ljust(size - 20, b"\0"), 1)
+    if tunnel is not None:
+        packet = ip(number, tunnel[0], dscp, tunnel[1] + packet, 3)
+    return b"\xff" * 6 + b"\x02\x00\x00\x00\x00\x01" + b"\x08\x00" + packet
+
+
+def ip(number: int, protocol: int, dscp: int, body: bytes, host: int) -> bytes:
+    """Return an IP packet from a host to the next one."""
+    ends = bytes((192, 0, 2, host)), bytes((192, 0, 2, host + 1))
+    size = 20 + len(body)
+    head = struct.pack("!BBHHHBBH", 0x45, dscp << 2, size, number & 0xFFFF, 0, 64, protocol, 0)
     words = struct.unpack("!10H", head + ends[0] + ends[1])
     total = sum(words)
     total = (total & 0xFFFF) + (total >> 16)
     checksum = struct.pack("!H", ~(total + (total >> 16)) & 0xFFFF)
-    ip = head[:10] + checksum + ends[0] + ends[1]
-    body = MARK + struct.pack("!I", number)
-    ethernet = b"\xff" * 6 + b"\x02\x00\x00\x00\x00\x01" + b"\x08\x00"
-    return ethernet + ip + udp + body.ljust(size - 28, b"\0")
+    return head[:10] + checksum + ends[0] + ends[1] + body
 
 
 if __name__ == "__main__":

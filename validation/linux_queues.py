@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import perhop
 from perhop import analysis, linux
 from perhop.scenario import parse
+from perhop.scenario.model.tunnels import TUNNEL_TYPES, TunnelType
 from validation.table import Row
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ links:
   - {{ends: [a, r], rate: 10 Gbps, queue: {{limit: 100000 packets}}}}
   - {{ends: [r, b], rate: {rate} Mbps, {queue}}}
 {policies}
+{tunnels}
 flows:
 {flows}
 """
@@ -99,6 +101,7 @@ class Setting:
         metrics: What is compared of which flow: `received` (packets), `share` (of the bytes that
             arrive in the first `until_s`), `median` or `most` (delay in ms).
         until_s: The end of the time for shares.
+        tunnel: The type of a tunnel around the queue, a key of `TUNNELS`.
     """
 
     name: str
@@ -106,6 +109,15 @@ class Setting:
     senders: dict[str, Sender]
     metrics: tuple[tuple[str, str], ...]
     until_s: float = 0.0
+    tunnel: TunnelType | None = None
+
+
+TUNNELS: Final[dict[TunnelType, bytes]] = {
+    "ipip": b"",
+    "gre": bytes((0, 0, 8, 0)),  # RFC 2784, section 2.1: no flags, version 0, then IPv4
+    "esp": bytes(range(1, 17)),  # RFC 4303, section 2: SPI and sequence number, then ciphertext
+}
+"""What stands between the outer header and the inner packet, in types of tunnels."""
 
 
 def bulk(count: int, packets: int = 40, size: int = 1500) -> dict[str, Sender]:
@@ -173,6 +185,16 @@ SETTINGS: Final = (
         "queue: {fq-codel: {target: 10 s, interval: 20 s}}",
         {**bulk(10, 30), "sparse": _SPARSE},
         (("median", "sparse"), ("most", "sparse")),
+    ),
+    *(
+        Setting(
+            f"FQ-CoDel: a sparse flow beside ten in {tunnel.upper()}",
+            "queue: {fq-codel: {target: 10 s, interval: 20 s}}",
+            {**bulk(10, 30, 1400), "sparse": _SPARSE},
+            (("median", "sparse"), ("most", "sparse")),
+            tunnel=tunnel,
+        )
+        for tunnel in TUNNELS
     ),
     Setting(
         "CoDel: 20% too much",
@@ -266,6 +288,8 @@ def scenario_of(setting: Setting, seen: Seen | None = None) -> Scenario:
             rate=RATE_MBPS,
             queue=queue,
             policies=policies,
+            tunnels=f"tunnels: {{t: {{ends: [a, b], type: {setting.tunnel}}}}}"
+            * bool(setting.tunnel),
             flows="\n".join(flows),
         ),
         setting.name,
@@ -300,7 +324,12 @@ def guest_run(setting: Setting, scenario: Scenario) -> dict[str, Any]:
     device = interface.device
     lines = [line.replace(f"dev {device} ", "dev v0 ") for line in interface.tc]
     commands = [f"tc {line}" for each in lines for line in as_drr(each)]
-    return {"commands": commands, "packets": sorted(packets, key=lambda packet: packet[0])}
+    tunnel = setting.tunnel and {
+        "protocol": TUNNEL_TYPES[setting.tunnel].protocol,
+        "bytes": list(TUNNELS[setting.tunnel]),
+    }
+    packets.sort(key=lambda packet: packet[0])
+    return {"commands": commands, "packets": packets, "tunnel": tunnel}
 
 
 def in_user_mode(program: Path, settings: Sequence[Setting]) -> list[tuple[Seen, float]]:

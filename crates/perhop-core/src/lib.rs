@@ -26,7 +26,7 @@ pub use elastic::Elastic;
 pub use elementary::power;
 pub use encapsulation::{Encapsulation, LinkClass};
 pub use overhead::Overhead;
-pub use packet::{AckHint, Header, IpVersion, NodeId, Packet, Protocol, Transport};
+pub use packet::{AckHint, Header, InnerFlow, IpVersion, NodeId, Packet, Protocol, Transport};
 pub use prefetch::{prefetch, prefetch_after};
 pub use random::Stream;
 pub use units::{Bytes, Duration, Rate, Time, Zero};

@@ -135,8 +135,24 @@ pub struct Header {
     pub traffic_class: TrafficClass,
     /// Time to live, or hop limit: the number of routers that may still forward the packet.
     pub ttl: u8,
-    /// What an ACK filter reads of a TCP segment.
+    /// What an ACK filter reads of a TCP segment. Outer packets of tunnels say here how they show
+    /// the flow of the inner packet ([`Header::with_inner_flow`]).
     pub ack: AckHint,
+}
+
+/// Extent to which hashes of flows see the inner packet of a tunnel, in Linux's queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum InnerFlow {
+    /// Nowhere: the outer packets of a tunnel are one flow.
+    #[default]
+    Hidden,
+    /// At the entry of the tunnel, by hashes that are kept with the packet; behind it, the outer
+    /// packets are one flow.
+    AtEntry,
+    /// On the whole path: the flow dissector reads the inner header.
+    Dissected,
 }
 
 /// Transport protocol and [`LinkClass`] of a packet, which share a byte.
@@ -204,6 +220,11 @@ pub struct AckHint(u8);
 impl AckHint {
     /// Not a TCP segment, or one without an acknowledgement.
     pub const NONE: Self = Self(0);
+
+    /// Not a TCP segment, but a packet with an [inner flow](InnerFlow::AtEntry).
+    const AT_ENTRY: Self = Self(1);
+    /// Not a TCP segment, but a packet with an [inner flow](InnerFlow::Dissected).
+    const DISSECTED: Self = Self(2);
 
     /// Bit of a segment that a later acknowledgement supersedes.
     const PURE: u8 = 0x80;
@@ -287,13 +308,70 @@ impl Header {
         (self.flow_hash(LABEL) % 0xf_ffff) as u32 + 1
     }
 
+    /// Returns the header of an outer packet that shows the flow of its inner packet, whose hash is
+    /// `hash`. It keeps the hash in place of ports: all of them ([`InnerFlow::Dissected`]), so that
+    /// it must have none, or the source port ([`InnerFlow::AtEntry`]), which must be equal to the
+    /// destination port.
+    #[must_use]
+    pub fn with_inner_flow(mut self, flow: InnerFlow, hash: u64) -> Self {
+        debug_assert!(self.source_port == self.destination_port, "a port would be lost");
+        match flow {
+            InnerFlow::Hidden => return self,
+            InnerFlow::AtEntry => self.ack = AckHint::AT_ENTRY,
+            InnerFlow::Dissected => {
+                debug_assert!(self.destination_port == 0, "a port would be lost");
+                self.ack = AckHint::DISSECTED;
+                self.destination_port = (hash >> 16) as u16;
+            }
+        }
+        self.source_port = hash as u16;
+        self
+    }
+
+    /// Returns source and destination port as they are on the wire; zeros without ports.
+    #[inline]
+    pub const fn ports(&self) -> (u16, u16) {
+        match self.ack {
+            AckHint::AT_ENTRY => (self.destination_port, self.destination_port),
+            AckHint::DISSECTED => (0, 0),
+            _ => (self.source_port, self.destination_port),
+        }
+    }
+
     /// Returns a number that is the same for all packets of a flow: a hash of its addresses, ports
     /// and protocol with `perturbation`, so that another perturbation makes other flows collide.
+    ///
+    /// The flow is that of the inner packet as far as [`InnerFlow`] says, as with Linux's
+    /// `skb_get_hash`: a hash that was computed before encapsulation stays with the packet until
+    /// the packet leaves the node.
     pub fn flow_hash(&self, perturbation: u64) -> u64 {
+        let entered = self.ack == AckHint::AT_ENTRY && self.ttl == Self::TTL;
+        if entered {
+            self.hash(perturbation, (self.source_port, self.destination_port))
+        } else {
+            self.dissected_hash(perturbation)
+        }
+    }
+
+    /// Returns the same hash of what a flow dissector reads in the packet's bytes, as with Linux's
+    /// `skb_get_hash_perturb`: hashes from before encapsulation have no effect.
+    pub fn dissected_hash(&self, perturbation: u64) -> u64 {
+        let dissected = self.ack == AckHint::DISSECTED;
+        let ports =
+            if dissected { (self.source_port, self.destination_port) } else { self.ports() };
+        self.hash(perturbation, ports)
+    }
+
+    /// Returns the same hash of the packet's first header, without a look into tunnels.
+    pub fn outer_hash(&self, perturbation: u64) -> u64 {
+        self.hash(perturbation, self.ports())
+    }
+
+    fn hash(&self, perturbation: u64, (source_port, destination_port): (u16, u16)) -> u64 {
         let ends = u64::from(self.source.0) << 48
             | u64::from(self.destination.0) << 32
-            | u64::from(self.source_port) << 16
-            | u64::from(self.destination_port);
+            | u64::from(source_port) << 16
+            | u64::from(destination_port);
         mix(mix(perturbation ^ ends).wrapping_add(self.protocol() as u64))
     }
 }
@@ -382,6 +460,36 @@ mod tests {
             assert_eq!((six.base(), six.over(IpVersion::V4)), (protocol, protocol));
             assert_ne!(header(1, protocol).flow_hash(7), header(1, six).flow_hash(7));
         }
+    }
+
+    #[test]
+    fn a_tunnel_shows_its_flows_where_linux_sees_them() {
+        let outer = |source_port, flow, inner: u64| {
+            let ports = |header| Header { source_port, destination_port: source_port, ..header };
+            let protocol = if source_port == 0 { Protocol::Other } else { Protocol::Udp };
+            ports(header(0, protocol)).with_inner_flow(flow, inner)
+        };
+        let hashes = |header: Header| {
+            [header, Packet { header, body: () }.forwarded().header]
+                .map(|header| [header.flow_hash(7), header.dissected_hash(7), header.outer_hash(7)])
+                .concat()
+        };
+        // Which hashes of two inner flows differ: kept, dissected and outer ones at the entry, and
+        // the same behind the first router.
+        for (port, flow, differ) in [
+            (0, InnerFlow::Hidden, [false; 6]),
+            (51_820, InnerFlow::AtEntry, [true, false, false, false, false, false]),
+            (0, InnerFlow::Dissected, [true, true, false, true, true, false]),
+        ] {
+            let [one, other] = [0x1234_0001, 0x1234_0002].map(|inner| outer(port, flow, inner));
+            let said: Vec<bool> =
+                hashes(one).iter().zip(hashes(other)).map(|(one, other)| *one != other).collect();
+            assert_eq!(said, differ, "{flow:?}");
+            assert_eq!(one.ports(), (port, port), "{flow:?}");
+        }
+        let [one, other] =
+            [0x1_0000, 0x2_0000].map(|inner| outer(0, InnerFlow::Dissected, inner).flow_hash(7));
+        assert_ne!(one, other, "32 bits of the inner hash count");
     }
 
     #[test]

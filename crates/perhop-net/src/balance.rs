@@ -36,8 +36,8 @@ impl Group {
     #[inline]
     pub fn choose(&mut self, header: &Header) -> PortId {
         let hash = match self.balance {
-            Balance::PerFlow => header.flow_hash(self.salt),
-            Balance::PerDestination => destination(header).flow_hash(self.salt),
+            Balance::PerFlow => header.outer_hash(self.salt),
+            Balance::PerDestination => destination(header).outer_hash(self.salt),
             Balance::PerPacket => {
                 let port = self.ports[self.turn];
                 self.turn = if self.turn + 1 == self.ports.len() { 0 } else { self.turn + 1 };

@@ -1,6 +1,8 @@
 //! Tunnels: packets in packets.
 
-use perhop_core::{AckHint, Dscp, Duration, Ecn, Header, NodeId, Protocol, Time, TrafficClass};
+use perhop_core::{
+    AckHint, Dscp, Duration, Ecn, Header, InnerFlow, NodeId, Protocol, Time, TrafficClass,
+};
 
 /// Bytes that a tunnel adds to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,9 @@ pub struct TunnelSpec {
     pub overhead: TunnelOverhead,
     /// Protocol of outer packets.
     pub carrier: Carrier,
+    /// Extent to which queues see the flows of inner packets. Outer packets with ports from a hash
+    /// show them anyway.
+    pub flows: InnerFlow,
     /// Longest inner packet, in bytes.
     pub mtu: u32,
     /// DSCP of outer packets; `None` if it is that of the inner packet.
@@ -154,7 +159,7 @@ impl Tunnel {
                 (Protocol::Udp, DYNAMIC.0 + (inner.flow_hash(0) % DYNAMIC.1) as u16, port)
             }
         };
-        Header {
+        let outer = Header {
             size: self.spec.overhead.outer(inner.size, mtu),
             source: self.entry,
             destination: self.exit,
@@ -164,6 +169,13 @@ impl Tunnel {
             traffic_class: self.spec.dscp.map_or(own, |dscp| own.with_dscp(dscp)),
             ttl: Header::TTL,
             ack: AckHint::NONE,
+        };
+        match self.spec.flows {
+            InnerFlow::Hidden => outer,
+            InnerFlow::AtEntry => outer.with_inner_flow(InnerFlow::AtEntry, inner.flow_hash(0)),
+            InnerFlow::Dissected => {
+                outer.with_inner_flow(InnerFlow::Dissected, inner.dissected_hash(0))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Tunnels of a network.
 
-use perhop_core::Dscp;
+use perhop_core::{Dscp, InnerFlow};
 use perhop_net::{Carrier, TunnelOverhead, TunnelSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ pub struct TunnelPlan {
     pub overhead: TunnelOverhead,
     /// Protocol of outer packets.
     pub carrier: Carrier,
+    /// Extent to which queues see the flows of inner packets.
+    pub flows: InnerFlow,
     /// Longest inner packet, in bytes.
     pub mtu: u32,
     /// DSCP of outer packets, if it is not that of the inner packet.
@@ -39,6 +41,7 @@ impl TunnelPlan {
             ends: [names.node(first)?, names.node(second)?],
             overhead: self.overhead,
             carrier: self.carrier,
+            flows: self.flows,
             mtu: self.mtu,
             dscp: self.dscp,
             uniform: self.uniform,

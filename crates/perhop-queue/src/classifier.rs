@@ -48,11 +48,12 @@ impl Match {
             let hit = |range: &RangeInclusive<u16>| ports.iter().any(|port| range.contains(port));
             ranges.is_empty() || ranges.iter().any(hit)
         }
+        let (source_port, destination_port) = header.ports();
         among(&self.dscps, header.dscp())
             && among(&self.protocols, header.protocol())
-            && within(&self.ports, &[header.source_port, header.destination_port])
-            && within(&self.source_ports, &[header.source_port])
-            && within(&self.destination_ports, &[header.destination_port])
+            && within(&self.ports, &[source_port, destination_port])
+            && within(&self.source_ports, &[source_port])
+            && within(&self.destination_ports, &[destination_port])
             && among(&self.sources, header.source)
             && among(&self.destinations, header.destination)
             && among(&self.link_classes, header.link_class())

@@ -21,9 +21,10 @@ pub fn complete_outer(out: &mut Vec<u8>, header: &Header, carrier: u8) {
     ip[PROTOCOL] = carrier;
     fill_ipv4_checksum(ip);
     if carrier == number::UDP {
+        let (source_port, destination_port) = header.ports();
         let values = UdpRepr {
-            source_port: header.source_port,
-            destination_port: header.destination_port,
+            source_port,
+            destination_port,
             length: (header.size as usize - IPV4_HEADER) as u16,
         };
         out.extend_from_slice(&values.emit());

@@ -39,6 +39,7 @@ def _plan(name: str, tunnel: Tunnel, mtu: int) -> plans.TunnelPlan:
             "capped": adds.capped,
         },
         "carrier": _carrier(adds),
+        "flows": adds.flows,
         "mtu": mtu,
         "dscp": None if tunnel.outer_dscp == COPY else tunnel.outer_dscp,
         "uniform": tunnel.model == "uniform",

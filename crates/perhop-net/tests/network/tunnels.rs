@@ -69,6 +69,7 @@ fn network() -> Network<Body> {
         ends: [NodeId(0), NodeId(2)],
         overhead: TunnelOverhead { headers: 20, trailer: 0, multiple: 1, capped: false },
         carrier: Carrier::Ip(4),
+        flows: perhop_core::InnerFlow::Dissected,
         mtu: 1480,
         dscp: None,
         uniform: false,

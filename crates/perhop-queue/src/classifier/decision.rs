@@ -59,8 +59,8 @@ impl Field {
 
     fn of(self, header: &Header) -> u16 {
         match self {
-            Self::DestinationPort | Self::Port => header.destination_port,
-            Self::SourcePort => header.source_port,
+            Self::DestinationPort | Self::Port => header.ports().1,
+            Self::SourcePort => header.ports().0,
             Self::Destination => header.destination.0,
             Self::Source => header.source.0,
             Self::Protocol => number(header.protocol()),
@@ -141,7 +141,10 @@ impl Decision {
             Self::Cut(cut) => {
                 let first = |value| cut.part(value).first_from(from, rules, header);
                 match cut.field {
-                    Field::Port => first(header.destination_port).min(first(header.source_port)),
+                    Field::Port => {
+                        let (source_port, destination_port) = header.ports();
+                        first(destination_port).min(first(source_port))
+                    }
                     field => first(field.of(header)),
                 }
             }
@@ -154,7 +157,7 @@ impl Cut {
         let first = self.part(self.field.of(header)).first(rules, header);
         match self.field {
             // A rule is in the part of either port, or in both if it has no condition on ports.
-            Field::Port => first.min(self.part(header.source_port).first(rules, header)),
+            Field::Port => first.min(self.part(header.ports().0).first(rules, header)),
             _ => first,
         }
     }

@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use perhop_core::{Bytes, Packet, Stream, Time};
+use perhop_core::{Bytes, Header, Packet, Stream, Time};
 
 use super::rounds::Rounds;
 use super::waiting::Waiting;
@@ -64,9 +64,9 @@ impl<B, S> FlowQueues<B, S> {
         }
     }
 
-    /// Returns the queue of a packet.
-    pub fn index_of(&self, packet: &Packet<B>) -> u16 {
-        let hash = packet.header.flow_hash(self.perturbation);
+    /// Returns the queue of a packet by a hash of its header with a perturbation.
+    pub fn index_of(&self, packet: &Packet<B>, hash: impl Fn(&Header, u64) -> u64) -> u16 {
+        let hash = hash(&packet.header, self.perturbation);
         // The high bits, scaled: all queues are equally likely, whatever their number.
         ((u128::from(hash) * self.queues.len() as u128) >> 64) as u16
     }

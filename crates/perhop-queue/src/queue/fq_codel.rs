@@ -97,7 +97,7 @@ impl<B> Discipline<B> for FqCodel<B> {
         while !limit.admits(self.flows.backlog(), size) {
             self.shorten_longest(now, ledger);
         }
-        let index = self.flows.index_of(&packet);
+        let index = self.flows.index_of(&packet, Header::flow_hash);
         self.flows.push(now, index, packet);
         self.longest = self.longest.max(size);
     }

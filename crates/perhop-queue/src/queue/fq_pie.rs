@@ -55,7 +55,7 @@ impl<B> Discipline<B> for FqPie<B> {
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
         let pie = &self.config.pie;
         let total = self.flows.backlog();
-        let index = self.flows.index_of(&packet);
+        let index = self.flows.index_of(&packet, Header::flow_hash);
         let FlowQueue { waiting, state, .. } = self.flows.queue(index);
         state.catch_up(pie, waiting.is_empty(), now);
         if !pie.limit.admits(total, packet.size()) {

@@ -78,7 +78,7 @@ impl<B> Sfq<B> {
         let periods = now.since(self.next_perturbation).as_picos() / self.config.perturb.as_picos();
         self.next_perturbation += self.config.perturb * (periods + 1);
         for (arrived, packet) in self.flows.rehash(&mut self.random) {
-            let index = self.flows.index_of(&packet);
+            let index = self.flows.index_of(&packet, Header::dissected_hash);
             if self.has_room(index) {
                 self.push(arrived, index, packet);
             } else {
@@ -134,7 +134,7 @@ impl<B> Discipline<B> for Sfq<B> {
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
         self.perturb(now, ledger);
         let SfqConfig { limit, drop, .. } = self.config;
-        let (index, size) = (self.flows.index_of(&packet), packet.size());
+        let (index, size) = (self.flows.index_of(&packet, Header::dissected_hash), packet.size());
         let waiting = self.flows.queue(index).waiting.backlog().packets;
         let room = self.has_room(index);
         if !limit.admits(Backlog::default(), size) || !room && (waiting == 0 || drop == Drop::Tail)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
 class TunnelOverhead(TypedDict):
@@ -27,11 +27,15 @@ class _Hashed(TypedDict):
 Carrier = _Ip | _Udp | _Hashed
 
 
+InnerFlow = Literal["hidden", "at-entry", "dissected"]
+
+
 class TunnelPlan(TypedDict):
     name: str
     ends: tuple[str, str]
     overhead: TunnelOverhead
     carrier: Carrier
+    flows: InnerFlow
     mtu: int
     dscp: int | None
     uniform: bool

@@ -19,6 +19,9 @@ COPY: Final = -1
 TunnelType = Literal["ipip", "gre", "gre-key", "vxlan", "wireguard", "esp", "esp-udp"]
 """Encapsulations by name."""
 
+InnerFlow = Literal["hidden", "at-entry", "dissected"]
+"""Extent to which Linux's queues see the flows inside a tunnel."""
+
 
 @dataclass(frozen=True, slots=True)
 class TunnelHeaders:
@@ -34,6 +37,7 @@ class TunnelHeaders:
         multiple: Number of which the length of inner packet and trailer becomes a multiple.
         capped: True if padding ends at the tunnel's MTU.
         dscp: Outer DSCP unless set.
+        flows: Where Linux's queues see inner flows: nowhere, at the entry, or on the whole path.
     """
 
     overhead: int
@@ -44,6 +48,7 @@ class TunnelHeaders:
     multiple: int = 1
     capped: bool = False
     dscp: int = COPY
+    flows: InnerFlow = "hidden"
 
     def room(self, mtu: int) -> int:
         """Return the longest packet whose outer packet has `mtu` bytes at most; or less than 1."""
@@ -55,17 +60,21 @@ EXPERIMENTAL: Final = 253
 """A protocol number for experiments (RFC 3692): that of tunnels with an overhead of their own."""
 
 TUNNEL_TYPES: Final[dict[TunnelType, TunnelHeaders]] = {
+    # Linux's flow dissector reads the headers inside IPIP and GRE (net/core/flow_dissector.c).
     # RFC 2003, section 3.1: a second IP header.
-    "ipip": TunnelHeaders(20, 4),
+    "ipip": TunnelHeaders(20, 4, flows="dissected"),
     # RFC 2784, section 2.1: 4 B; RFC 2890, section 2: a key of 4 B.
-    "gre": TunnelHeaders(24, 47),
-    "gre-key": TunnelHeaders(28, 47),
+    "gre": TunnelHeaders(24, 47, flows="dissected"),
+    "gre-key": TunnelHeaders(28, 47, flows="dissected"),
     # RFC 7348, section 5: UDP 8 B, VXLAN 8 B, and the inner Ethernet header, 14 B.
     "vxlan": TunnelHeaders(50, 17, port=4789, hashed=True),
     # Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel", section 5.4.6: UDP 8 B, type,
     # receiver and counter 16 B, the tag of Poly1305 16 B; padding to 16 B that does not exceed the
-    # MTU. The outer DSCP is zero (Linux, drivers/net/wireguard/send.c).
-    "wireguard": TunnelHeaders(60, 17, port=51820, multiple=16, capped=True, dscp=0),
+    # MTU. The outer DSCP is zero (Linux, drivers/net/wireguard/send.c). The hash of the inner flow
+    # stays with the packet until it leaves the host (`wg_reset_packet`, queueing.h).
+    "wireguard": TunnelHeaders(
+        60, 17, port=51820, multiple=16, capped=True, dscp=0, flows="at-entry"
+    ),
     # RFC 4303, section 2, with AES-GCM (RFC 4106): SPI and sequence number 8 B, IV 8 B, ICV 16 B;
     # pad length and next header, 2 B, end at a multiple of 4 B. The DSCP is copied (RFC 4301,
     # section 5.1.2.1). In UDP: RFC 3948, section 2.1.

@@ -33,6 +33,12 @@ MAX_INTERVALS = 1_000_000
 MAX_REQUESTS = 10_000_000
 """The most requests that a ping may send."""
 
+MAX_STREAMS = (1 << 16) - 1
+"""The most streams of a flow, those of all starts."""
+
+MAX_ENDPOINTS = 1 << 20
+"""The most ends of flows and pings: `MOST_ENDPOINTS` of the simulator."""
+
 
 def paths(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find flows and pings without a path between their ends."""
@@ -272,13 +278,31 @@ def _instants(scenario: ResolvedScenario) -> Iterator[tuple[Loc, int]]:
 
 
 def amounts(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find too many reports and echo requests."""
+    """Find too many streams, reports and echo requests."""
     end = scenario.end_ps
     if end > scenario.report.interval * MAX_INTERVALS:
         yield Finding(
             ("report", "interval"),
             f"{format_duration(scenario.report.interval)} makes more than {MAX_INTERVALS:,} "
             f"intervals of {format_duration(end)}; expected a longer one",
+        )
+    for name, flow in scenario.flows.items():
+        if flow.all_streams > MAX_STREAMS:
+            yield Finding(
+                ("flows", name, "start"),
+                f"has {len(flow.starts)} instants, each with {flow.streams} streams, which are "
+                f"{flow.all_streams:,}; expected at most {MAX_STREAMS:,} streams",
+            )
+    # An application has one end until it opens connections.
+    ends = sum(
+        flow.all_streams * (1 if flow.applications else 2) for flow in scenario.flows.values()
+    )
+    if ends + len(scenario.pings) > MAX_ENDPOINTS:
+        streams = sum(flow.all_streams for flow in scenario.flows.values())
+        yield Finding(
+            ("flows",),
+            f"have {streams:,} streams together; expected at most {MAX_ENDPOINTS // 2:,}",
+            at_key=True,
         )
     for name, ping in scenario.pings.items():
         start, stop = scenario.active_ps(ping)

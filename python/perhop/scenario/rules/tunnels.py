@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.tunnels import COPY
-from perhop.scenario.resolve.elements import senders
+from perhop.scenario.resolve.elements import queues, senders
 from perhop.scenario.resolve.paths import next_hops
 from perhop.scenario.resolve.tunnels import entered, inside, tunnel_mtu
 from perhop.scenario.rules.findings import Finding, known
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 LEAST_MTU: Final = 576
 """The shortest packet in bytes that every tunnel must take whole: that of every host (RFC 791)."""
+
+BY_HOST: Final = {"srchost", "dsthost", "hosts", "dual-srchost", "dual-dsthost", "triple-isolate"}
+"""The ways of CAKE to assign packets that depend on hosts."""
 
 
 def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -115,6 +118,29 @@ def hidden_headers(scenario: ResolvedScenario) -> Iterator[Finding]:
                     f"{quote(names[id(tunnel)])} all have the outer one; `dscp: copy` copies that "
                     "of the inner packet",
                 )
+
+
+def hosts_in_tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Warn of CAKE's fairness to hosts in tunnels whose inner hosts Linux would see."""
+    fair = [
+        (loc, queue.cake.isolation)
+        for loc, queue in queues(scenario)
+        if queue.cake is not None and queue.cake.isolation in BY_HOST
+    ]
+    if not fair or not scenario.tunnels:
+        return
+    pairs: dict[str, set[tuple[str, str]]] = {}
+    names = {id(tunnel): name for name, tunnel in scenario.tunnels.items()}
+    for tunnel, entry, ends in _uses(scenario, next_hops(scenario)):
+        if tunnel.headers.flows == "dissected" and entry == tunnel.ends[0]:
+            pairs.setdefault(names[id(tunnel)], set()).add(ends)
+    for name in sorted(name for name, ends in pairs.items() if len(ends) > 1):
+        for loc, isolation in fair:
+            yield Finding(
+                (*loc, "cake"),
+                f"`{isolation}` takes the ends of the tunnel {quote(name)} for the hosts of all "
+                "flows in it, where Linux's CAKE sees the hosts behind them; flows are apart",
+            )
 
 
 def _uses(

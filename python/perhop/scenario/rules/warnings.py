@@ -17,7 +17,7 @@ from perhop.scenario.resolve.steps import steps
 from perhop.scenario.rules.background import placed
 from perhop.scenario.rules.findings import Finding
 from perhop.scenario.rules.hfsc import realtime_curves
-from perhop.scenario.rules.tunnels import hidden_headers, idle_tunnels
+from perhop.scenario.rules.tunnels import hidden_headers, hosts_in_tunnels, idle_tunnels
 from perhop.units import format_duration, format_rate, format_size, quote
 
 if TYPE_CHECKING:
@@ -276,6 +276,7 @@ _RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     marks_without_a_tag,
     idle_tunnels,
     hidden_headers,
+    hosts_in_tunnels,
     traces_of_another_rate,
     small_mtus,
     heavy_tails,
