@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
+import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
@@ -17,6 +19,7 @@ from importlib.metadata import version
 from itertools import count
 from multiprocessing import resource_tracker
 from threading import Thread
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from perhop import engines
@@ -33,6 +36,7 @@ from perhop.stores import ObjectPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from multiprocessing.process import BaseProcess
 
     from perhop.dataset import Dataset
     from perhop.stores import Place
@@ -179,8 +183,11 @@ class Processes:
     ) -> Generator[tuple[int, _Result], None, None]:
         """Call a function once with each of `arguments`; see `Pool.call`.
 
+        A program without `if __name__ == "__main__":` may call this, because processes import its
+        main module only if the function or its arguments are defined there.
+
         Raises:
-            ClusterError: A process was killed.
+            ClusterError: A process was killed, or did not start.
         """
         if not self.jobs:
             return
@@ -189,6 +196,7 @@ class Processes:
         waiting = iter(arguments)
         numbers = count()
         others = set(multiprocessing.active_children())
+        started: set[BaseProcess] = set()
         with uninterruptible() as signals:
             pool = ProcessPoolExecutor(self.jobs, context, _serve)
             running: dict[Future[_Result], int] = {}
@@ -199,17 +207,15 @@ class Processes:
                     while (
                         len(running) < self.jobs + 2 and (each := next(waiting, None)) is not None
                     ):
-                        with signals_blocked():
+                        with signals_blocked(), _main_module_for(function, each):
                             running[pool.submit(_call, function, each)] = next(numbers)
+                        started |= set(multiprocessing.active_children()) - others
                     if not running:
                         break
                     for future in wait(running, _OFTEN_S, FIRST_COMPLETED).done:
                         yield running.pop(future), future.result()
             except BrokenProcessPool:
-                raise ClusterError(
-                    "a process that made runs was killed, as by a lack of memory; fewer --jobs "
-                    "need less"
-                ) from None
+                raise ClusterError(_why_broken(started)) from None
             finally:
                 for future in running:
                     future.cancel()
@@ -219,6 +225,35 @@ class Processes:
                         for process in set(multiprocessing.active_children()) - others:
                             process.terminate()
                 pool.shutdown(wait=True)
+
+
+@contextmanager
+def _main_module_for(*needed: object) -> Iterator[None]:
+    """Start processes in this block without the program's main module, unless pickles need it.
+
+    A process that imports a main module without a guard would make all runs again.
+    """
+    main = sys.modules["__main__"]
+    if b"__main__" not in pickle.dumps(needed):
+        sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _why_broken(processes: Iterable[BaseProcess]) -> str:
+    """Return the message about processes of which at least one ended before its work."""
+    for process in processes:
+        process.join(_OFTEN_S)
+    codes = {process.exitcode for process in processes}
+    # A process that raises an exception while it starts prints it, and exits with 1.
+    if 1 in codes and -signal.SIGKILL not in codes:
+        return (
+            "a process that makes runs could not start; its reason stands above. A program whose "
+            'own functions are called must make runs below `if __name__ == "__main__":`'
+        )
+    return "a process that made runs was killed, as by a lack of memory; fewer --jobs need less"
 
 
 _OFTEN_S: Final = 0.1
