@@ -3,10 +3,12 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -20,6 +22,7 @@ from perhop.analysis import throughput
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, ScenarioError, UnsupportedError, UsageError
 from perhop.report.sweeps import chosen, sweep_chart, sweep_table
+from perhop.scenario import to_mapping
 from perhop.sweep import MOST_POINTS, Sweep, parse_vary
 
 pytestmark = [DEADLINES, SLOW]
@@ -397,3 +400,55 @@ def test_a_chart_of_many_points_is_no_larger_than_can_be_seen() -> None:
     assert two["height"] <= 30 * 42
     assert len(two["layer"]) == 1
     assert "<svg" in vl_convert.vegalite_to_svg(two, vl_version="6.4")
+
+
+@SLOW
+@pytest.mark.parametrize("kind", [str, Path, perhop.load, lambda path: path.read_text()])
+def test_a_sweep_takes_what_load_takes_and_text_for_its_folder(
+    kind: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO)
+    varied: dict[str, list[str | float]] = {"flows.tcp.streams": [1, "2"]}
+    overrides = {"links.1.rate": "5 Mbps"}
+    sweep = Sweep(kind(path), varied, str(tmp_path / "out"), overrides=overrides)
+    table = sweep.run()
+    total = table.filter(target="total", metric="throughput")
+    assert total["flows.tcp.streams"].to_list() == ["1", "2"]
+    assert total["value"].max() < 5e6
+    assert (
+        Sweep(to_mapping(sweep.points[0].scenario), {}, "x").points[0].scenario.name == "dumbbell"
+    )
+    assert sweep.table().equals(table)
+
+
+GUARDLESS = """\
+import sys
+from perhop import Sweep, ensembles, load, workers
+
+def double(number):
+    return 2 * number
+
+source = sys.argv[1]
+print(ensembles.run(load(source), 6).runs)
+print(Sweep(source, {"flows.tcp.streams": [1, 2]}, sys.argv[2]).run(jobs=2).height)
+"""
+
+
+def test_a_program_without_a_guard_makes_runs_in_processes(tmp_path: Path, source: str) -> None:
+    """Processes do not import its main module, which would make all runs again."""
+    program = tmp_path / "program.py"
+    program.write_text(GUARDLESS)
+    call = [sys.executable, program, source, tmp_path / "out"]
+    made = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert made.stdout.splitlines()[0] == "6" and int(made.stdout.splitlines()[1]) > 2
+
+    program.write_text(GUARDLESS + "print(*workers.Processes(2).call(double, [(4,), (5,)]))")
+    made = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert 'must make runs below `if __name__ == "__main__":`' in made.stderr.splitlines()[-1]
+
+    guarded = 'if __name__ == "__main__":\n    print(*workers.Processes(1).call(double, [(4,)]))'
+    program.write_text(GUARDLESS + guarded)
+    made = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert made.stdout.splitlines()[-1] == "(0, 8)"

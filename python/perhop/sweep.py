@@ -8,6 +8,7 @@ datasets, in the order of the points, so that it does not depend on the number o
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -28,7 +29,9 @@ from perhop.hints import did_you_mean
 from perhop.scenario import METRICS, Flow, Scenario, to_mapping
 from perhop.scenario.model.metrics import CALLS
 from perhop.scenario.model.quantities import ANY_PACKETS
+from perhop.scenario.reading.overrides import settings as as_settings
 from perhop.scenario.rules.warnings import unused_seeds
+from perhop.stores import place
 from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
 from perhop.workers import Task, pool_of, work
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perhop.dataset import Dataset
+    from perhop.scenario.reading.overrides import Overrides
     from perhop.stores import Place
     from perhop.workers import Pool
 
@@ -88,27 +92,44 @@ class Sweep:
     """A scenario, the values that are varied, and the folder of the results.
 
     Attributes:
-        source: A file, or a name of the gallery.
-        vary: The values of each varied path, as `--set` takes them.
+        source: A file, a name of the gallery, a mapping or a scenario, as for `perhop.load`.
+        vary: The values of each varied path, as `--set` takes them; numbers, too.
+        folder: The folder of the results: a path, or the URL of one in an object store.
         seeds: The seeds of every combination.
         overrides: Values that are set at every point.
         engine: The engine.
-        folder: The folder of the results, of this machine or of an object store.
     """
 
-    source: str
-    vary: Mapping[str, Sequence[str]]
-    folder: Place
+    source: str | os.PathLike[str] | Mapping[str, Any] | Scenario
+    vary: Mapping[str, Sequence[str | float]]
+    folder: str | os.PathLike[str] | Place
     seeds: Sequence[int] = (1,)
-    overrides: Sequence[str] = ()
+    overrides: Overrides = ()
     engine: str = "sim"
+
+    @cached_property
+    def place(self) -> Place:
+        """The folder of the results."""
+        return place(self.folder)
+
+    @property
+    def values(self) -> dict[str, list[str]]:
+        """The values of each varied path, as text."""
+        return {path: [*map(str, values)] for path, values in self.vary.items()}
+
+    @property
+    def name(self) -> str:
+        """The file or name of the gallery, or the name of a scenario without one."""
+        if isinstance(self.source, str | os.PathLike) and "\n" not in str(self.source):
+            return os.fspath(self.source)
+        return gallery.load(self.source, overrides=self.overrides).name
 
     def __repr__(self) -> str:
         """Return ``<Sweep of qbss-1-70 over links.1.rate: 3 points, in runs/sweep>``."""
-        count = prod(map(len, self.vary.values())) * len(self.seeds)
-        over = f" over {', '.join(self.vary)}" if self.vary else ""
+        count = prod(map(len, self.values.values())) * len(self.seeds)
+        over = f" over {', '.join(self.values)}" if self.values else ""
         points = f"{count:,} point{'s' * (count != 1)}"
-        return f"<Sweep of {self.source}{over}: {points}, in {self.folder}>"
+        return f"<Sweep of {self.name}{over}: {points}, in {self.place}>"
 
     def check_metric(self, metric: str, target: str) -> None:
         """Check that the table will have a metric of a target.
@@ -139,11 +160,11 @@ class Sweep:
         Raises:
             ScenarioError: The scenario is wrong at one of the points.
         """
-        definition = self.folder / _DEFINITION
+        definition = self.place / _DEFINITION
         try:
             if definition.is_file():
                 return definition.read_bytes() == self._definition().encode()
-            return not self.folder.exists() or not any(self.folder.iterdir())
+            return not self.place.exists() or not any(self.place.iterdir())
         except OSError:
             return False
 
@@ -155,16 +176,17 @@ class Sweep:
             ScenarioError: The scenario is wrong at a point: the problems of all combinations.
             UsageError: There are no points, or too many.
         """
-        count = prod(map(len, self.vary.values())) * len(self.seeds)
+        varied, first = self.values, as_settings(self.overrides)
+        count = prod(map(len, varied.values())) * len(self.seeds)
         if not 1 <= count <= MOST_POINTS:
             raise UsageError(f"the sweep has {count:,} points; expected 1 to {MOST_POINTS:,}")
         points: list[Point] = []
         wrong: dict[Problem, list[str]] = {}
-        for combination in product(*self.vary.values()):
-            values = dict(zip(self.vary, combination, strict=True))
+        for combination in product(*varied.values()):
+            values = dict(zip(varied, combination, strict=True))
             settings = [f"{path}={value}" for path, value in values.items()]
             try:
-                scenario = gallery.load(self.source, overrides=[*self.overrides, *settings])
+                scenario = gallery.load(self.source, overrides=[*first, *settings])
             except ScenarioError as error:
                 for problem in error.found:
                     wrong.setdefault(problem, []).append(", ".join(settings))
@@ -227,7 +249,7 @@ class Sweep:
         rows, others = self._rows()
         for other, outdated in others.items():
             warnings.warn(
-                f"runs of perhop {other} in {self.folder} are made again: {len(outdated):,}",
+                f"runs of perhop {other} in {self.place} are made again: {len(outdated):,}",
                 stacklevel=2,
             )
         todo = [point for point in self.points if point.number not in rows]
@@ -252,7 +274,7 @@ class Sweep:
         rows, others = self._rows()
         for other, outdated in others.items():
             warnings.warn(
-                f"runs of perhop {other} in {self.folder}: {len(outdated):,}", stacklevel=2
+                f"runs of perhop {other} in {self.place}: {len(outdated):,}", stacklevel=2
             )
             rows |= outdated
         return self._table(rows)
@@ -262,7 +284,7 @@ class Sweep:
 
         Those of other versions of perhop are apart, by version.
         """
-        if isinstance(self.folder, Path):
+        if isinstance(self.place, Path):
             results = [self._measured(point) for point in self.points]
         else:
             # A store answers many requests at once, and each takes its time.
@@ -279,18 +301,18 @@ class Sweep:
         for point in self.points:
             place = (point.number, *point.values.values(), point.seed)
             rows += ((*place, *row) for row in measures.get(point.number, ()))
-        schema = {"point": pl.Int64, **dict.fromkeys(self.vary, pl.String), "seed": pl.UInt64}
+        schema = {"point": pl.Int64, **dict.fromkeys(self.values, pl.String), "seed": pl.UInt64}
         schema |= {"target": pl.String, "metric": pl.String, "value": pl.Float64}
         table = pl.DataFrame(rows, schema=schema, orient="row")
         return table.with_columns(
             table[path].replace_strict(dict(zip(values, found, strict=True))).alias(name)
-            for path, values in self.vary.items()
+            for path, values in self.values.items()
             for name, found in [_numbers(path, values)]
             if found is not None
         )
 
     def _task(self, point: Point) -> Task:
-        folder = self.folder / "points" / str(point.number)
+        folder = self.place / "points" / str(point.number)
         return Task(point.scenario, folder, self.engine, point.seed)
 
     def _measured(self, point: Point) -> tuple[str, Measures] | None:
@@ -302,8 +324,8 @@ class Sweep:
         """Return the description of the sweep, as in its folder."""
         definition = {
             "format": 1,
-            "source": self.source,
-            "vary": {path: list(values) for path, values in self.vary.items()},
+            "source": self.name,
+            "vary": self.values,
             "seeds": list(self.seeds),
             "engine": self.engine,
             # Two sweeps over files of one name must not be taken for each other.
@@ -314,19 +336,19 @@ class Sweep:
     def _claim(self) -> None:
         """Write what the sweep is into its folder, or find that it is there already."""
         text = self._definition()
-        path = self.folder / _DEFINITION
+        path = self.place / _DEFINITION
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.place.mkdir(parents=True, exist_ok=True)
             if path.exists():
                 if not path.is_file() or path.read_bytes() != text.encode():
-                    raise OutputError(f"{self.folder} holds another sweep; give another folder")
-            elif any(self.folder.iterdir()):
-                raise OutputError(f"{self.folder} is not empty; give another folder")
+                    raise OutputError(f"{self.place} holds another sweep; give another folder")
+            elif any(self.place.iterdir()):
+                raise OutputError(f"{self.place} is not empty; give another folder")
             else:
                 path.write_text(text, encoding="utf-8")
         except OSError as error:
             reason = error.strerror or str(error)
-            raise OutputError(f"cannot write {self.folder}: {reason}") from error
+            raise OutputError(f"cannot write {self.place}: {reason}") from error
 
 
 def parse_vary(text: str) -> tuple[str, list[str]]:

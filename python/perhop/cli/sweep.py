@@ -118,7 +118,7 @@ def sweep(
         if planned.fits():
             break
         planned = replace(planned, folder=Path("runs", f"{name}-sweep-{number}"))
-    folder = planned.folder
+    folder = planned.place
     if folder != first:
         click.echo(f"perhop: {first} holds another sweep; this one is in {folder}", err=True)
     warnings = planned.warnings()

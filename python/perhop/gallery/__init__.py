@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from perhop.errors import Problem, ScenarioError
 from perhop.hints import did_you_mean
+from perhop.scenario import Scenario, to_mapping
 from perhop.scenario.reading import loader
 from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perhop.scenario import Overrides, Scenario
+    from perhop.scenario import Overrides
 
 
 @cache
@@ -39,7 +40,7 @@ def text(name: str) -> str:
 
 
 def load(
-    source: str | os.PathLike[str] | Mapping[str, Any],
+    source: str | os.PathLike[str] | Mapping[str, Any] | Scenario,
     *,
     overrides: Overrides = (),
     agents: str | os.PathLike[str] | None = None,
@@ -49,7 +50,7 @@ def load(
     Args:
         source: A path, or the name of a scenario of the gallery. A file whose name is that of one
             is meant by a path such as ``./qbss-1-70``. Text of several lines is the content of a
-            file; so is a mapping, with keys and values as in a file.
+            file; so is a mapping, with keys and values as in a file. A scenario is taken as it is.
         overrides: Changes to make first, such as ``{"links.1.rate": "5 Mbps"}`` or
             ``["links.1.rate=5 Mbps"]``.
         agents: A file with the section `agents`, which replaces the scenario's.
@@ -57,6 +58,8 @@ def load(
     Raises:
         ScenarioError: There is no such file or name, or it is not a scenario as changed.
     """
+    if isinstance(source, Scenario):
+        source = to_mapping(source)
     if isinstance(source, Mapping):
         return loader.build(source, overrides=overrides, agents=agents)
     if isinstance(source, str) and "\n" in source:
