@@ -103,6 +103,10 @@ class Writer:
         try:
             taken = [self._waiting.get(timeout=_BEAT)]
         except queue.Empty:
+            # The sign of life of the session with the lock; what was lost is replaced.
+            if self._stale or not self.database.holds_lock():
+                self._stale = True
+                self._renew()
             return
         while len(taken) < MOST and not self._waiting.empty():
             taken.append(self._waiting.get())
@@ -118,10 +122,7 @@ class Writer:
         answers: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
             if self._stale:
-                if not self.database.holds_lock():
-                    self._take_lock()
-                self._reload()
-                self._stale = False
+                self._renew()
             with self.database.deciding() as connection:
                 batch = Batch(self.database, connection)
                 for decide, future in work:
@@ -149,11 +150,15 @@ class Writer:
             else:
                 future.set_exception(refusal)
 
-    def _take_lock(self) -> None:
-        try:
-            self.database.lock_again()
-        except UsageError as error:
-            raise UnavailableError(str(error)) from None
+    def _renew(self) -> None:
+        """Bring lock and memory in line with the database after a failure."""
+        if not self.database.holds_lock():
+            try:
+                self.database.lock_again()
+            except UsageError as error:
+                raise UnavailableError(str(error)) from None
+        self._reload()
+        self._stale = False
 
 
 def _failure(error: BaseException) -> BaseException:

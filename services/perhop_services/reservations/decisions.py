@@ -23,7 +23,7 @@ from perhop_services.reservations.register import Register
 from perhop_services.reservations.schema import LOG, PATHS, RESERVATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from perhop_services.common.database import Database
     from perhop_services.common.writer import Batch
@@ -86,13 +86,19 @@ class Decisions:
             self._next_entry = (connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0) + 1
             changing = connection.execute(records.SELECT_CHANGING).mappings().all()
         admission = Admission(self.network, now - LATE)
-        self.lost = admission.restore(paths, self.database.pages(rows), now)
+        self.lost = admission.restore(paths, self._alive(self.database.pages(rows)), now)
         for row in changing:
             own = records.reservation(dict(row))
             assert own.pending is not None, "it was selected"
             admission.stage(own, own.pending, now)
         self.admission = admission
         self._paths = {links: number for number, links in paths.items()}
+
+    def _alive(self, pages: Iterator[str]) -> Iterator[str]:
+        """Pages of a long reading, between which the database's lock gets its sign of life."""
+        for page in pages:
+            self.database.holds_lock()
+            yield page
 
     # Writing
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from perhop_services.common.http.connections import MOST, limited
+from perhop_services.common.logs import LOG
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
     from pathlib import Path
+    from types import FrameType
 
     from fastapi import FastAPI
+
+
+ENDING: Final = 9.0
+"""Seconds after a signal within which a service has ended, whatever it waits for."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ def server(app: FastAPI, at: Listening) -> uvicorn.Server:
 
 
 def run(server: uvicorn.Server, listening: Callable[[int], None]) -> None:
-    """Run a server until it is asked to end.
+    """Run a server until a signal asks it to end; the process is gone `ENDING` seconds later.
 
     Args:
         server: The server.
@@ -74,5 +82,20 @@ def run(server: uvicorn.Server, listening: Callable[[int], None]) -> None:
         if server.started:
             listening(server.servers[0].sockets[0].getsockname()[1])
 
+    handle_exit = server.handle_exit
+
+    def end(sig: int, frame: FrameType | None) -> None:
+        limit = threading.Timer(ENDING, _give_up, (sig,))
+        limit.daemon = True
+        limit.start()
+        handle_exit(sig, frame)
+
     server.startup = start  # type: ignore[method-assign]
+    server.handle_exit = end  # type: ignore[method-assign]
     server.run()
+
+
+def _give_up(number: int) -> None:
+    """End the process. What is committed is on file, as after a loss of power."""
+    LOG.critical("parts of the service still wait %.0f s after signal %d; ended", ENDING, number)
+    os._exit(128 + number)
