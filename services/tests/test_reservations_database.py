@@ -1,8 +1,10 @@
 """The database: one process uses it, only its owner can read it, and it is whole."""
 
 import os
+import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from alembic.migration import MigrationContext
 
 from conftest import SLOW
 from perhop.errors import OutputError, PerhopError, UsageError
+from perhop_services.common.errors import UnavailableError
 from perhop_services.common.schema import METADATA
 from perhop_services.reservations.schema import open_database
 from postgres import server
@@ -137,3 +140,77 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(UsageError, match="made by a newer perhop"):
         open_database(str(tmp_path / "b.db"))
+
+
+def _statements(*statements: str) -> Callable[[Path, bytes], None]:
+    def damage(path: Path, _whole: bytes) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA foreign_keys = off")
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+    return damage
+
+
+DAMAGES: dict[str, Callable[[Path, bytes], None]] = {
+    "no version": _statements("DELETE FROM alembic_version"),
+    "two versions": _statements("INSERT INTO alembic_version VALUES ('0001')"),
+    "log gone": _statements("DROP TABLE log"),
+    "users gone": _statements("DROP TABLE users"),
+    "service gone": _statements("DROP TABLE service"),
+    "a column gone": _statements("ALTER TABLE reservations RENAME COLUMN rate TO other"),
+    "links no JSON": _statements("UPDATE paths SET links = '{'"),
+    "links no text": _statements("UPDATE paths SET links = CAST(x'ff' AS text)"),
+    "path unknown": _statements("UPDATE reservations SET path_id = 999"),
+    "about no JSON": _statements("UPDATE reservations SET about = '{'"),
+    "about bytes": _statements("UPDATE reservations SET about = x'ff00'"),
+    "state unknown": _statements("UPDATE reservations SET state = 'odd'"),
+    "rate text": _statements("UPDATE reservations SET rate = 'x'"),
+    "rate huge": _statements("UPDATE reservations SET rate = 9223372036854775807"),
+    "end first": _statements("UPDATE reservations SET end_at = start_at - 5"),
+    "pending a list": _statements("UPDATE reservations SET pending = '[1]'"),
+    "pending no JSON": _statements("UPDATE reservations SET pending = '{'"),
+    "another file": lambda path, _: path.write_bytes(b"x" * 9000) and None,
+    "cut": lambda path, whole: path.write_bytes(whole[: len(whole) // 2 + 100]) and None,
+    "header": lambda path, whole: path.write_bytes(whole[:16] + bytes(84) + whole[100:]) and None,
+}
+
+
+def test_every_damage_of_a_file_is_named_as_one(tmp_path: Path, clock: Clock) -> None:
+    """By statements, and by bits of pages: it opens whole, or is said to be damaged."""
+    with service(tmp_path / "b.db", clock) as running:
+        who = user(running)
+        for number in range(1, 20):
+            own = running.book(who, terms(selector=port(number)), key=str(number)).result()
+            running.change(who, own.id, {"rate": number * 500}, reason="x" * 300).result()
+    whole = (tmp_path / "b.db").read_bytes()
+
+    def told(number: int, damage: Callable[[Path, bytes], None]) -> str:
+        path = tmp_path / str(number) / "b.db"
+        path.parent.mkdir()
+        path.write_bytes(whole)
+        damage(path, whole)
+        try:
+            with service(path, clock) as running:
+                running.register.listed()
+        except (OutputError, UnavailableError) as error:
+            assert error.exit_code == 2
+            return str(error)
+        return ""
+
+    for number, (name, damage) in enumerate(DAMAGES.items()):
+        assert "b.db is damaged (" in told(number, damage), name
+        assert "restore a backup" in told(1000 + number, damage), name
+    rng = random.Random(30)
+
+    def flip(path: Path, whole: bytes) -> None:
+        changed = bytearray(whole)
+        page = rng.randrange(len(whole) // 4096) * 4096
+        for _ in range(rng.randrange(1, 40)):
+            changed[page + rng.randrange(4096)] ^= 1 << rng.randrange(8)
+        path.write_bytes(changed)
+
+    for number in range(2000, 2060):
+        said = told(number, flip)
+        assert not said or "restore a backup" in said

@@ -73,7 +73,7 @@ def test_a_thread_or_a_writer_that_does_nothing_is_not_well(
         answer = ask("GET", f"{url}/healthz")
         return answer.json()["troubles"] if answer.status_code == 503 else None
 
-    def busy(*_: Any) -> Any:
+    def busy(*_: Any, **__: Any) -> Any:
         raise UnavailableError("the writer does not answer")
 
     with served(str(tmp_path / "b.db"), tmp_path) as (url, _):

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 
-from perhop.errors import OutputError, UsageError
+from perhop.errors import OutputError, PerhopError, UsageError
 from perhop_services.common.errors import UnavailableError
 from perhop_services.common.schema import SERVICE
 
@@ -45,6 +46,27 @@ _SILENCE: Final = 15
 """Seconds after which PostgreSQL drops the session with the lock if it says nothing."""
 
 _PAGE: Final = 100_000
+
+_UNREADABLE: Final = (
+    sa.exc.SQLAlchemyError,
+    OSError,
+    CommandError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+)
+"""Errors of code that reads what perhop would not have written."""
+
+_SURROUNDINGS: Final = (
+    "disk is full",
+    "unable to open",
+    "readonly",
+    "disk I/O error",
+    "is locked",
+)
+"""Parts of SQLite's errors that are no damage of the file (its `sqlite3ErrStr`)."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +118,16 @@ class Database:
             if not create:
                 self._find_file()
             self._lock_file()
-            self.engine = self._engine()
-            self._lock_server()
-            self._check(create=create)
-            self._migrate()
-            self._outlast()
-            with self.engine.connect() as connection:
-                identity = sa.select(SERVICE.c.value).where(SERVICE.c.key == "identity")
-                self.identity: str = connection.scalar(identity) or ""
-                """Identity of the service in the names of rules."""
-        except (sa.exc.SQLAlchemyError, OSError) as error:  # OSError: TLS
-            self.close()
-            raise OutputError(f"{self.name}: {_short(error)}") from None
+            with self.loading():
+                self.engine = self._engine()
+                self._lock_server()
+                self._check(create=create)
+                self._migrate()
+                self._outlast()
+                with self.engine.connect() as connection:
+                    identity = sa.select(SERVICE.c.value).where(SERVICE.c.key == "identity")
+                    self.identity: str = connection.scalar(identity) or ""
+                    """Identity of the service in the names of rules."""
         except BaseException:
             self.close()
             raise
@@ -128,6 +148,33 @@ class Database:
             if held is not None:
                 os.close(held)
         self._held = self._lock = None
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Code that reads at the start what is on file, where all that it cannot use is damage.
+
+        Raises:
+            OutputError: The database is damaged, or cannot be opened.
+        """
+        try:
+            yield
+        except UnavailableError as error:
+            raise self._unusable(error.__cause__ or error) from error
+        except PerhopError:
+            raise
+        except _UNREADABLE as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: BaseException) -> OutputError:
+        """Return the error of a database that does not load."""
+        text = _short(error)
+        away = isinstance(error, (sa.exc.SQLAlchemyError, OSError))  # OSError: TLS
+        if away and (not self.is_sqlite or any(each in text for each in _SURROUNDINGS)):
+            return OutputError(f"{self.name}: {text}")
+        return OutputError(
+            f"{self.name} is damaged ({type(error).__name__}: {text[:200]}); expected a whole one: "
+            "restore a backup"
+        )
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -563,9 +610,9 @@ def _tls(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
     return rest, {"ssl_context": context}
 
 
-def _short(error: Exception) -> str:
+def _short(error: BaseException) -> str:
     """Return the first line of a database's error."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, Exception) and cause.args and isinstance(cause.args[0], dict):
         return str(cause.args[0].get("M", cause))
-    return str(cause).splitlines()[0]
+    return (str(cause).splitlines() or [""])[0]

@@ -17,10 +17,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
+import sqlalchemy as sa
+
 from perhop.errors import PerhopError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether an error is of the surroundings: a database, disk or router, not a bug."""
+    if isinstance(error, (sa.exc.IntegrityError, sa.exc.DataError)):
+        return False
+    return isinstance(error, (ServiceError, sa.exc.SQLAlchemyError, OSError))
 
 
 def when(second: int) -> str:

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
 import threading
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from perhop_services.common.errors import ServiceError, is_outage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +28,62 @@ LOG: Final = logging.getLogger("perhop_services")
 def fields(**values: object) -> Mapping[str, object]:
     """Return the argument `extra` of a logging call that has these fields."""
     return {"fields": values}
+
+
+REPEATED: Final = 60.0
+"""Seconds in which the same outage is logged once."""
+
+_KINDS: Final = 1000
+"""Number of outages that are told apart; more are forgotten, and logged again."""
+
+
+class _Outages:
+    """Outages that were logged, with the time, and how many followed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def count(self, kind: tuple[str, str]) -> int | None:
+        """Return how many of this kind were not logged since the last; None if this is not."""
+        now = time.monotonic()
+        with self._lock:
+            at, unsaid = self._told.get(kind, (-math.inf, 0))
+            if now - at < REPEATED:
+                self._told[kind] = (at, unsaid + 1)
+                return None
+            if len(self._told) >= _KINDS:
+                self._told.clear()
+            self._told[kind] = (now, 0)
+            return unsaid
+
+
+_OUTAGES: Final = _Outages()
+
+
+def failed(message: str, error: BaseException, **about: object) -> None:
+    """Log a failure: a bug with its traceback, an outage as one line at most every `REPEATED` s.
+
+    Args:
+        message: What failed.
+        error: The error; `is_outage` tells whether it is an outage.
+        about: Fields of the line.
+    """
+    if not is_outage(error):
+        LOG.error("%s: %s", message, error, exc_info=error, extra=fields(**about))
+        return
+    cause = error.__cause__ if error.__cause__ is not None else error
+    said = [type(cause).__name__, *str(getattr(cause, "orig", None) or cause).splitlines()[:1]]
+    if isinstance(error, ServiceError):
+        said = [str(error), *(said if cause is not error else ())]
+    text = ": ".join(said)
+    unsaid = _OUTAGES.count((message, re.sub(r"\d+", "", text)))
+    if unsaid is None:
+        return
+    if unsaid:
+        about = {**about, "repeated": unsaid}
+    level = logging.WARNING if isinstance(error, ServiceError) else logging.ERROR
+    LOG.log(level, "%s: %s", message, text, extra=fields(**about))
 
 
 class Lines(logging.Formatter):

@@ -18,6 +18,10 @@ TRIAL: Final = 60.0
 """Seconds after which a clock that has jumped further is believed."""
 
 
+FURTHEST: Final = 86_400.0
+"""Seconds by which a clock may jump and be believed without a human."""
+
+
 class SteadyClock:
     """Seconds since 1970 by the system's clock, which is followed where it does not jump.
 
@@ -47,7 +51,7 @@ class SteadyClock:
             elif self._jumped is None or abs(offset - self._jumped[1]) > LEEWAY:
                 self._jumped = (now, offset)
                 LOG.error("the clock jumped by %.0f s; perhop waits", offset - self._offset)
-            elif now - self._jumped[0] >= TRIAL:
+            elif abs(offset - self._offset) <= FURTHEST and now - self._jumped[0] >= TRIAL:
                 LOG.error("the clock stays %.0f s off; followed", offset - self._offset)
                 self._offset, self._jumped = offset, None
             return now + self._offset

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
-from perhop_services.common.errors import ServiceError
-from perhop_services.common.logs import LOG, fields
+from perhop_services.common.logs import LOG, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +107,7 @@ class Supervised:
                 wait = min(LONGEST_WAIT, max(SHORTEST_WAIT, self._beat, 2 * wait))
                 told, self.trouble = self.trouble, _said(error)
                 if told != self.trouble:
-                    _log(self.name, error)
+                    failed(self.name, error)
             else:
                 if self.trouble:
                     LOG.warning("%s: goes on", self.name)
@@ -119,7 +117,7 @@ class Supervised:
             self._last()
         except Exception as error:
             self.trouble = _said(error)
-            _log(self.name, error)
+            failed(self.name, error)
 
 
 class Pool:
@@ -167,14 +165,8 @@ class Pool:
             self._failed = ("", 0.0)
         else:
             self._failed = (_said(error), time.monotonic())
-            _log(self.name, error, **about)
+            failed(self.name, error, **about)
 
 
 def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _log(name: str, error: BaseException, **about: object) -> None:
-    """Log a failure: a bug as an error, what the service itself answers as a warning."""
-    level = logging.WARNING if isinstance(error, ServiceError) else logging.ERROR
-    LOG.log(level, "%s: %s", name, error, exc_info=error, extra=fields(**about))

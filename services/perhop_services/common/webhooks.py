@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from perhop_services.common.destinations import addresses
 from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
-from perhop_services.common.logs import LOG, fields
+from perhop_services.common.logs import failed
 from perhop_services.common.schema import USERS, WEBHOOKS
 from perhop_services.common.supervised import Supervised
 from perhop_services.common.tls import trusted
@@ -168,7 +168,7 @@ class Deliveries:
             if task.done():
                 del self._tasks[number]
                 if not task.cancelled() and (error := task.exception()) is not None:
-                    LOG.error("a delivery failed", exc_info=error, extra=fields(webhook=number))
+                    failed("a delivery failed", error, webhook=number)
             elif number not in hooks:
                 task.cancel()  # it is no more, or its user may not any more
         self._waits = {number: each for number, each in self._waits.items() if number in hooks}

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from perhop.errors import UsageError
 from perhop_services.common.errors import ServiceError, UnavailableError
-from perhop_services.common.logs import LOG, fields
+from perhop_services.common.logs import failed
 from perhop_services.common.supervised import Supervised
 
 if TYPE_CHECKING:
@@ -79,15 +79,29 @@ class Writer:
         self._waiting: queue.SimpleQueue[tuple[Callable[[Batch], Any], Future[Any]] | None]
         self._waiting = queue.SimpleQueue()
         self._closed = False
+        self.read_only = ""
+        """Reason why nothing may be changed; "" if anything may."""
         self.thread = Supervised("perhop-writer", self._step, 0.0, self._finish)
 
-    def submit(self, decide: Callable[[Batch], T]) -> Future[T]:
+    def check(self) -> None:
+        """Check that something may be changed.
+
+        Raises:
+            UnavailableError: Nothing may, for the reason `read_only`.
+        """
+        if self.read_only:
+            raise UnavailableError(self.read_only)
+
+    def submit(self, decide: Callable[[Batch], T], *, reads: bool = False) -> Future[T]:
         """Have something decided; the future has the result once it is on the disk.
 
-        What `decide` raises is the future's. It must raise before it changes anything.
+        What `decide` raises is the future's. It must raise before it changes anything. With `reads`
+        it changes nothing, and is also decided while the writer is `read_only`.
         """
         future: Future[T] = Future()
-        if self._closed:
+        if self.read_only and not reads:
+            future.set_exception(UnavailableError(self.read_only))
+        elif self._closed:
             future.set_exception(UnavailableError("the service is ending"))
         else:
             self._waiting.put((decide, future))
@@ -135,9 +149,7 @@ class Writer:
             # Nothing of it counts, and what is in memory may be ahead of the database.
             self._stale = True
             failure = _failure(error)
-            LOG.error(
-                "decisions are not on file", exc_info=error, extra=fields(decisions=len(work))
-            )
+            failed("decisions are not on file", error, decisions=len(work))
             for number, (_, future) in enumerate(work):
                 # Where a decision broke, those beside it may be asked again.
                 beside = number != len(answers) and not isinstance(failure, UnavailableError)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from perhop_services.common.errors import UnavailableError, when
 from perhop_services.common.writer import Writer
 from perhop_services.reservations import records
 from perhop_services.reservations.admission import Admission
 from perhop_services.reservations.checks import LATE
+from perhop_services.reservations.clock import doubt, remember
 from perhop_services.reservations.keys import Keys
 from perhop_services.reservations.model import LIVE, State
 from perhop_services.reservations.register import Register
@@ -38,7 +40,12 @@ class Decisions:
     """The reservations of one network in one database, and the writer that decides on them."""
 
     def __init__(
-        self, network: Network, database: Database, *, clock: Callable[[], float] = time.time
+        self,
+        network: Network,
+        database: Database,
+        *,
+        clock: Callable[[], float] = time.time,
+        accept_clock: bool = True,
     ) -> None:
         """Read what is on file, and begin to decide.
 
@@ -46,6 +53,8 @@ class Decisions:
             network: The network that can be reserved.
             database: Where it is kept.
             clock: The time in seconds since 1970.
+            accept_clock: False to change nothing if the clock is more than a day off the last time
+                on file.
         """
         self.database = database
         self.register = Register(database)
@@ -53,8 +62,16 @@ class Decisions:
         self.clock = clock
         self.lost: list[int] = []
         """Reservations on file whose links or class the network no longer has."""
-        self._load()
+        self._origin: int | None = None
+        with database.loading():
+            self._read_only = "" if accept_clock else doubt(database, int(clock()))
+            if not self._read_only:
+                with database.writing() as connection:
+                    remember(connection, int(clock()))
+            self._load()
+            self.register.check()
         self.writer = Writer(database, self._load)
+        self.writer.read_only = self._read_only
 
     def close(self) -> None:
         """Finish all requests, and end."""
@@ -62,20 +79,31 @@ class Decisions:
 
     @property
     def now(self) -> int:
-        """The current second."""
-        return int(self.clock())
+        """The current second.
+
+        Raises:
+            UnavailableError: The clock went back behind the beginning of the calendar.
+        """
+        now = int(self.clock())
+        if self._origin is not None and now < self._origin:
+            raise UnavailableError(
+                f"the clock went back: it says {when(now)}, and what was before "
+                f"{when(self._origin)} is over; put it right, or restart the service if it is right"
+            )
+        return now
 
     def _load(self) -> None:
         r = RESERVATIONS.c
-        now = self.now
+        now = int(self.clock())
         # The state is hidden from the planner, which would otherwise sort by number what an index
         # has by state.
         live = sa.func.coalesce(r.state, "").in_([state.value for state in LIVE])
         rows = sa.select(
             r.id, r.start_at, r.end_at, r.rate, r.owner_id, r.path_id, r["class"], r.about
         ).where(live)
-        with self.database.writing() as connection:
-            Keys.forget(connection, now)
+        if not self._read_only:
+            with self.database.writing() as connection:
+                Keys.forget(connection, now)
         with self.database.reading() as connection:
             paths = {
                 number: tuple(json.loads(links))
@@ -91,7 +119,7 @@ class Decisions:
             own = records.reservation(dict(row))
             assert own.pending is not None, "it was selected"
             admission.stage(own, own.pending, now)
-        self.admission = admission
+        self.admission, self._origin = admission, admission.origin
         self._paths = {links: number for number, links in paths.items()}
 
     def _alive(self, pages: Iterator[str]) -> Iterator[str]:

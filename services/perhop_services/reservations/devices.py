@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perhop_services.common.logs import LOG, fields
+from perhop_services.common.logs import failed
 from perhop_services.common.supervised import Supervised
 from perhop_services.reservations.drivers import DriverError
 
@@ -110,5 +110,5 @@ class Device:
         except DriverError as error:
             future.set_exception(error)
         except Exception as error:  # a driver's bug is a failure of the router
-            LOG.error("a driver failed", exc_info=error, extra=fields(router=self.node))
+            failed("a driver failed", error, router=self.node)
             future.set_exception(DriverError(f"{self.node}: {type(error).__name__}: {error}"))

@@ -188,6 +188,7 @@ class Enforcer:
             ConflictError: It is not active.
             UnavailableError: A router did not do it.
         """
+        self.service.writer.check()
         if reservation.state is not State.ACTIVE:
             raise ConflictError(f"reservation {reservation.id} is {reservation.state}, not active")
         with self._only(reservation.id), self._counting.lock:
@@ -213,6 +214,7 @@ class Enforcer:
     # The thread
 
     def _step(self) -> None:
+        self.service.writer.check()  # routers stay as they are, too
         if not self._recovered:
             self._recover()
             self._recovered = True

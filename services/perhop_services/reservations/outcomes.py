@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from perhop_services.reservations import records
 from perhop_services.reservations.checks import LATE
+from perhop_services.reservations.clock import remember
 from perhop_services.reservations.decisions import ITSELF
 from perhop_services.reservations.keys import Keys
 from perhop_services.reservations.model import State
@@ -153,6 +154,7 @@ class Outcomes:
 
         def decide(batch: Batch) -> None:
             now = self._decisions.now
+            remember(batch.connection, now)
             self._decisions.keys = Keys.tidied(batch, now)
             old = COUNTERS.c.at_ms < (now - COUNTERS_KEPT) * 1000
             batch.execute(COUNTERS.delete().where(old))

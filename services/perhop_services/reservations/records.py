@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
+from perhop_services.common.errors import UnavailableError
 from perhop_services.common.schema import USERS
 from perhop_services.reservations.model import LogEntry, Reservation, Selector, State, Terms
 from perhop_services.reservations.schema import LOG, PATHS, RESERVATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perhop_services.reservations.model import Direction, Protocol
 
@@ -109,8 +111,31 @@ def _terms(row: Mapping[str, Any]) -> Terms:
     )
 
 
+T = TypeVar("T")
+
+
+def _whole(read: Callable[[Mapping[str, Any]], T]) -> Callable[[Mapping[str, Any]], T]:
+    """Make a reader of rows name a row that perhop has not written as damage."""
+
+    @wraps(read)
+    def reading(row: Mapping[str, Any]) -> T:
+        try:
+            return read(row)
+        except (ValueError, TypeError, LookupError) as error:
+            raise UnavailableError(
+                f"entry {row['id']} of the database is damaged ({error}); restore a backup"
+            ) from error
+
+    return reading
+
+
+@_whole
 def reservation(row: Mapping[str, Any]) -> Reservation:
-    """Return the reservation of a row of `SELECT`."""
+    """Return the reservation of a row of `SELECT`.
+
+    Raises:
+        UnavailableError: The row is damaged.
+    """
     pending = row["pending"]
     return Reservation(
         id=row["id"],
@@ -128,6 +153,7 @@ def reservation(row: Mapping[str, Any]) -> Reservation:
     )
 
 
+@_whole
 def log_entry(row: Mapping[str, Any]) -> LogEntry:
     """Return the log entry of a row."""
     return LogEntry(

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from perhop_services.common.errors import NotFoundError
 from perhop_services.reservations import records
+from perhop_services.reservations.model import State
 from perhop_services.reservations.schema import COUNTERS, LOG, RESERVATIONS
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from perhop_services.common.database import Database
     from perhop_services.common.users import User
     from perhop_services.common.writer import Batch
-    from perhop_services.reservations.model import LogEntry, Reservation, State
+    from perhop_services.reservations.model import LogEntry, Reservation
 
 _PAGE: Final = 100
 
@@ -26,6 +27,23 @@ class Register:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+
+    def check(self) -> None:
+        """Check all states on file, and the terms of all changes under way.
+
+        Raises:
+            ValueError: One is no state.
+            UnavailableError: Terms are damaged.
+        """
+        odd = sa.select(RESERVATIONS.c.state).where(
+            RESERVATIONS.c.state.not_in([state.value for state in State])
+        )
+        with self.database.reading() as connection:
+            changing = records.SELECT.where(RESERVATIONS.c.pending.is_not(None))
+            for row in connection.execute(changing).mappings():
+                records.reservation(dict(row))
+            for state in connection.scalars(odd.limit(1)):
+                raise ValueError(f"{state!r} is no state of a reservation")
 
     def reservation(self, id_: int, batch: Batch | None = None) -> Reservation:
         """Return the reservation with a number.

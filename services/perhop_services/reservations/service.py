@@ -44,7 +44,12 @@ class ReservationService:
     """
 
     def __init__(
-        self, network: Network, database: Database, *, clock: Callable[[], float] = time.time
+        self,
+        network: Network,
+        database: Database,
+        *,
+        clock: Callable[[], float] = time.time,
+        accept_clock: bool = True,
     ) -> None:
         """Read what is on file, and begin to decide.
 
@@ -52,8 +57,10 @@ class ReservationService:
             network: The network that can be reserved.
             database: Where it is kept.
             clock: The time in seconds since 1970.
+            accept_clock: False to change nothing if the clock is more than a day off the last time
+                on file.
         """
-        self._decisions = Decisions(network, database, clock=clock)
+        self._decisions = Decisions(network, database, clock=clock, accept_clock=accept_clock)
         self.register = self._decisions.register
         self.outcomes = Outcomes(self._decisions)
 
@@ -268,7 +275,7 @@ class ReservationService:
             check_times(terms, self.now)
             return self.admission.free(terms, wishes, self.now, until)
 
-        return self.writer.submit(decide)
+        return self.writer.submit(decide, reads=True)
 
     def timeline(
         self, start: int, end: int, class_: str | None = None
@@ -285,7 +292,7 @@ class ReservationService:
             most = max(_LEAST_PARTS, _MOST_PARTS // len(links))
             return {link: self.admission.timeline(link, class_, start, end, most) for link in links}
 
-        return self.writer.submit(decide)
+        return self.writer.submit(decide, reads=True)
 
     def _of(self, batch: Batch, user: User, id_: int) -> Reservation:
         if user.disabled:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Request, Response
 
 from perhop_services.common.supervised import Watched
-from perhop_services.common.writer import Writer
+from perhop_services.common.writer import Batch, Writer
 
 router = APIRouter(tags=["health"])
 
@@ -89,7 +89,7 @@ class Health:
             with self._writer.database.reading() as connection:
                 connection.execute(sa.select(1))
             # The writer answers, too, and holds the database's lock.
-            self._writer.submit(lambda batch: batch.execute(sa.select(1)).scalar()).result(5)
+            self._writer.submit(_look, reads=True).result(5)
             found["database"] = ""
         except Exception as error:
             found["database"] = type(error).__name__
@@ -106,6 +106,10 @@ class Health:
             lines.extend((f"# HELP perhop_{name} {help_}", f"# TYPE perhop_{name} {kind}"))
             lines.extend(f"perhop_{name}{labels} {value:g}" for labels, value in values)
         return "\n".join(lines) + "\n"
+
+
+def _look(batch: Batch) -> None:
+    batch.execute(sa.select(1)).scalar()
 
 
 @router.get(

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from perhop_services.common.errors import ServiceError, ThrottledError
-from perhop_services.common.logs import LOG
+from perhop_services.common.logs import failed
 from perhop_services.common.messages.basics import Problem
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _answer(
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     if error.__cause__ is not None:
-        LOG.error("%s", error, exc_info=error)
+        failed("a request failed", error)
     headers = {}
     if isinstance(error, ThrottledError):
         headers["Retry-After"] = str(error.detail["retry_after"])

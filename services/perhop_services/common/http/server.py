@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
+import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from perhop_services.common.http.connections import MOST, limited
 from perhop_services.common.logs import LOG
+from perhop_services.common.supervised import Supervised
 
 if TYPE_CHECKING:
     import socket
@@ -82,12 +84,10 @@ def run(server: uvicorn.Server, listening: Callable[[int], None]) -> None:
         if server.started:
             listening(server.servers[0].sockets[0].getsockname()[1])
 
-    handle_exit = server.handle_exit
+    handle_exit, ending = server.handle_exit, list[Supervised]()
 
     def end(sig: int, frame: FrameType | None) -> None:
-        limit = threading.Timer(ENDING, _give_up, (sig,))
-        limit.daemon = True
-        limit.start()
+        ending.append(Supervised("perhop-ending", partial(_give_up, sig, time.monotonic()), 0.2))
         handle_exit(sig, frame)
 
     server.startup = start  # type: ignore[method-assign]
@@ -95,7 +95,9 @@ def run(server: uvicorn.Server, listening: Callable[[int], None]) -> None:
     server.run()
 
 
-def _give_up(number: int) -> None:
-    """End the process. What is committed is on file, as after a loss of power."""
+def _give_up(number: int, since: float) -> None:
+    """End the process when its time is over. What is committed is on file, as without power."""
+    if time.monotonic() - since < ENDING:
+        return
     LOG.critical("parts of the service still wait %.0f s after signal %d; ended", ENDING, number)
     os._exit(128 + number)

@@ -99,6 +99,11 @@ _database = click.option(
     metavar="NETWORK",
     help="A private network that webhooks may use. Repeatable.",
 )
+@click.option(
+    "--accept-clock",
+    is_flag=True,
+    help="The clock is right, though more than a day off the last time on file.",
+)
 def serve(
     network: str,
     database: str,
@@ -115,6 +120,7 @@ def serve(
     max_reservations: int | None,
     max_rate: str | None,
     max_duration: str | None,
+    accept_clock: bool,
 ) -> int:
     """Run the reservation service.
 
@@ -182,6 +188,7 @@ def serve(
                 None if max_duration is None else moments.seconds(max_duration),
             ),
             logs == "json",
+            accept_clock,
         ),
         lambda at: click.echo(f"{address}:{at}  (Ctrl-C ends it)"),
     )

@@ -41,6 +41,7 @@ class Serving:
         quota: The quota of new users that are given none.
         webhooks: Networks, beside the public internet, to which webhooks may lead.
         json_logs: True if `serve` logs JSON instead of text.
+        accept_clock: True if a clock more than a day off the last time on file is right.
     """
 
     network: Network
@@ -51,6 +52,7 @@ class Serving:
     webhooks: tuple[Destination, ...] = ()
     quota: Quota = field(default_factory=Quota)
     json_logs: bool = False
+    accept_clock: bool = False
 
 
 @contextlib.contextmanager
@@ -60,8 +62,12 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         database = open_database(serving.database, create=False)
         stack.callback(database.close)
         clock = SteadyClock()
-        service = ReservationService(serving.network, database, clock=clock)
+        service = ReservationService(
+            serving.network, database, clock=clock, accept_clock=serving.accept_clock
+        )
         stack.callback(service.close)
+        if service.writer.read_only:
+            LOG.error("read only: %s", service.writer.read_only)
         for id_ in service.lost:
             service.outcomes.note_trouble(id_, "the network no longer has its links or class")
             LOG.error(
