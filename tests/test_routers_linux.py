@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SLOW
-from perhop.routers.reading.configuration import Attachment, Configuration, Source, Treatment
+from perhop.routers.reading.configuration import Attachment, Configuration, Fault, Source, Treatment
 from perhop.routers.reading.linux import read, units
 from perhop.routers.reading.linux.classify import priority
 from perhop.scenario import parse
@@ -78,7 +78,8 @@ def htb(*lines: str, default: str = "30") -> str:
 
 def test_a_script_is_a_policy_with_its_lines() -> None:
     found = attachment(SCRIPT)
-    assert (found.interface, found.shape) == ("eth0", {"rate": "10 Mbps", "burst": "16860 B"})
+    assert (found.interface, found.policy["scheduler"]) == ("eth0", "htb")
+    assert found.policy["htb"] == {"rate": "10 Mbps", "burst": "15 KiB", "overhead": "14 B"}
     ssh, web, rest = found.policy["classes"].values()
     assert ssh["match"] == [{"destination_port": 22}, {"dscp": "ef"}]
     assert (ssh["bandwidth"], ssh["priority"], "limit" in ssh) == ("2 Mbps", 1, False)
@@ -197,14 +198,15 @@ def test_classes_without_a_parent_never_borrow() -> None:
     assert "never borrows" in notes(text)[2]
 
 
-def test_more_guarantees_than_there_are_are_shared_in_proportion() -> None:
+def test_more_guarantees_than_there_are_are_not_held() -> None:
     text = htb(
         "class add parent 1:1 classid 1:10 htb rate 15mbit ceil 15mbit",
         "class add parent 1:1 classid 1:30 htb rate 5mbit ceil 10mbit",
         "filter add parent 1: prio 1 u32 match ip protocol 17 0xff flowid 1:10",
     )
-    assert [each["bandwidth"] for each in classes(text).values()] == ["75%", "25%"]
-    assert "guarantees of 20 Mbps share the 10 Mbps" in notes(text)[3]
+    assert [each["bandwidth"] for each in classes(text).values()] == ["15 Mbps", "5 Mbps"]
+    (line, *_) = [line for line in reading(text).lines if line.fault is Fault.ABOVE_PARENT]
+    assert line.fault_note.startswith("guarantees of 20 Mbps exceed the 10 Mbps")
 
 
 def test_later_filters_without_a_priority_come_first() -> None:
@@ -307,7 +309,8 @@ def test_a_bounded_class_of_cbq_has_a_limit() -> None:
 def test_an_interface_that_a_command_finds_has_the_name_of_its_variable(value: str) -> None:
     text = f"IF={value}\ntc qdisc add dev $IF root tbf rate 1mbit burst 10k latency 50ms\n"
     found = attachment(text)
-    assert (found.interface, found.shape) == ("$IF", {"rate": "1 Mbps", "burst": "10 KiB"})
+    root = {"rate": "1 Mbps", "burst": "8740 B", "overhead": "14 B"}
+    assert (found.interface, found.policy["htb"]) == ("$IF", root)
     assert notes(text) == {}
 
 

@@ -168,7 +168,7 @@ def test_queues(shown: dict[str, Any], queue: tuple[str, str, str]) -> None:
     got = found["queue"][kind]
     assert (got[key] if key else got) == value
     if shown["kind"] == "tbf":
-        assert attachment.shape is not None and attachment.shape["rate"] == "1 Mbps"
+        assert attachment.policy["htb"]["rate"] == "1 Mbps"
 
 
 def test_disciplines_that_print_text_among_json() -> None:

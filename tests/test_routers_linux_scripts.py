@@ -98,9 +98,9 @@ def test_rates_in_per_cent_are_those_of_the_cards_speed() -> None:
     text = HTB.replace("10mbit", "100%").replace("6mbit", "60%")
     known = f"ethtool -s eth0 speed 10 duplex full\n{text}"
     assert notes(known) == {4: notes(known)[4]}
-    assert reading(known).attachments[0].shape == {"rate": "10 Mbps"}
+    assert reading(known).attachments[0].policy["htb"]["rate"] == "10 Mbps"
     assert "`ethtool -s eth0 speed 1000` does" in notes(text)[2]
-    assert reading(text).attachments[0].shape == {"rate": "1 Gbps"}
+    assert reading(text).attachments[0].policy["htb"]["rate"] == "1 Gbps"
 
 
 @pytest.mark.parametrize(

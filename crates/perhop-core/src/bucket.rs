@@ -125,6 +125,11 @@ impl<T: Instant> TokenBucket<T> {
         self.tokens -= tokens(size);
     }
 
+    /// Forgets by how much more than `debt` the bucket is overdrawn.
+    pub fn forgive(&mut self, debt: Bytes) {
+        self.tokens = self.tokens.max(-tokens(debt));
+    }
+
     /// Takes tokens for `size` bytes if the bucket holds them at `now`; returns whether it did.
     pub fn take_at(&mut self, now: T, size: Bytes) -> bool {
         let _ = self.fill(now);

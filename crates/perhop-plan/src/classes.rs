@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::build::BuildError;
 use crate::cbq::CbqPlan;
 use crate::hfsc::HfscPlan;
+use crate::htb::HtbPlan;
 use crate::names::Names;
 
 /// Discipline before a transmitter, or in a class.
@@ -27,6 +28,8 @@ pub enum DisciplinePlan {
     AltqCbq(CbqPlan),
     /// Classes with service curves.
     Hfsc(HfscPlan),
+    /// Classes with hierarchical token buckets.
+    Htb(Box<HtbPlan>),
 }
 
 /// Classes that share a link.
@@ -216,6 +219,7 @@ impl DisciplinePlan {
             Self::Classes(plan) => plan.queue(site),
             Self::AltqCbq(plan) => plan.queue(site),
             Self::Hfsc(plan) => plan.queue(site),
+            Self::Htb(plan) => plan.queue(site),
         }
     }
 }
@@ -290,7 +294,8 @@ pub(crate) fn resolve(rules: &[MatchRulePlan], names: &Names) -> Result<MatchRul
 }
 
 impl ClassPlan {
-    fn spec<B>(&self, site: Site<'_>) -> Result<ClassSpec<B>, BuildError> {
+    /// Builds the class, without its filter and its service.
+    pub(crate) fn class<B>(&self, site: Site<'_>) -> Result<Class<B>, BuildError> {
         let mut class = Class::new(self.discipline.queue(&self.name, site)?).named(&self.name);
         if let Some(mark) = self.mark {
             class = class.marked(mark.mark()?);
@@ -301,6 +306,11 @@ impl ClassPlan {
         if let Some(shape) = self.shape {
             class = class.shaped(shape.shaper());
         }
+        Ok(class)
+    }
+
+    fn spec<B>(&self, site: Site<'_>) -> Result<ClassSpec<B>, BuildError> {
+        let class = self.class(site)?;
         let service = match self.weight {
             None => ClassService::Strict,
             Some(weight) => ClassService::Share(weight, self.priority),

@@ -9,6 +9,7 @@ mod cbq;
 mod changes;
 mod classes;
 mod hfsc;
+mod htb;
 mod names;
 mod network;
 mod tunnels;
@@ -23,6 +24,7 @@ pub use classes::{
     ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, MatchRulePlan, PolicePlan, Shape,
 };
 pub use hfsc::{HfscClassKindPlan, HfscClassPlan, HfscLeafPlan, HfscPlan};
+pub use htb::{HtbClassPlan, HtbInteriorPlan, HtbLeafPlan, HtbPlan};
 pub use names::Names;
 pub use network::{
     EndPlan, LinkPlan, MediumPlan, NetworkPlan, NodePlan, RatesPlan, RemarkPlan, TracePlan,

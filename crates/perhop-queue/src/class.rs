@@ -80,7 +80,7 @@ impl<B> Class<B> {
         &self.counters
     }
 
-    /// Returns the classes inside this one; none for a plain queue, CBQ or H-FSC.
+    /// Returns the classes inside this one; none for a plain queue, CBQ, H-FSC or HTB.
     pub fn inner(&self) -> &[Self] {
         match &self.queue {
             Queue::Classes(classes) => classes.classes(),
@@ -102,6 +102,7 @@ impl<B> Class<B> {
             }
             Queue::Cbq(cbq) => cbq.visit(visit),
             Queue::Hfsc(hfsc) => hfsc.visit(visit),
+            Queue::Htb(htb) => htb.visit(visit),
             Queue::Cake(cake) => cake.visit(&self.name, visit),
             _ => {}
         }
@@ -135,6 +136,7 @@ impl<B> Class<B> {
             }
             Queue::Cbq(cbq) => cbq.class_mut(name),
             Queue::Hfsc(hfsc) => hfsc.class_mut(name),
+            Queue::Htb(htb) => htb.class_mut(name),
             _ => None,
         }
     }

@@ -16,6 +16,7 @@
 //! * [`Reserved`] classes precede all of that, and are added and removed during a run;
 //! * [`Cbq`] divides a link as ALTQ's implementation of class-based queueing does;
 //! * [`Hfsc`] divides a link by service curves: guarantees, shares and limits;
+//! * [`Htb`] divides a link by token buckets as Linux does: guarantees, loans and ceilings;
 //! * [`Queue`] is any of these, selected when a scenario is compiled, and [`QueueConfig`] has the
 //!   settings of one without classes.
 
@@ -31,6 +32,7 @@ mod flags;
 mod greatest;
 mod heap;
 mod hfsc;
+mod htb;
 #[cfg(test)]
 mod lab;
 mod link_share;
@@ -50,6 +52,7 @@ pub use counters::ClassCounters;
 pub use drr::Drr;
 pub use fifo::{Drop, Fifo, FifoConfig, Limit};
 pub use hfsc::{Hfsc, HfscClassKind, HfscCurves, HfscSpec, ServiceCurve};
+pub use htb::{Htb, HtbClassKind, HtbRates, HtbSpec};
 pub use link_share::{LinkShare, Priority};
 pub use policer::{Action, Actions, Policer, Verdict};
 pub use queue::*;

@@ -7,8 +7,8 @@
 //!
 //! A class is *green* while a bucket that fills at its guaranteed rate is not overdrawn. Green
 //! classes send first, and pay from the bucket. The other classes borrow the remaining bandwidth,
-//! those of the highest priority first, and within a priority in proportion to the guaranteed
-//! rates. Borrowed bandwidth is not paid from the bucket. The order among equals is that of
+//! those of the highest priority first, and within a priority in proportion to their weights for
+//! excess, which are the guaranteed rates unless others are given. Borrowed bandwidth is not paid from the bucket. The order among equals is that of
 //! start-time fair queueing (P. Goyal, H. M. Vin and H. Cheng, ToN 5(5), 1997): the class with the
 //! least start tag is next, and virtual time is the start tag of the packet in service.
 //!

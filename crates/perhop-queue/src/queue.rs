@@ -25,7 +25,9 @@ pub use red::{Measure, Red, RedConfig, RedProfile, RedRule, RedSpec};
 pub use sfq::{Sfq, SfqConfig};
 
 use crate::class::Unmarked;
-use crate::{Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Hfsc, Ledger, Pass};
+use crate::{
+    Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Hfsc, Htb, Ledger, Pass,
+};
 
 /// Any discipline. The set is closed and known when a scenario is compiled, so that the dispatch is
 /// a branch instead of a virtual call.
@@ -55,6 +57,8 @@ pub enum Queue<B> {
     Cbq(Box<Cbq<B>>),
     /// Classes with service curves.
     Hfsc(Box<Hfsc<B>>),
+    /// Classes with hierarchical token buckets.
+    Htb(Box<Htb<B>>),
     /// [Reserved](crate::Reserved) classes and, as the last one, the class behind them.
     Reserved(Box<Classes<B>>),
 }
@@ -75,6 +79,7 @@ macro_rules! delegate {
             Queue::Classes($discipline) => $call,
             Queue::Cbq($discipline) => $call,
             Queue::Hfsc($discipline) => $call,
+            Queue::Htb($discipline) => $call,
             Queue::Reserved($discipline) => $call,
         }
     };

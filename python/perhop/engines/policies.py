@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from perhop.engines.queues import queue_plan
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.htb import Htb, default_quantum, slack
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.resolve import rates, service_curves
 
@@ -90,6 +91,8 @@ def _classes(
             return {"altq-cbq": _cbq(scenario, link, policy, capacity)}
         case "hfsc":
             return {"hfsc": {"classes": _hfsc(scenario, link, policy, capacity, "", None)}}
+        case "htb":
+            return {"htb": _htb(scenario, link, policy, capacity)}
         case unknown:
             assert_never(unknown)
 
@@ -193,6 +196,89 @@ def _hfsc(
 
 def _slopes(curve: Slopes) -> plans.ServiceCurve:
     return {"m1": curve.m1, "d": curve.d, "m2": curve.m2}
+
+
+def _htb(scenario: Scenario, link: Link, policy: Policy, capacity: int) -> plans.HtbPlan:
+    """Return the classes of a policy for hierarchical token buckets."""
+    root = policy.root(capacity)
+
+    def classes(
+        policy: Policy, capacity: int, above: str, mark: plans.MarkPlan | None
+    ) -> list[plans.HtbClassPlan]:
+        found: list[plans.HtbClassPlan] = []
+        for name, rate in rates(policy, capacity).items():
+            class_ = policy.classes[name]
+            path, matching = f"{above}{name}", rule_plans(scenario, class_.match)
+            own = None if rate is None else _htb_rates(class_, max(rate, 1), capacity, root)
+            # A leaf is known before anything is marked, and its own mark is the last.
+            inner, marked = policy.inside(class_), _mark(link, class_, mark)
+            if inner is not None and own is not None:
+                below = classes(inner, own["rate"], f"{path}/", marked)
+                found.append(
+                    {
+                        "interior": {
+                            "rates": own,
+                            "name": path,
+                            "match": matching,
+                            "classes": below,
+                        }
+                    }
+                )
+                continue
+            nested, queued = scenario.divided(policy, class_), rate or capacity
+            if nested is not None:
+                discipline = _classes(scenario, link, nested, queued, f"{path}/")
+            else:
+                discipline = {"queue": queue_plan(class_.effective_queue, queued, in_class=True)}
+            content: plans.ClassPlan = {
+                "name": path,
+                "match": matching,
+                "mark": marked,
+                "weight": None,
+                "priority": 0,
+                "police": None if class_.police is None else _police(class_.police, capacity),
+                "shape": _ceiling(class_, rate, capacity) if own is None else None,
+                "discipline": discipline,
+            }
+            found.append({"leaf": {"rates": own, "content": content}})
+        return found
+
+    settings = policy.htb or Htb()
+    framing = settings.overhead
+    whole = _bucketed(root, {"rate": root, "burst": settings.burst})
+    whole["burst"] = whole["cburst"]
+    return {
+        "root": whole,
+        "framing": {
+            "overhead": framing.overhead,
+            "mpu": framing.mpu,
+            "coding": framing.coding,
+        },
+        "classes": classes(policy, root, "", None),
+    }
+
+
+def _htb_rates(class_: Class, rate: int, capacity: int, root: int) -> plans.HtbRates:
+    """Return the buckets of a class with a guaranteed rate."""
+    ceiling = _ceiling(class_, rate, capacity) or {"rate": max(rate, root), "burst": 0}
+    found = _bucketed(rate, ceiling)
+    if isinstance(class_.priority, int):
+        found["priority"] = class_.priority
+    if class_.quantum is not None:
+        found["quantum"] = class_.quantum
+    return found
+
+
+def _bucketed(rate: int, ceiling: plans.Shape) -> plans.HtbRates:
+    """Return buckets that hold what arrives between two packets, and the quantum of the rate."""
+    return {
+        "rate": rate,
+        "burst": slack(rate),
+        "ceil": ceiling["rate"],
+        "cburst": max(ceiling["burst"], slack(ceiling["rate"])),
+        "priority": 0,
+        "quantum": default_quantum(rate),
+    }
 
 
 def _ceiling(class_: Class, rate: int | None, capacity: int) -> plans.Shape | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["PACKET", "SLACK_S", "Class", "slack"]
+__all__ = ["PACKET", "SLACK_S", "Class"]
 
 PACKET: Final = 1514
 """The bytes of a full packet with its Ethernet header."""
@@ -41,12 +41,3 @@ class Class:
             f"htb rate {self.rate}bit burst {self.burst}b ceil {self.ceil}bit "
             f"cburst {self.cburst}b prio {self.prio} quantum {self.quantum}"
         )
-
-
-def slack(rate: int) -> int:
-    """Return the bytes that a bucket needs so that a kernel that wakes up late loses nothing.
-
-    Args:
-        rate: Rate at which it fills, in bits per second.
-    """
-    return max(2 * PACKET, int(rate / 8 * SLACK_S))

@@ -27,6 +27,9 @@ from perhop.linux.qdiscs import Qdisc, qdisc
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.classes import CEILING_BURST
 from perhop.scenario.model.hfsc import HFSC
+from perhop.scenario.model.htb import HTB, default_quantum, slack
+from perhop.scenario.model.htb import Htb as HtbSettings
+from perhop.scenario.model.network import Overhead
 from perhop.scenario.resolve import ServiceCurves, linear, rates, service_curves
 
 if TYPE_CHECKING:
@@ -141,11 +144,17 @@ def tree(
     """
     shape = link.shape.get(node)
     medium = link.medium(node)
-    rate, burst = medium.rate, htb.slack(medium.rate)
+    rate, burst = medium.rate, slack(medium.rate)
+    buckets = policy is not None and scenario.policies[policy].scheduler == HTB
     if shape is not None and link.capacity(node) < medium.rate:
         rate = link.capacity(node)
         burst = _bucket(shape.burst, rate)
     divided = link.capacity(node) if capacity is None else capacity
+    settings = scenario.policies[policy].htb if buckets and policy is not None else None
+    settings = settings or HtbSettings()
+    if buckets and policy is not None:
+        divided = scenario.policies[policy].root(divided)
+        rate, burst = divided, max(settings.burst, slack(divided))
     classes: list[_PlacedClass] = []
     gaps: list[Gap] = []
     if policy is not None:
@@ -162,7 +171,8 @@ def tree(
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
     # A link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
-    whole = htb.Class(rate, burst, medium.rate, htb.slack(medium.rate))
+    most = rate if buckets else medium.rate
+    whole = htb.Class(rate, burst, most, burst if buckets else slack(most))
     limit = hfsc.Class(ServiceCurves(None, linear(rate), linear(rate)))
     root = HtbClass(1, 0, "", limit if curves else whole, None)
     leaves = [placed for placed in classes if not placed.divided]
@@ -198,7 +208,7 @@ def tree(
                     ceil=most,
                     cburst=most_at_once,
                     prio=placed.prio,
-                    quantum=max(htb.PACKET, htb.PACKET * placed.rate // least),
+                    quantum=_quantum(placed, least, buckets=buckets),
                 ),
                 leaf=leaf,
                 band=bands.get(placed.path, 0),
@@ -208,16 +218,31 @@ def tree(
         leaf = qdisc(link.queue_of(node), divided, f"{place}.queue", in_class=False)
         gaps += leaf.gaps
         nodes.append(HtbClass(_FIRST, 1, "all", whole, leaf))
+    framing = settings.overhead
+    layer2 = medium.overhead
+    if buckets:
+        layer2 = Overhead(framing.overhead, cells=framing.coding == "atm")
+        if framing.mpu or framing.coding == "ptm":
+            gaps.append(Gap(f"policies.{policy}.htb.overhead", "its HTB knows bytes and ATM only"))
     return Htb(
         nodes=tuple(nodes),
         kind="hfsc" if curves else "htb",
         default=1 if turns else nodes[-1].minor,
-        overhead=medium.overhead.size,
-        cells=medium.overhead.cells,
+        overhead=layer2.size,
+        cells=layer2.cells,
         header=header,
         gaps=tuple(gaps),
         ets=ets.words(scenario.policies[policy]) if turns and policy is not None else "",
     )
+
+
+def _quantum(placed: _PlacedClass, least: int, *, buckets: bool) -> int:
+    """Return the bytes that a class borrows in its turn: its quantum, or as its guarantee."""
+    if placed.class_.quantum is not None:
+        return placed.class_.quantum
+    if buckets:
+        return default_quantum(placed.rate)
+    return max(htb.PACKET, htb.PACKET * placed.rate // least)
 
 
 def _placed_classes(
@@ -253,7 +278,9 @@ def _placed_classes(
             prio = stricts.index(name)
         else:
             prio = len(stricts) + (int(class_.priority) if class_.borrows_late else 0)  # type: ignore[arg-type]
-        if stricts and not policy.has_quanta:
+        if policy.scheduler == HTB and stricts:
+            gaps.append(Gap(f"{at}.priority", "perhop writes no packets that pass its HTB"))
+        elif stricts and not policy.has_quanta:
             gaps += _beside_strict(class_, at, prio, nested=nested, inner=parent is not None)
         found = _PlacedClass(
             minor=count[0],
@@ -307,7 +334,7 @@ def _bucket(burst: int, rate: int) -> int:
     HTB sends while a bucket is not empty, so a packet less is enough. What comes while the kernel
     sleeps must fit, or the class gets less than its rate.
     """
-    return max(burst - 1500, htb.slack(rate))
+    return max(burst - 1500, slack(rate))
 
 
 def commands(made: Htb, device: str, *, change: bool = False) -> list[str]:

@@ -9,7 +9,7 @@ from perhop.routers.headers import link_class
 from perhop.routers.reading import scenario_name
 from perhop.routers.traffic import FULL_BITS
 from perhop.scenario import Shape
-from perhop.units import format_duration, format_rate
+from perhop.units import format_duration, format_rate, parse_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,12 +52,31 @@ def rates(
             f"{attachment.place(())}: the configuration does not tell the rate of the interface; "
             f"the link has that of the shaper, {format_rate(link)}"
         )
+    if link is None and (sent := _within_guarantees(attachment.policy)):
+        link = sent
+        remarks.append(
+            f"{attachment.place(())}: the configuration does not tell the rate of the interface; "
+            f"the link has what all classes may send at once, {format_rate(link)}"
+        )
     if link is None:
         raise UsageError(
             f"{file}: does not tell the rate of {attachment.interface or attachment.name}; give it "
             "to `perhop import`, `run`, `export` or `diff`, such as --rate '100 Mbps'"
         )
     return link, link if shape is None else min(link, shape.rate.of(link))
+
+
+def _within_guarantees(policy: Mapping[str, Any]) -> int:
+    """Return the rate at which HTB lets packets leave: its own, or all guarantees of leaves."""
+
+    def guaranteed(classes: Mapping[str, Any]) -> int:
+        inside = (each.get("classes") for each in classes.values())
+        own = (parse_rate(each.get("bandwidth", "1 bps")) for each in classes.values())
+        each = zip(inside, own, strict=True)
+        return sum(guaranteed(below) if below else rate for below, rate in each)
+
+    rate = policy.get("htb", {}).get("rate")
+    return 0 if rate is None else max(parse_rate(rate), guaranteed(policy["classes"]))
 
 
 def network(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from perhop.engines.plans.queues import QueueConfig
+from perhop.engines.plans.queues import Framing, QueueConfig
 
 
 class MatchPlan(TypedDict):
@@ -154,6 +154,44 @@ class HfscPlan(TypedDict):
     classes: list[HfscClassPlan]
 
 
+class HtbRates(TypedDict):
+    rate: int
+    burst: int
+    ceil: int
+    cburst: int
+    priority: int
+    quantum: int
+
+
+class HtbLeafPlan(TypedDict):
+    rates: HtbRates | None
+    content: ClassPlan
+
+
+class HtbInteriorPlan(TypedDict):
+    rates: HtbRates
+    name: str
+    match: list[MatchRulePlan]
+    classes: list[HtbClassPlan]
+
+
+class _HtbLeaf(TypedDict):
+    leaf: HtbLeafPlan
+
+
+class _HtbInterior(TypedDict):
+    interior: HtbInteriorPlan
+
+
+HtbClassPlan = _HtbLeaf | _HtbInterior
+
+
+class HtbPlan(TypedDict):
+    root: HtbRates
+    framing: Framing
+    classes: list[HtbClassPlan]
+
+
 class _Queue(TypedDict):
     queue: QueueConfig
 
@@ -169,4 +207,8 @@ class _Hfsc(TypedDict):
     hfsc: HfscPlan
 
 
-DisciplinePlan = _Queue | _Classes | _AltqCbq | _Hfsc
+class _Htb(TypedDict):
+    htb: HtbPlan
+
+
+DisciplinePlan = _Queue | _Classes | _AltqCbq | _Hfsc | _Htb

@@ -30,7 +30,9 @@ ABOVE_PARENT: Final = Rule(
     "children-above-parent",
     Severity.ERROR,
     "Guarantees of nested classes above the bandwidth of the class around them.",
-    "The class around them is shaped, limited or guaranteed less than its classes promise.",
+    "The class around them is shaped, limited or guaranteed less than its classes promise. Linux's "
+    "HTB serves a class within its own rate without asking those above: the shaper does not hold, "
+    "and more than its rate is sent.",
     "Lower the guarantees of the nested classes, or raise the rate of the class around them.",
     "Cisco IOS QoS: Hierarchical Queueing Framework Configuration Guide",
 )

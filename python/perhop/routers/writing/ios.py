@@ -13,6 +13,7 @@ from perhop.routers.writing.draft import Definitions, Names
 from perhop.routers.writing.ios_acl import LINK_CLASS, class_map, dscp_name, has_class_map
 from perhop.routers.writing.ios_queues import queue
 from perhop.scenario.model.hfsc import HFSC
+from perhop.scenario.model.htb import HTB
 from perhop.units import WHOLE, format_rate
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class _Writer:
                 "IOS has no deficit round robin",
                 "class-based weighted fair queueing",
             )
-        elif division.scheduler in ("link-sharing", "altq-cbq", HFSC):
+        elif division.scheduler in ("link-sharing", "altq-cbq", HFSC, HTB):
             reason = "IOS has class-based weighted fair queueing, without an order of borrowing"
             if division.scheduler == HFSC:
                 reason = "IOS has no service curves"

@@ -27,6 +27,7 @@ from perhop.routers.writing.junos_filters import (
 from perhop.routers.writing.junos_link_classes import RESERVED, LinkClasses, looks, of_link
 from perhop.routers.writing.packets import decisions
 from perhop.scenario.model.hfsc import HFSC
+from perhop.scenario.model.htb import HTB
 from perhop.scenario.model.queues import Red
 from perhop.units import WHOLE, format_rate
 
@@ -274,6 +275,8 @@ class _Writer:
             self.draft.gap(f"{division.place}.scheduler", "Junos has no class-based queueing")
         elif division.scheduler == HFSC:
             self.draft.gap(f"{division.place}.scheduler", "Junos has no service curves")
+        elif division.scheduler == HTB:
+            self.draft.gap(f"{division.place}.scheduler", "Junos does not lend as Linux's HTB")
         last = division.parts[-1]
         strict = [
             part

@@ -28,6 +28,7 @@ from perhop.routers.writing.vyos_queues import (
 )
 from perhop.scenario.model.classes import CEILING_BURST
 from perhop.scenario.model.hfsc import HFSC
+from perhop.scenario.model.htb import HTB
 from perhop.units import WHOLE
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def _shaper(division: Division, draft: Draft) -> Iterator[str]:
         draft.gap(f"{division.place}.scheduler", "shapers of VyOS are HTB, not ALTQ's CBQ")
     elif division.scheduler == HFSC:
         draft.gap(f"{division.place}.scheduler", "perhop writes shapers of VyOS, not its HFSC")
+    elif division.scheduler == HTB:
+        draft.gap(f"{division.place}.scheduler", "shapers of VyOS have no quanta")
     if len(division.parts) > _MOST_CLASSES:
         draft.gap(division.place, f"perhop writes up to {_MOST_CLASSES} classes of VyOS")
     yield f"bandwidth {division.capacity}bit"

@@ -14,7 +14,7 @@ from perhop.scenario.model.quantities import Rate, schema_of
 from perhop.scenario.model.text import Text
 from perhop.units import DURATION, MILLISECOND, SECOND, format_duration, parse_duration, quote
 
-__all__ = ["FRAMINGS", "RTTS", "Cake", "Coding", "Framing"]
+__all__ = ["FRAMINGS", "RTTS", "Cake", "Coding", "Framing", "FramingBytes"]
 
 Coding = Literal["none", "atm", "ptm"]
 
@@ -142,6 +142,22 @@ _KEYWORDS: Final = "|".join((*FRAMINGS, "atm", "noatm"))
 _RTT_SCHEMA: Final = {"anyOf": [{"enum": list(RTTS)}, schema_of(DURATION)]}
 
 
+FramingBytes = Annotated[
+    Framing,
+    Text(
+        _parse_framing,
+        _format_framing,
+        _EXPECTED,
+        {
+            "type": "string",
+            "pattern": rf"^ *(({_KEYWORDS}|ptm|(mpu +)?[0-9]{{1,3}} *B)( +|$))+$",
+            "examples": [*FRAMINGS, "44 B ptm mpu 84 B"],
+        },
+    ),
+]
+"""The layer-2 overhead that rates count."""
+
+
 class Cake(DisciplineModel):
     """Common Applications Kept Enhanced (Høiland-Jørgensen, Täht and Morton, 2018).
 
@@ -154,19 +170,7 @@ class Cake(DisciplineModel):
     bandwidth: Rate | None = None
     """The rate of the shaper. By default the link limits it."""
 
-    overhead: Annotated[
-        Framing,
-        Text(
-            _parse_framing,
-            _format_framing,
-            _EXPECTED,
-            {
-                "type": "string",
-                "pattern": rf"^ *(({_KEYWORDS}|ptm|(mpu +)?[0-9]{{1,3}} *B)( +|$))+$",
-                "examples": [*FRAMINGS, "44 B ptm mpu 84 B"],
-            },
-        ),
-    ] = Framing()
+    overhead: FramingBytes = Framing()
     """The layer-2 overhead of a packet that the shaper counts: keywords of tc-cake, or bytes with
     `atm`, `ptm` and `mpu`. By default it counts IP packets, whatever the overhead of the link."""
 

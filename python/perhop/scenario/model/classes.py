@@ -21,6 +21,7 @@ from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.dscp import Dscp
 from perhop.scenario.model.encapsulation import Mark
 from perhop.scenario.model.hfsc import Curve
+from perhop.scenario.model.htb import HTB, Htb
 from perhop.scenario.model.matching import Matching
 from perhop.scenario.model.names import Name
 from perhop.scenario.model.network import ClassBandwidth
@@ -168,8 +169,9 @@ class Class(Model):
     share of the bandwidth that is not guaranteed to others."""
 
     quantum: Quantum | None = None
-    """With `scheduler: drr`, instead of `bandwidth`: the bytes that each turn of the class adds to
-    what it may send. Classes share in proportion to their quanta."""
+    """The bytes that each turn of the class adds to what it may send. With `scheduler: drr`,
+    instead of `bandwidth`: classes share in proportion to their quanta. With `link-sharing` and
+    `htb`, beside `bandwidth`: they share in this proportion what exceeds the guarantees."""
 
     realtime: Curve | None = None
     """With `scheduler: hfsc`: the service that is guaranteed, whatever other classes do."""
@@ -225,7 +227,7 @@ class Class(Model):
         return isinstance(self.priority, int)
 
 
-Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "hfsc", "altq-cbq"]
+Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "hfsc", "htb", "altq-cbq"]
 """The schedulers of classes that are not strict."""
 
 
@@ -262,10 +264,14 @@ class Policy(Model):
     """Scheduler of the classes that are not strict. `wfq`, the default: weighted fair queueing
     (WF2Q+). `drr`: deficit round robin. `priority`: in the order of the classes. `link-sharing`:
     guarantees first, then borrowing by `priority`; the default if a class has a number there.
-    `hfsc`: hierarchical fair service curves. `altq-cbq`: ALTQ's class-based queueing."""
+    `hfsc`: hierarchical fair service curves. `htb`: hierarchical token buckets as in Linux.
+    `altq-cbq`: ALTQ's class-based queueing."""
 
     cbq: Cbq | None = None
     """Settings of ALTQ's class-based queueing."""
+
+    htb: Htb | None = None
+    """Settings of hierarchical token buckets."""
 
     classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=1024)]
     """The classes in the order of matching; the last one matches ``any``."""
@@ -284,8 +290,10 @@ class Policy(Model):
 
     @property
     def has_quanta(self) -> bool:
-        """True if its classes that are not strict have quanta."""
-        return any(class_.quantum is not None for class_ in self.classes.values())
+        """True if its classes that are not strict share by deficit round robin with quanta."""
+        return self.scheduler == "drr" and any(
+            class_.quantum is not None for class_ in self.classes.values()
+        )
 
     @property
     def effective_scheduler(self) -> Scheduler:
@@ -297,7 +305,8 @@ class Policy(Model):
 
     def root(self, capacity: int) -> int:
         """Return the bandwidth that the policy divides, in bit/s, on a link of `capacity`."""
-        return capacity if self.cbq is None or self.cbq.rate is None else self.cbq.rate
+        own = self.htb if self.scheduler == HTB else self.cbq
+        return capacity if own is None or own.rate is None else own.rate
 
     def inside(self, class_: Class) -> "Policy | None":
         """Return the policy that the `classes` of a class form; its scheduler is this one's."""

@@ -16,6 +16,7 @@ from perhop.scenario.rules.datagrams import calls, datagrams
 from perhop.scenario.rules.disciplines import disciplines
 from perhop.scenario.rules.expectations import links, metrics, targets, windows
 from perhop.scenario.rules.hfsc import service_curves
+from perhop.scenario.rules.htb import token_buckets
 from perhop.scenario.rules.ipv6 import ipv6_links
 from perhop.scenario.rules.marking import marking_rules
 from perhop.scenario.rules.network import (
@@ -112,6 +113,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (combinations, {"policies"}),
     (altq_cbq, {"links", "policies"}),
     (service_curves, {"policies"}),
+    (token_buckets, {"policies"}),
     (quanta, {"policies"}),
     (policers, {"policies"}),
     (class_matches, {"nodes", "policies"}),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perhop.hints import did_you_mean
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.model.htb import HTB
 from perhop.scenario.model.matching import match_rules, matches_any
 from perhop.scenario.resolve import nesting
 from perhop.scenario.resolve.elements import classes
@@ -66,6 +67,7 @@ def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
         if class_.borrows_late and policy.effective_scheduler not in (
             "link-sharing",
+            HTB,
             ALTQ_CBQ,
         ):
             yield Finding(
@@ -111,9 +113,15 @@ def quanta(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find quanta without a use, and classes that have none beside others that have one."""
     for loc, policy, class_ in classes(scenario):
         other = "`priority: strict`" if policy.strict(class_) else "`bandwidth`"
-        if class_.quantum is not None and policy.scheduler != "drr":
-            yield Finding((*loc, "quantum"), "is given without `scheduler: drr`", at_key=True)
-        elif class_.quantum is not None and (policy.strict(class_) or class_.bandwidth is not None):
+        turns = policy.effective_scheduler in ("drr", "link-sharing", HTB)
+        shares = policy.scheduler == "drr" and class_.bandwidth is not None
+        if class_.quantum is not None and not turns:
+            yield Finding(
+                (*loc, "quantum"),
+                f"is given without `scheduler: drr`, `link-sharing` or `{HTB}`",
+                at_key=True,
+            )
+        elif class_.quantum is not None and (policy.strict(class_) or shares):
             yield Finding(
                 (*loc, "quantum"),
                 f"is given beside {other}; expected one of the two",
@@ -314,6 +322,8 @@ def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def excess_guarantees(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Finding]:
     """Find guarantees of a policy above `capacity` bits per second, `where` being their source."""
+    if policy.scheduler == HTB:
+        return  # a class within its guarantee sends, whatever the class above has
     classes = policy.classes
     given_to = {key: guarantee(policy, class_) for key, class_ in classes.items()}
     given = [bandwidth for bandwidth in given_to.values() if bandwidth is not None]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.linux import htb
 from perhop.linux.buckets import Limit, PoliceAction
+from perhop.scenario.model.htb import slack
 from perhop_services.reservations.drivers.protocol import DriverError, PolicerCounters, RefusedError
 
 if TYPE_CHECKING:
@@ -219,10 +220,10 @@ class Shares:
             size = f"stab overhead -{header} " if header else ""
             root = f"root handle {HANDLE}: {size}{_KIND} default {_OTHERS}"
             lines.append(f"qdisc replace dev {device} {root}")
-        slack = htb.slack(link_rate)
-        whole = htb.Class(link_rate, slack, link_rate, slack)
-        others = htb.Class(_OTHERS_RATE, htb.PACKET, link_rate, slack, prio=7)
-        own = htb.Class(rate, burst, link_rate, slack)
+        room = slack(link_rate)
+        whole = htb.Class(link_rate, room, link_rate, room)
+        others = htb.Class(_OTHERS_RATE, htb.PACKET, link_rate, room, prio=7)
+        own = htb.Class(rate, burst, link_rate, room)
         above = f"{HANDLE}:{_WHOLE}"
         lines += [
             _class(device, f"{HANDLE}:", _WHOLE, whole, header),

@@ -33,7 +33,7 @@ _MISSING: Final = {
     "fwmark": "tins by firewall marks are not modelled",
     "autorate-ingress": "the rate of the shaper stays as it begins",
 }
-_ETHERNET: Final = 14
+ETHERNET: Final = 14
 """The bytes of an Ethernet header, which Linux counts unless a keyword sets an overhead."""
 
 FLAGS: Final = frozenset(
@@ -108,9 +108,9 @@ def _overhead(qdisc: Qdisc, *, ip_sizes: bool, ledger: Ledger) -> str:
         elif word == "mpu":
             mpu = options.number("mpu") or 0
     if (not given or "raw" in options.values) and not ip_sizes:
-        header = f"{_ETHERNET} B, the Ethernet header"
+        header = f"{ETHERNET} B, the Ethernet header"
         ledger.default(qdisc.place, "overhead", header, "Linux, cake_calc_overhead")
-        total += _ETHERNET
+        total += ETHERNET
     if not (0 <= total <= MOST_OVERHEAD and 0 <= mpu <= MOST_OVERHEAD):
         note = f"an overhead of {total} B with an mpu of {mpu} B is out of range"
         ledger.approximated(options.at("overhead"), note)

@@ -71,6 +71,10 @@ class Ledger:
         """Note why the policy ignores a line."""
         self._note(place, Treatment.NOT_MODELLED, note, fault)
 
+    def fault(self, place: Place, note: str, fault: Fault) -> None:
+        """Note a fault of a line, which the policy has, too."""
+        self._faults.setdefault(place, (fault, note))
+
     def default(self, place: Place, setting: str, value: str, source: str) -> None:
         """Note a default that the platform applies."""
         self._defaults[place, setting, value, source] = None

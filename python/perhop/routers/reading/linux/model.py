@@ -208,7 +208,9 @@ class Device:
         length: The packets of its transmit queue, if the script sets it.
         speed: The speed of the card in bit/s, if the script sets it.
         names: Names of classes, where they have one.
-        ip_sizes: True if a size table takes the Ethernet header off what Linux counts.
+        framing: The bytes beside an IP packet that Linux counts, as a scenario writes them: an
+            Ethernet header, and what a size table adds; "" for none, and None if it is not known
+            which settings of tc a router makes.
     """
 
     name: str
@@ -218,9 +220,14 @@ class Device:
     length: int | None = None
     speed: int | None = None
     names: dict[int, str] = field(default_factory=dict)
-    ip_sizes: bool = False
+    framing: str | None = "14 B"
     _next: int = 0x8000
     _numbered: dict[int, Qdisc] = field(default_factory=dict)
+
+    @property
+    def ip_sizes(self) -> bool:
+        """True if a size table takes the Ethernet header off what Linux counts."""
+        return not self.framing
 
     def numbered(self, handle: int) -> Qdisc | None:
         """Return the qdisc with a number."""

@@ -254,6 +254,8 @@ def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Atta
         policy = {"classes": {"all": {"match": "any", **part.keys}}}
         moved = {("classes", "all", *loc): place for loc, place in part.places.items()}
         places = {(): root.place, **moved}
+        if part.shape is not None and root.kind in ("htb", "tbf") and device.framing:
+            policy = tree.buckets(part, policy)
     shape = None
     if part.shape is not None:
         rate, burst = part.shape

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.curves import Curve, Curves, Slope
 from perhop.routers.reading.linux import units
+from perhop.scenario.model.htb import default_quantum, slack
 from perhop.scenario.model.quantities import QUANTA
 from perhop.units import WHOLE, format_rate, format_share, format_size
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.linux.model import Class, Device, Options, Qdisc
 
-__all__ = ["CLASSFUL", "Shares", "direct", "shares", "slack"]
+__all__ = ["CLASSFUL", "Shares", "direct", "shares"]
 
 CLASSFUL: Final = frozenset({"htb", "hfsc", "cbq", "drr", "ets", "prio", "pfifo_fast"})
 """The qdiscs whose classes are modelled."""
@@ -36,6 +37,12 @@ _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
 _STRICT_SHARE: Final = 1000
 _PACKET: Final = 1500
 _LIMIT_BURST: Final = 4500
+_FRAME: Final = 1514
+"""The bytes of a full frame; a turn of HTB sends one at least."""
+
+_ALIKE: Final = 0.98
+"""The least ratio of two numbers that are taken for equal."""
+
 _UNLIMITED: Final = 2**60
 _KNOWN: Final = {
     "htb": "rate ceil burst buffer maxburst cburst cbuffer cmaxburst prio quantum mtu mpu",
@@ -45,14 +52,6 @@ _KNOWN: Final = {
     "ets": "quantum",
     "prio": "",
 }
-
-
-def slack(rate: int) -> int:
-    """Return the bytes that a bucket of HTB needs so that a kernel that wakes up late loses none.
-
-    Two packets, or a millisecond of the rate. A bucket that holds no more permits no bursts.
-    """
-    return max(2 * 1514, rate // 8000)
 
 
 @dataclass(slots=True)
@@ -77,6 +76,7 @@ class Shares:
         shared: The rates by which classes with curves share.
         left_out: What is lost where a scenario does not have the curves.
         by_curves: True if the scenario has them.
+        by_buckets: True if the scenario has HTB's token buckets: where shares say less.
     """
 
     kind: str
@@ -98,19 +98,52 @@ class Shares:
     shared: dict[int, int] = field(default_factory=dict)
     left_out: list[tuple[Place, str]] = field(default_factory=list)
     by_curves: bool = False
+    by_buckets: bool = False
 
-    def decide(self, *, possible: bool) -> None:
+    def decide(self, *, possible: bool, framed: bool) -> None:
         """Decide whether the scenario has service curves: where they say more than shares.
 
         Args:
             possible: True if nothing beside the curves needs another scheduler.
+            framed: True if rates count more than IP packets.
         """
+        self.by_buckets = possible and self._needs_buckets(framed=framed)
         self.by_curves = possible and bool(self.left_out)
         if self.by_curves:
             self.rates = {key: (rate, 0) for key, rate in self.shared.items()}
             return
         for place, note in self.left_out:
             self.ledger.approximated(place, note)
+
+    def _needs_buckets(self, *, framed: bool) -> bool:
+        """Return whether shares in proportion to guarantees are not what HTB does.
+
+        A class within its guarantee does not ask those above it, and classes borrow by quantum,
+        whatever their guarantees: all that borrow from a class, at any depth, take turns.
+        """
+        groups = [(None, self.top), *self.children.items()]
+        if self.kind != "htb" or any(self.strict(parent, keys) for parent, keys in groups):
+            return False  # priorities alone decide
+        if not self.places.keys() <= self.rates.keys():
+            return False  # a rate is not known
+        if framed:
+            return True
+        root = self.top[0] if len(self.top) == 1 else None
+        for parent, keys in self.children.items():
+            whole = self.rates[parent][0]
+            total = sum(self.rates[key][0] for key in keys)
+            if total > whole or (parent != root and total < whole * _ALIKE):
+                return True
+            if len(keys) < 3 and total >= whole * _ALIKE:
+                continue  # if one is idle, the other borrows all
+            turns = defaultdict(list)
+            for key in keys:
+                inside = [each for each in self.below(key) if each in self.quanta]
+                turn = sum(max(self.quanta[each], _FRAME) for each in inside)
+                turns[self.prios.get(key, 0)].append(turn / max(self.rates[key][0], 1))
+            if any(min(each) < max(each) * _ALIKE for each in turns.values()):
+                return True
+        return False
 
     def below(self, key: int) -> list[int]:
         """Return the leaves below a class, or the class itself."""
@@ -160,6 +193,11 @@ class Shares:
     def settings(self, parent: int | None, keys: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Return the keys of the classes below `parent` that share its bandwidth."""
         found: dict[int, dict[str, Any]] = {key: {} for key in keys}
+        if self.by_buckets:
+            self._above_parent(parent, keys)
+            for key in keys:
+                self._buckets(key, found[key], top=parent is None)
+            return found
         strict = self.strict(parent, keys)
         rest = [key for key in keys if key not in strict]
         for key in strict:
@@ -214,6 +252,29 @@ class Shares:
         if len(set(prios.values())) > 1:
             for key, prio in prios.items():
                 found[key]["priority"] = min(prio, 7)
+
+    def _above_parent(self, parent: int | None, keys: Sequence[int]) -> None:
+        """Note guarantees that exceed the rate of the class around them."""
+        total = sum(self.rates[key][0] for key in keys)
+        whole = total if parent is None else self.rates[parent][0]
+        if total > whole:
+            note = (
+                f"guarantees of {format_rate(total)} exceed the {format_rate(whole)} of the class "
+                "above, which does not hold them: a class within its rate does not ask it"
+            )
+            for key in keys:
+                self.ledger.fault(self.places[key], note, Fault.ABOVE_PARENT)
+
+    def _buckets(self, key: int, own: dict[str, Any], *, top: bool) -> None:
+        """Give a class its guarantee, ceiling, priority and quantum."""
+        rate, _ = self.rates[key]
+        own["bandwidth"] = format_rate(rate)
+        root = self.rates[self.top[0]][0] if len(self.top) == 1 else 0
+        self._ceiling(key, root, own, top=top)
+        if key in self.leaves:
+            if self.prios.get(key):
+                own["priority"] = min(self.prios[key], 7)
+            own["quantum"] = format_size(min(max(self.quanta[key], QUANTA[0]), QUANTA[1]))
 
     def _ceiling(self, key: int, whole: int, own: dict[str, Any], *, top: bool) -> None:
         rate = self.rates.get(key, (0, 0))[0]
@@ -332,7 +393,8 @@ def _htb(
         r2q = options.number("r2q") or 10
         if "r2q" not in options.values:
             ledger.default(options.place, "r2q", "10", "iproute2, q_htb.c: rate2quantum")
-        quantum = min(max(rate // 8 // r2q, 1000), 200_000)
+        quantum = default_quantum(rate, r2q)
+        found.quanta[key] = quantum
         ledger.default(each.place, "quantum", f"{quantum} B", "Linux, htb_change_class")
 
 

@@ -7,6 +7,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import units
+from perhop.routers.reading.linux.cake import ETHERNET
 from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
 from perhop.routers.reading.linux.filters import Words, filter_of
 from perhop.routers.reading.linux.model import (
@@ -21,6 +22,7 @@ from perhop.routers.reading.linux.model import (
     Options,
     Qdisc,
 )
+from perhop.scenario.model.cake import MOST_OVERHEAD
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -125,7 +127,7 @@ class Tc:
 
     def _qdisc(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
         name, parent, handle, kind = "", ROOT, 0, ""
-        named = ip_sizes = False
+        named, framing = False, None
         while words and not kind:
             word = words.take()
             if word == "dev":
@@ -148,7 +150,7 @@ class Tc:
                 words.take()
                 self.ledger.approximated(place, "filters of a shared block are not modelled")
             elif word == "stab":
-                ip_sizes = self._stab(words, place)
+                framing = self._stab(words, place)
             elif word == "estimator":
                 words.take()
                 words.take()
@@ -157,7 +159,8 @@ class Tc:
         if not name:
             raise ValueError("it names no interface")
         device = self.host.device(name)
-        device.ip_sizes |= ip_sizes
+        if framing is not None:
+            device.framing = framing
         if verb == "del":
             if not named and handle:
                 found = device.numbered(handle)
@@ -196,23 +199,24 @@ class Tc:
             qdisc.lists = lists
         device.put(qdisc)
 
-    def _stab(self, words: Words, place: Place) -> bool:
-        """Read a size table: bytes per packet that classes count beyond its data.
+    def _stab(self, words: Words, place: Place) -> str:
+        """Return what a size table makes Linux count beside an IP packet, as a scenario writes it.
 
-        Returns:
-            True if it takes the Ethernet header off.
+        It adds to the frame, which has an Ethernet header (Linux, `__qdisc_calculate_pkt_len`);
+        cells pad that.
         """
-        note, ip_sizes = "", False
+        given = {"overhead": "0", "mpu": "0", "linklayer": "ethernet"}
         while words.next in ("overhead", "linklayer", "mtu", "mpu", "tsize"):
             key = words.take()
-            value = words.take()
-            if key == "overhead" and value == "-14":
-                ip_sizes = True
-            else:
-                note = "a link's overhead belongs to the link of a scenario (`overhead`)"
-        if note:
+            given[key] = words.take()
+        overhead, mpu = ETHERNET + int(given["overhead"]), int(given["mpu"])
+        if not (0 <= overhead <= MOST_OVERHEAD and 0 <= mpu <= MOST_OVERHEAD):
+            note = f"a packet counts 0 to {MOST_OVERHEAD} B more, and so much at least"
             self.ledger.approximated(place, note)
-        return ip_sizes
+        overhead, mpu = (min(max(each, 0), MOST_OVERHEAD) for each in (overhead, mpu))
+        atm = " atm" if given["linklayer"] in ("atm", "adsl") else ""
+        least = f" mpu {mpu} B" if mpu else ""
+        return f"{overhead} B{atm}{least}" if overhead or atm or least else ""
 
     def _options(
         self, words: Words, place: Place, kind: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Fault, Loc, Place, scenario_name
-from perhop.routers.reading.linux.cake import cake
+from perhop.routers.reading.linux.cake import ETHERNET, cake
 from perhop.routers.reading.linux.classify import (
     MOST_PAIRS,
     Packets,
@@ -19,10 +19,11 @@ from perhop.routers.reading.linux.classify import (
 )
 from perhop.routers.reading.linux.policers import of_actions, of_text
 from perhop.routers.reading.linux.queues import PLAIN, queue
-from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares, slack
+from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares
 from perhop.routers.reading.matching import Conditions, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.hfsc import HFSC
+from perhop.scenario.model.htb import HTB, slack
 from perhop.units import WHOLE, format_rate, format_share, format_size, parse_share
 
 if TYPE_CHECKING:
@@ -36,11 +37,15 @@ __all__ = ["Part", "Tree"]
 _DEEPEST: Final = 8
 _MOST_CLASSES: Final = 1024
 _PACKET: Final = 1500
+_ANY_RATE: Final = 10**12
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
 _ROOM: Final = 10_000
 """A share in parts per billion, 0.001%."""
 
 _DROPS: Final = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
+_LEAVES: Final = PLAIN | {"cake"}
+"""The qdiscs of leaves that leave the shares to the qdisc above."""
+
 NAMES: Final = {0: "unclassified", -1: "dropped"}
 
 
@@ -137,7 +142,40 @@ class Tree:
             part.places[("queue",)] = qdisc.place
         if rate and part.shape is None:
             part.shape, part.shape_place = (rate, burst), qdisc.place
+        if rate:
+            self._too_long(qdisc, burst, part)
         return part
+
+    def _too_long(self, qdisc: Qdisc, burst: int, part: Part) -> None:
+        """Drop packets that are longer than a bucket of TBF, which never holds enough for them."""
+        largest = burst
+        if "peakrate" in qdisc.options.values:
+            largest = min(burst, qdisc.options.size("mtu", "minburst") or burst)
+        header = ETHERNET if self.device.framing else 0
+        if largest >= _PACKET + header:
+            return
+        said = f"`burst` holds {format_size(largest)}: TBF drops every longer frame"
+        if "police" in part.keys or "classes" in part.keys:
+            self.ledger.ignored(qdisc.place, said)
+            return
+        # A bucket that is always full: it only measures lengths.
+        size = format_size(max(largest - header, 1))
+        part.keys["police"] = {"rate": format_rate(_ANY_RATE), "burst": size}
+        part.places[("police",)] = qdisc.place
+        self.ledger.fault(qdisc.place, said, Fault.INVALID)
+
+    def buckets(self, part: Part, policy: dict[str, Any]) -> dict[str, Any]:
+        """Return a policy below a shaper, with the shaper as the class of HTB above all."""
+        root: dict[str, Any] = {}
+        if part.shape is not None:
+            # It lends, but does not hold back what is within guarantees.
+            rate, burst = part.shape
+            root |= {"rate": format_rate(rate)}
+            root |= {"burst": format_size(burst - _PACKET)} if burst > _PACKET else {}
+            part.shape = None
+        if self.device.framing:
+            root["overhead"] = self.device.framing
+        return {"scheduler": HTB, **({"htb": root} if root else {}), **policy}
 
     def _inner(self, qdisc: Qdisc) -> Qdisc | None:
         children = (
@@ -188,10 +226,17 @@ class Tree:
         if len(used) > _MOST_CLASSES:
             raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
         inside = (each.kind for each in self.device.qdiscs.values() if each.parent in found.leaves)
-        found.decide(possible=depth == 0 and not used & {-1, 0} and PLAIN.issuperset(inside))
+        unclassified = used & ({-1} if qdisc.kind == "htb" else {-1, 0})
+        possible = depth == 0 and not unclassified and _LEAVES.issuperset(inside)
+        framing = self.device.framing
+        if qdisc.kind == "htb" and framing is None:
+            possible = False
+        found.decide(possible=possible, framed=bool(framing))
         part = self._tree(found, used, landed, depth)
         if found.by_curves and "classes" in part.keys:
             part.keys = {"scheduler": HFSC, **part.keys}
+        if found.by_buckets and "classes" in part.keys:
+            part.keys = self.buckets(part, part.keys)
         return part
 
     def _tree(

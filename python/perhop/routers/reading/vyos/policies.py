@@ -61,7 +61,7 @@ class Builder(Statements):
     def build(self, kind: str, node: Node) -> Attachment | None:
         """Return the policy that a node states; None if its kind is not modelled."""
         node.value("description")
-        device = Device("")
+        device = Device("", framing=None)
         match kind:
             case "limiter":
                 return limiter(self, node)

@@ -1,0 +1,162 @@
+//! HTB by tables computed by hand: what classes with full queues send through a link without a rate
+//! of its own. `tests/test_linux_shapers.py` compares with Linux.
+
+use perhop_core::{
+    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+};
+use perhop_queue::{
+    Class, Coding, Dequeue, Discipline, Fifo, Framing, Htb, HtbClassKind, HtbRates, HtbSpec,
+    Ledger, Limit, Match, MatchRules, Queue, Weight,
+};
+
+const SECONDS: u64 = 20;
+
+fn rates(rate: u64, ceil: u64, quantum: u64) -> HtbRates {
+    HtbRates {
+        rate: Rate::new(rate * 1000).unwrap(),
+        burst: Bytes::new(3000),
+        ceil: Rate::new(ceil * 1000).unwrap(),
+        cburst: Bytes::new(3000),
+        priority: 0,
+        quantum: Weight::new(quantum).unwrap(),
+    }
+}
+
+fn matches(dscps: &[u8]) -> MatchRules {
+    let dscps = dscps.iter().map(|dscp| Dscp::new(*dscp).unwrap()).collect();
+    Match { dscps, ..Match::default() }.into()
+}
+
+fn leaf(dscp: u8, rates: Option<HtbRates>) -> HtbSpec<()> {
+    let queue = Queue::Fifo(Fifo::new(Limit::packets(20)));
+    HtbSpec { matches: matches(&[dscp]), rates, kind: HtbClassKind::Leaf(Class::new(queue)) }
+}
+
+fn interior(dscps: &[u8], rates: HtbRates, inner: Vec<HtbSpec<()>>) -> HtbSpec<()> {
+    let kind = HtbClassKind::Interior(Box::default(), inner);
+    HtbSpec { matches: matches(dscps), rates: Some(rates), kind }
+}
+
+/// Returns the kbit/s of each DSCP whose queue is kept full, below a root of `root` kbit/s.
+fn sent(root: u64, overhead: u32, specs: Vec<HtbSpec<()>>, full: &[(u8, u32)]) -> Vec<u64> {
+    let framing = Framing { overhead, mpu: 0, coding: Coding::None };
+    let mut htb = Htb::new(rates(root, root, 1500), framing, specs);
+    let mut ledger = Ledger::new();
+    let mut bytes = vec![0; full.len()];
+    let packet = |(dscp, size): (u8, u32)| Packet {
+        header: Header {
+            size,
+            source: NodeId(0),
+            destination: NodeId(1),
+            source_port: 0,
+            destination_port: 0,
+            protocol: Protocol::Udp.into(),
+            traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
+            ttl: Header::TTL,
+            ack: AckHint::NONE,
+        },
+        body: (),
+    };
+    for each in full {
+        for _ in 0..10 {
+            htb.enqueue(Time::ZERO, packet(*each), &mut ledger);
+        }
+    }
+    let mut now = Time::ZERO;
+    let end = Time::ZERO + Duration::from_micros(SECONDS * 1_000_000);
+    while now < end {
+        match htb.dequeue(now, &mut ledger) {
+            Dequeue::Packet(sent) => {
+                let class = sent.header.dscp().get();
+                let place = full.iter().position(|(dscp, _)| *dscp == class).unwrap();
+                bytes[place] += sent.size().get();
+                htb.enqueue(now, packet(full[place]), &mut ledger);
+            }
+            Dequeue::NotBefore(at) => {
+                assert!(at > now);
+                now = at;
+            }
+            Dequeue::Idle => panic!("idle with a backlog"),
+        }
+    }
+    assert!(ledger.drops.is_empty());
+    bytes.iter().map(|bytes| bytes * 8 / SECONDS / 1000).collect()
+}
+
+#[track_caller]
+fn assert_near(found: &[u64], wanted: &[u64]) {
+    let near = found.iter().zip(wanted).all(|(one, other)| one.abs_diff(*other) <= other / 100 + 3);
+    assert!(near && found.len() == wanted.len(), "{found:?} for {wanted:?}");
+}
+
+#[test]
+fn a_class_within_its_guarantee_does_not_ask_those_above() {
+    let three = || {
+        vec![
+            leaf(1, Some(rates(1500, 2000, 1500))),
+            leaf(2, Some(rates(1500, 2000, 1500))),
+            leaf(0, Some(rates(1500, 2000, 1500))),
+        ]
+    };
+    assert_near(&sent(2000, 0, three(), &[(1, 1500)]), &[2000]);
+    assert_near(&sent(2000, 0, three(), &[(1, 1500), (2, 1500)]), &[1500, 1500]);
+    assert_near(&sent(2000, 0, three(), &[(1, 1500), (2, 1500), (0, 1500)]), &[1500; 3]);
+}
+
+#[test]
+fn what_exceeds_the_guarantees_is_shared_by_quantum() {
+    let two = |one, other| {
+        vec![leaf(1, Some(rates(1000, 10_000, one))), leaf(0, Some(rates(3000, 10_000, other)))]
+    };
+    let full = [(1, 1500), (0, 1500)];
+    assert_near(&sent(10_000, 0, two(3000, 12_000), &full), &[1000 + 1200, 3000 + 4800]);
+    // A turn sends a packet at least.
+    assert_near(&sent(10_000, 0, two(100, 900), &full), &[1000 + 3000, 3000 + 3000]);
+    assert_near(&sent(10_000, 0, two(100, 900), &[(1, 100), (0, 100)]), &[1600, 8400]);
+}
+
+#[test]
+fn loans_of_a_class_precede_those_of_the_class_above_and_reach_all_leaves_in_turn() {
+    let tree = || {
+        vec![
+            interior(
+                &[1, 2],
+                rates(4000, 10_000, 1500),
+                vec![
+                    leaf(1, Some(rates(1000, 10_000, 3000))),
+                    leaf(2, Some(rates(1000, 3000, 3000))),
+                ],
+            ),
+            leaf(0, Some(rates(2000, 10_000, 6000))),
+        ]
+    };
+    // The parent lends 2000 in equal parts, the root 4000 by 3000, 3000 and 6000; the ceiling of
+    // the second leaves the third of it to the others.
+    let full = [(1, 1500), (2, 1500), (0, 1500)];
+    assert_near(&sent(10_000, 0, tree(), &full), &[3000, 3000, 4000]);
+}
+
+#[test]
+fn priorities_borrow_in_order_and_direct_classes_precede_all() {
+    let ranked = |rank, class: HtbRates| HtbRates { priority: rank, ..class };
+    let classes = || {
+        vec![
+            leaf(1, Some(ranked(1, rates(1000, 5000, 1500)))),
+            leaf(2, None),
+            leaf(0, Some(ranked(2, rates(2000, 10_000, 1500)))),
+        ]
+    };
+    assert_near(&sent(10_000, 0, classes(), &[(1, 1500), (0, 1500)]), &[5000, 5000]);
+    // Without the ceiling, the second class gets its guarantee alone.
+    let open = vec![
+        leaf(1, Some(ranked(1, rates(1000, 10_000, 1500)))),
+        leaf(0, Some(ranked(2, rates(2000, 10_000, 1500)))),
+    ];
+    assert_near(&sent(10_000, 0, open, &[(1, 1500), (0, 1500)]), &[8000, 2000]);
+}
+
+#[test]
+fn rates_count_what_layer_2_adds() {
+    let one = vec![leaf(0, Some(rates(400, 400, 1500)))];
+    assert_near(&sent(2000, 14, one, &[(0, 60)]), &[400 * 60 / 74]);
+}
