@@ -15,7 +15,18 @@ import polars as pl
 
 from perhop.dataset.folder import explained, present, refuse_foreign, sibling, write_contents
 from perhop.dataset.manifest import MANIFEST, Manifest, Warned, read_stored
-from perhop.dataset.schema import ANSWERS, CAUSES, FORMAT, KINDS, NULLABLE, TABLES, empty
+from perhop.dataset.schema import (
+    ANSWERS,
+    CAUSES,
+    FORMAT,
+    KINDS,
+    LARGEST,
+    LEAST_AND_MOST,
+    MOST,
+    NULLABLE,
+    TABLES,
+    empty,
+)
 from perhop.displays import show
 from perhop.errors import OutputError, ScenarioError
 from perhop.interruption import uninterruptible
@@ -249,6 +260,9 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
         raise ValueError(f"table {name} has columns {dict(table.schema)}; expected {dict(schema)}")
     if "end_s" in schema and not (table["start_s"] < table["end_s"]).all():
         raise ValueError(f"table {name} has a stretch that ends no later than it starts")
+    for lower, upper in LEAST_AND_MOST:
+        if lower in schema and upper in schema and (table[lower] > table[upper]).any():
+            raise ValueError(f"column {lower} of table {name} has a value above that of {upper}")
     for column, dtype in schema.items():
         values = table[column]
         if values.has_nulls() and column not in NULLABLE.get(name, ()):
@@ -256,8 +270,17 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
         if dtype.is_numeric():
             if not _finite_and_not_negative(values):
                 raise ValueError(f"column {column} of table {name} has a negative or NaN value")
+            most = MOST.get(column, LARGEST)
+            # The sum as a float: one of integers would wrap around.
+            if _greatest(values) > most or values.cast(pl.Float64).sum() > 2 * LARGEST:
+                raise ValueError(f"column {column} of table {name} has a value above {most:g}")
         elif column in names and (unknown := {*values.unique()} - {*names[column], None}):
             raise ValueError(f"table {name} has a {column} unknown to the scenario: {min(unknown)}")
+
+
+def _greatest(values: pl.Series) -> float:
+    greatest: Any = values.max()
+    return 0.0 if greatest is None else float(greatest)
 
 
 def _finite_and_not_negative(values: pl.Series) -> bool:

@@ -263,6 +263,33 @@ NULLABLE: Final = {
 }
 """The columns of each table that may be null."""
 
+LARGEST: Final = 2**53
+"""The greatest number of any column, and of the sum of a column: what floats hold exactly."""
+
+MOST: Final = {
+    "start_s": 1e9,
+    "end_s": 1e9,
+    "low_s": 1e9,
+    "high_s": 1e9,
+    "sent_s": 1e9,
+    "ttl": 255,
+    "dscp_sent": 63,
+    "dscp_arrived": 63,
+    "dscp_echoed": 63,
+    "ecn_arrived": 3,
+    "ecn_echoed": 3,
+    "utilisation": 1e6,
+}
+"""The greatest values of columns, in any table."""
+
+LEAST_AND_MOST: Final = (
+    ("low_s", "high_s"),
+    ("rtt_min_s", "rtt_max_s"),
+    ("srtt_min_s", "srtt_max_s"),
+    ("owd_min_s", "owd_max_s"),
+)
+"""Columns of which the first is never above the second."""
+
 CAUSES: Final = (
     "full queue",
     "policer",
