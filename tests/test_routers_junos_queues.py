@@ -210,3 +210,13 @@ set routing-options forwarding-table export lb
 """
     assert reading(text).balance == "per-flow"
     assert reading(text.split("\n")[0]).balance is None
+
+
+@pytest.mark.parametrize("unit", ["percent", "proportion"])
+def test_excess_rates_weigh_what_exceeds_the_guarantees(unit: str) -> None:
+    text = one(f"transmit-rate percent 10; excess-rate {unit} 75;", "transmit-rate percent 5;")
+    found = policy(text)
+    assert {each["quantum"] for each in found.values()} == {"113550 B", "7570 B"}
+    # Without guarantees, everything is shared by these weights.
+    found = policy(one(f"excess-rate {unit} 75;", f"excess-rate {unit} 25;"))
+    assert {each["bandwidth"] for each in found.values()} == {"75%", "25%"}

@@ -217,3 +217,15 @@ def test_a_shaped_end_of_a_link_is_what_its_policy_divides() -> None:
     packets = sent(run(policy, flows, link=", shape: {r: {rate: 8 Mbps}}"))
     assert packets["one"] == pytest.approx(0.2 * UNTIL, abs=2)
     assert packets["two"] == pytest.approx(0.6 * UNTIL, abs=2)
+
+
+def test_what_exceeds_the_guarantees_is_shared_by_quantum() -> None:
+    policy = """\
+    classes:
+      a: {match: {dscp: af11}, bandwidth: 1 Mbps, quantum: 6000 B}
+      b: {match: {dscp: af21}, bandwidth: 3 Mbps, quantum: 2000 B}
+      c: {match: any, bandwidth: 2 Mbps, quantum: 2000 B, unused: true}"""
+    # a: 1 + 6·3/4, b: 3 + 6/4 of 10 Mb/s, in which c sends nothing.
+    found = sent(run(policy, {"af11": "20 Mbps", "af21": "20 Mbps"}))
+    assert found["a"] == pytest.approx(0.55 * UNTIL, rel=0.01)
+    assert found["b"] == pytest.approx(0.45 * UNTIL, rel=0.01)

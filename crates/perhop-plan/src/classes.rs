@@ -60,6 +60,10 @@ pub struct ClassPlan {
     /// Priority in link sharing: the lowest number borrows first.
     #[serde(default)]
     pub priority: u8,
+    /// Weight by which link sharing divides what exceeds the guarantees; that of the guarantee by
+    /// default.
+    #[serde(default)]
+    pub excess: Option<Weight>,
     /// Policer.
     pub police: Option<PolicePlan>,
     /// Shaper, in IP bytes.
@@ -313,7 +317,10 @@ impl ClassPlan {
         let class = self.class(site)?;
         let service = match self.weight {
             None => ClassService::Strict,
-            Some(weight) => ClassService::Share(weight, self.priority),
+            Some(weight) => match self.excess {
+                None => ClassService::Share(weight, self.priority),
+                Some(excess) => ClassService::Lent(weight, self.priority, excess),
+            },
         };
         Ok(ClassSpec { matches: resolve(&self.matches, site.names)?, service, class })
     }

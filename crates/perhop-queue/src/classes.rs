@@ -22,6 +22,9 @@ pub enum ClassService {
     /// bandwidth is shared among the other classes; with [`Sharing::LinkShare`], those with the
     /// lowest priority number come first.
     Share(Weight, Priority),
+    /// A share by [`Sharing::LinkShare`], the third value being the weight by which the class shares
+    /// what exceeds the guarantees.
+    Lent(Weight, Priority, Weight),
 }
 
 /// Settings of a class for [`Classes::new`].
@@ -93,7 +96,12 @@ impl<B> Classes<B> {
                 }
                 ClassService::Share(weight, priority) => {
                     shared.push(index);
-                    weights.push((weight, priority));
+                    weights.push((weight, priority, weight));
+                    SchedulerIndex::Shared(shared.len() - 1)
+                }
+                ClassService::Lent(weight, priority, excess) => {
+                    shared.push(index);
+                    weights.push((weight, priority, excess));
                     SchedulerIndex::Shared(shared.len() - 1)
                 }
             });

@@ -57,8 +57,10 @@ struct Turn {
 struct Share {
     guarantee: TokenBucket,
     priority: Priority,
-    /// Virtual time that a byte takes.
+    /// Virtual time that a byte of the guarantee takes.
     per_byte: VirtualTime,
+    /// Virtual time that a borrowed byte takes.
+    per_borrowed: VirtualTime,
     active: bool,
     green: bool,
     /// Place in the order of green classes.
@@ -87,20 +89,29 @@ impl LinkShare {
     /// Creates a scheduler for classes with these guaranteed rates in bits per second and
     /// priorities, none of them backlogged.
     pub fn new(classes: &[(Weight, Priority)]) -> Self {
-        let sum: u128 = classes.iter().map(|(rate, _)| u128::from(rate.get())).sum();
+        let excess = |&(rate, priority): &(Weight, Priority)| (rate, priority, rate);
+        Self::with_excess(&classes.iter().map(excess).collect::<Vec<_>>())
+    }
+
+    /// Creates a scheduler as [`new`](Self::new) does, with the weights by which classes share what
+    /// exceeds the guarantees.
+    pub fn with_excess(classes: &[(Weight, Priority, Weight)]) -> Self {
+        let sum: u128 = classes.iter().map(|(rate, ..)| u128::from(rate.get())).sum();
+        let excesses: u128 = classes.iter().map(|(_, _, excess)| u128::from(excess.get())).sum();
         // A green class may wait for one packet of each other class while its bucket fills, and no
         // longer.
         let burst = Bytes::new(PACKET * (1 + classes.len() as u64));
-        let share = |&(weight, priority): &(Weight, Priority)| Share {
+        let share = |&(weight, priority, excess): &(Weight, Priority, Weight)| Share {
             guarantee: TokenBucket::new(rate(weight), burst),
             priority,
             per_byte: (sum << 32) / u128::from(weight.get()),
+            per_borrowed: (excesses << 32) / u128::from(excess.get()),
             active: false,
             green: true,
             guaranteed: Turn::default(),
             borrowed: Turn::default(),
         };
-        let priorities = classes.iter().map(|(_, priority)| *priority).max().unwrap_or(0);
+        let priorities = classes.iter().map(|(_, priority, _)| *priority).max().unwrap_or(0);
         let of = |priority| classes.iter().filter(|class| class.1 == priority).count();
         Self {
             shares: classes.iter().map(share).collect(),
@@ -153,11 +164,11 @@ impl LinkShare {
     /// Charges `sent` bytes to a class; `more` is true if it is still backlogged.
     pub fn served(&mut self, class: usize, sent: Bytes, more: bool) {
         let share = &mut self.shares[class];
-        let time = u128::from(sent.get()) * share.per_byte;
+        let bytes = u128::from(sent.get());
         let order = &mut self.borrowers[usize::from(share.priority)];
         if share.green {
             self.green.now = share.guaranteed.start;
-            share.guaranteed.start += time;
+            share.guaranteed.start += bytes * share.per_byte;
             let _ = share.guarantee.fill(self.now);
             share.guarantee.take(sent);
             if let Some(at) = share.guarantee.not_before(Bytes::ZERO) {
@@ -166,7 +177,7 @@ impl LinkShare {
             }
         } else {
             order.now = share.borrowed.start;
-            share.borrowed.start += time;
+            share.borrowed.start += bytes * share.per_borrowed;
         }
         share.active = more;
         if more && !share.green {

@@ -31,13 +31,13 @@ pub(crate) enum Scheduler {
 }
 
 impl Scheduler {
-    pub fn new(sharing: Sharing, classes: &[(Weight, Priority)]) -> Self {
-        let weights = || classes.iter().map(|(weight, _)| *weight).collect::<Vec<_>>();
+    pub fn new(sharing: Sharing, classes: &[(Weight, Priority, Weight)]) -> Self {
+        let weights = || classes.iter().map(|(weight, ..)| *weight).collect::<Vec<_>>();
         match sharing {
             Sharing::Wfq => Self::Wfq(Wf2q::new(&weights())),
             Sharing::Drr => Self::Drr(Drr::new(&weights())),
             Sharing::DrrQuanta => Self::Drr(Drr::with_quanta(&weights())),
-            Sharing::LinkShare => Self::LinkShare(LinkShare::new(classes)),
+            Sharing::LinkShare => Self::LinkShare(LinkShare::with_excess(classes)),
         }
     }
 

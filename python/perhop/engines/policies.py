@@ -55,6 +55,7 @@ def _classes(
 ) -> plans.DisciplinePlan:
     """Return the classes of a policy; `above` is the prefix of the names of nested classes."""
     guaranteed = rates(policy, capacity)
+    turns = policy.has_quanta
 
     def one(name: str, class_: Class) -> plans.ClassPlan:
         rate = guaranteed[name]
@@ -69,8 +70,9 @@ def _classes(
             "name": f"{above}{name}",
             "match": rule_plans(scenario, class_.match),
             "mark": _mark(link, class_),
-            "weight": None if policy.strict(class_) else class_.quantum or rate,
+            "weight": None if policy.strict(class_) else class_.quantum if turns else rate,
             "priority": class_.priority if isinstance(class_.priority, int) else 0,
+            "excess": None if turns else class_.quantum,
             "police": None if class_.police is None else _police(class_.police, capacity),
             "shape": _ceiling(class_, rate, capacity),
             "discipline": discipline,
@@ -236,6 +238,7 @@ def _htb(scenario: Scenario, link: Link, policy: Policy, capacity: int) -> plans
                 "mark": marked,
                 "weight": None,
                 "priority": 0,
+                "excess": None,
                 "police": None if class_.police is None else _police(class_.police, capacity),
                 "shape": _ceiling(class_, rate, capacity) if own is None else None,
                 "discipline": discipline,

@@ -59,6 +59,7 @@ class ClassPlan(TypedDict):
     mark: MarkPlan | None
     weight: int | None
     priority: int
+    excess: int | None
     police: PolicePlan | None
     shape: Shape | None
     discipline: DisciplinePlan

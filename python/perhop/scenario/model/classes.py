@@ -263,7 +263,8 @@ class Policy(Model):
     scheduler: Scheduler | None = None
     """Scheduler of the classes that are not strict. `wfq`, the default: weighted fair queueing
     (WF2Q+). `drr`: deficit round robin. `priority`: in the order of the classes. `link-sharing`:
-    guarantees first, then borrowing by `priority`; the default if a class has a number there.
+    guarantees first, then borrowing by `priority`; the default if a class has a number there, or
+    a `quantum` beside its `bandwidth`.
     `hfsc`: hierarchical fair service curves. `htb`: hierarchical token buckets as in Linux.
     `altq-cbq`: ALTQ's class-based queueing."""
 
@@ -300,7 +301,10 @@ class Policy(Model):
         """The scheduler, or the default one."""
         if self.scheduler is not None:
             return self.scheduler
-        late = any(class_.borrows_late for class_ in self.classes.values())
+        late = any(
+            class_.borrows_late or (class_.quantum is not None and class_.bandwidth is not None)
+            for class_ in self.classes.values()
+        )
         return "link-sharing" if late else "wfq"
 
     def root(self, capacity: int) -> int:

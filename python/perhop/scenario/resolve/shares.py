@@ -65,7 +65,11 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
     None stands for a strict class without a policer, which may use the whole capacity.
     """
     left, takers = _rest(policy, capacity)
-    quanta = sum(class_.quantum or 0 for class_ in policy.classes.values())
+    quanta = sum(
+        class_.quantum or 0
+        for class_ in policy.classes.values()
+        if guarantee(policy, class_) is None
+    )
 
     def rate(class_: Class) -> int | None:
         bandwidth = guarantee(policy, class_)

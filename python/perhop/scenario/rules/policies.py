@@ -128,8 +128,8 @@ def quanta(scenario: ResolvedScenario) -> Iterator[Finding]:
                 at_key=True,
             )
         elif (
-            policy.scheduler == "drr"
-            and policy.has_quanta
+            policy.effective_scheduler in ("drr", "link-sharing")
+            and any(each.quantum is not None for each in policy.classes.values())
             and class_.quantum is None
             and not policy.strict(class_)
         ):

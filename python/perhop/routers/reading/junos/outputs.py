@@ -19,6 +19,8 @@ from perhop.routers.reading.junos.schedulers import (
     default_scheduler,
 )
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+from perhop.scenario.model.quantities import QUANTA
+from perhop.units import WHOLE, format_share, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +41,10 @@ _STRICT_RATE: Final = "a strict-high queue may use the whole interface, whatever
 NO_PACKETS: Final = "no packet has this forwarding class, so the policy has no class for it"
 NO_CLASS: Final = "the configuration has no such forwarding class"
 _NO_SCHEDULER: Final = "no scheduler: an equal share of what other classes leave"
+
+
+_TURN: Final = 1514
+"""The bytes of a turn for a weight of 1: a full frame."""
 
 
 @dataclass(slots=True)
@@ -174,6 +180,7 @@ class Outputs:
             amounts = shares.explicit(amounts, output.rate)
         for each, scheduler in zip(found, schedulers_of, strict=True):
             self._settings(each, scheduler, amounts.get(each.name), order, share, output, note)
+        _excess(found, schedulers_of, amounts, output.rate)
         room = Fraction(1) - sum(
             (
                 shares.share_of(amount, output.rate) or Fraction(0)
@@ -410,3 +417,38 @@ def _ceilings(
         where(("borrow",), "transmit-rate")
     if scheduler.bound == "rate-limit" and transmit is not None:
         transmit.approximated("packets above the rate wait in the queue instead of being dropped")
+
+
+def _excess(
+    found: Sequence[QueueClass],
+    schedulers: Sequence[Scheduler | None],
+    amounts: Mapping[str, Amount | None],
+    rate: int | None,
+) -> None:
+    """Give classes the weights by which they share what exceeds the guarantees, if any states one.
+
+    Without one it is the transmit rate (Juniper CLI reference, `excess-rate`).
+    """
+    if all(scheduler is None or scheduler.excess is None for scheduler in schedulers):
+        return
+    weights = {}
+    for each, scheduler in zip(found, schedulers, strict=True):
+        amount = amounts.get(each.name)
+        part = shares.share_of(amount, rate) if amount is not None else None
+        weight = (part or Fraction(0)) * 100
+        if scheduler is not None and scheduler.excess is not None:
+            weight = scheduler.excess
+            each.places["quantum",] = scheduler.nodes["excess-rate"].place
+        if not each.strict:
+            weights[each.name] = weight
+    guaranteed = any("bandwidth" in each.settings for each in found)
+    total = max(sum(weights.values()), Fraction(1))
+    for each in found:
+        if each.name not in weights:
+            continue
+        weight = weights[each.name]
+        if guaranteed:
+            size = min(max(int(weight * _TURN), QUANTA[0]), QUANTA[1])
+            each.settings["quantum"] = format_size(size)
+        else:
+            each.settings["bandwidth"] = format_share(max(int(weight * WHOLE / total), 1))

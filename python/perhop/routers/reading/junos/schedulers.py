@@ -54,6 +54,7 @@ class Scheduler:
         name: Its name in the configuration.
         place: Its line.
         transmit: Its guarantee; None if it states none.
+        excess: Its weight in what exceeds the guarantees; None if it states none.
         bound: ``exact`` or ``rate-limit`` if the guarantee is also a limit.
         shaping: Its ceiling, with the burst in bytes.
         buffer: The size of its buffer.
@@ -68,6 +69,7 @@ class Scheduler:
     name: str
     place: Place
     transmit: Amount | None = None
+    excess: Fraction | None = None
     bound: str = ""
     shaping: tuple[Amount, int | None] | None = None
     buffer: Amount | None = None
@@ -156,6 +158,7 @@ class Schedulers:
             "shaping-rate": _shaping,
             "buffer-size": _buffer,
             "priority": _priority,
+            "excess-rate": _excess,
             "drop-profile-map": self._drops,
             "explicit-congestion-notification": _ecn,
         }
@@ -163,10 +166,8 @@ class Schedulers:
             if setting.word in readers:
                 found.nodes[setting.word] = setting
                 readers[setting.word](found, setting)
-            elif setting.word in ("excess-rate", "excess-priority"):
-                setting.ignored(
-                    "unused bandwidth is divided by guarantee, and in the order of `priority`"
-                )
+            elif setting.word == "excess-priority":
+                setting.ignored("unused bandwidth is divided in the order of `priority`")
             elif setting.word in ("adjust-minimum", "adjust-percent", "overhead-accounting"):
                 setting.ignored("belongs to subscribers' rates")
             elif setting.word == "buffer-dynamic-threshold":
@@ -231,6 +232,19 @@ def _transmit(found: Scheduler, node: Node) -> None:
         if last.get(bound) is not None or node.get(bound) is not None:
             found.bound = bound
     node.modelled()
+
+
+def _excess(found: Scheduler, node: Node) -> None:
+    """Read `percent` or `proportion`: a weight beside those of the other queues."""
+    for word in ("percent", "proportion"):
+        given = node.value(word)
+        if given is not None:
+            value = percent(given.word) if word == "percent" else number(given.word)
+            if value is not None:
+                found.excess = Fraction(value)
+                node.modelled()
+                return
+    node.ignored("expected `percent` or `proportion`")
 
 
 def _shaping(found: Scheduler, node: Node) -> None:
