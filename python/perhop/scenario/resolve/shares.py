@@ -62,7 +62,8 @@ def walk(scenario: ResolvedScenario, policy: Policy, capacity: int) -> Iterator[
 def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
     """Return the guarantee of each class of `policy` from `capacity`, in bit/s.
 
-    None stands for a strict class without a policer, which may use the whole capacity.
+    None stands for a strict class without a policer, which may use the whole capacity. Classes
+    without a bandwidth share the rest equally, but none gets more than its ceiling.
     """
     left, takers = _rest(policy, capacity)
     quanta = sum(
@@ -70,16 +71,37 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
         for class_ in policy.classes.values()
         if guarantee(policy, class_) is None
     )
+    capped: dict[str, int] = {}
+    for ceiling, name in sorted(_ceilings_of_takers(policy, capacity)):
+        if ceiling < left // takers:
+            capped[name] = ceiling
+            left, takers = left - ceiling, takers - 1
 
-    def rate(class_: Class) -> int | None:
+    def rate(name: str, class_: Class) -> int | None:
         bandwidth = guarantee(policy, class_)
         if bandwidth is not None:
             return bandwidth.of(capacity)
         if policy.strict(class_):
             return None
+        if name in capped:
+            return capped[name]
         return left * class_.quantum // quanta if class_.quantum else left // takers
 
-    return {name: rate(class_) for name, class_ in policy.classes.items()}
+    return {name: rate(name, class_) for name, class_ in policy.classes.items()}
+
+
+def _ceilings_of_takers(policy: Policy, capacity: int) -> Iterator[tuple[int, str]]:
+    """Yield ceilings in bit/s and names of classes that share the rest equally.
+
+    A ceiling of less than 1 bit/s, which is an error, counts as none.
+    """
+    for name, class_ in policy.classes.items():
+        shares_rest = guarantee(policy, class_) is None and not policy.strict(class_)
+        if shares_rest and class_.quantum is None:
+            shape = class_.shape.rate if class_.shape is not None else None
+            given = [each.of(capacity) for each in (class_.limit, shape) if each is not None]
+            if given and min(given) > 0:
+                yield min(given), name
 
 
 def rest(policy: Policy, capacity: int) -> int:
