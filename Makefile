@@ -1,7 +1,8 @@
 # Everything that a person or CI does with perhop. `make help` lists it.
 #
 # The targets set up what they need: a virtual environment in .venv with the versions pinned in
-# requirements/dev.txt, and the Rust core built into it. Nothing is installed outside this folder.
+# requirements, and the Rust core built into it. Nothing is installed outside this folder. `make demo`
+# installs what builds and runs perhop (run.txt), the other targets also what develops it (dev.txt).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -12,10 +13,16 @@ PYTHON ?= python3
 CARGO ?= cargo
 BIN := .venv/bin
 
+# The oldest Python that perhop runs on; a release in itself, as some packages want a later patch.
+OLDEST := $(shell sed -n 's/^requires-python = ">=\(.*\)"/\1.0/p' pyproject.toml)
+
 # An activated environment of another project must not be built into. Without bytecode on disk, each
 # process compiles all modules that it imports: a third of the time of a short command.
 unexport PYTHONPATH CONDA_PREFIX PYTHONDONTWRITEBYTECODE
 export VIRTUAL_ENV := $(CURDIR)/.venv
+
+# A release build, and the tools that use it.
+RELEASE := .venv/built .venv/tools
 
 # The page of `perhop studio`, of TypeScript; node and npm are a wheel in the virtual environment.
 PAGE := python/perhop/studio/page/studio.js
@@ -35,7 +42,7 @@ demo: .venv/built ## Run the three-class scavenger experiment and draw it
 	@$(BIN)/perhop report runs/demo
 
 .PHONY: demo-reserve
-demo-reserve: .venv/built ## Reserve bandwidth in a lab, as OSCARS did, and draw what was counted
+demo-reserve: $(RELEASE) ## Reserve bandwidth in a lab, as OSCARS did, and draw what was counted
 	@PYTHONPATH=services $(BIN)/python -m demo runs/demo-reserve
 
 .PHONY: studio
@@ -46,7 +53,7 @@ test: .venv/current $(PAGE) ## Run every test
 	@CARGO=$(CARGO) $(BIN)/python tests/everything.py
 
 .PHONY: compiled
-compiled: .venv/installed
+compiled: .venv/tools
 	@$(CARGO) test --workspace --no-run --quiet
 
 .PHONY: test-fast
@@ -69,11 +76,11 @@ fuzz-protocols: ## Give CASES=10000000 damaged inputs to each parser of packets 
 SLOW_TARGETS := fuzz_requests fuzz_replies fuzz_iperf3_messages
 
 .PHONY: fuzz
-fuzz: .venv/built ## Try random scenarios and damaged input for TIME=3600 s; findings in runs/fuzz
+fuzz: $(RELEASE) ## Try random scenarios and damaged input for TIME=3600 s; findings in runs/fuzz
 	CARGO=$(CARGO) PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
 
 .PHONY: check
-check: .venv/installed $(PAGE) ## Format, lint and type checks, warnings being errors
+check: .venv/tools .venv/resolved $(PAGE) ## Format, lint and type checks, warnings being errors
 	$(BIN)/ruff format --check python services tests bench validation website conftest.py
 	$(BIN)/ruff check python services tests bench validation website conftest.py
 	$(BIN)/mypy
@@ -88,19 +95,19 @@ docs: .venv/current ## Build the documentation as a site into runs/site
 	@echo 'runs/site/index.html; for its search: $(PYTHON) -m http.server -d runs/site'
 
 .PHONY: validate
-validate: .venv/built ## Compare the simulator with theory
+validate: $(RELEASE) ## Compare the simulator with theory
 	$(BIN)/python -m validation
 
 .PHONY: validate-hosts
-validate-hosts: .venv/built ## Compare modelled hosts with Linux's, in real time (10 minutes)
+validate-hosts: $(RELEASE) ## Compare modelled hosts with Linux's, in real time (10 minutes)
 	$(BIN)/python -m validation.hosts
 
 .PHONY: validate-queues
-validate-queues: .venv/built ## Compare queues with Linux's, in User Mode Linux (Debian: user-mode-linux; 2 minutes)
+validate-queues: $(RELEASE) ## Compare queues with Linux's, in User Mode Linux (Debian: user-mode-linux; 2 minutes)
 	$(BIN)/python -m validation.linux_queues
 
 .PHONY: bench
-bench: .venv/built ## Measure the simulator's speed, and how costs grow with a scenario
+bench: $(RELEASE) ## Measure the simulator's speed, and how costs grow with a scenario
 	$(CARGO) bench --quiet --package perhop-sim --bench speed
 	$(CARGO) bench --quiet --package perhop-sim --bench threads
 	$(CARGO) bench --quiet --package perhop-sim --bench memory
@@ -110,19 +117,19 @@ bench: .venv/built ## Measure the simulator's speed, and how costs grow with a s
 	$(BIN)/python bench/costs.py
 
 .PHONY: bench-cluster
-bench-cluster: .venv/built ## Measure what a run costs on a cluster beside itself
+bench-cluster: $(RELEASE) ## Measure what a run costs on a cluster beside itself
 	$(BIN)/python bench/cluster.py
 
 .PHONY: bench-ns3
-bench-ns3: .venv/built ## Compare the simulator's results with ns-3's (Debian: libns3-dev)
+bench-ns3: $(RELEASE) ## Compare the simulator's results with ns-3's (Debian: libns3-dev)
 	$(BIN)/python bench/ns3/compare.py
 
 .PHONY: bench-peers
-bench-peers: .venv/built ## Compare the simulator's speed with ns-3's, pair by pair (Debian: libns3-dev)
+bench-peers: $(RELEASE) ## Compare the simulator's speed with ns-3's, pair by pair (Debian: libns3-dev)
 	CARGO=$(CARGO) $(BIN)/python bench/peers.py
 
 .PHONY: bench-emu
-bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, iperf, iputils-ping)
+bench-emu: $(RELEASE) ## Measure the engines with real hosts (Debian: iperf3, iperf, iputils-ping)
 	$(BIN)/python bench/emu.py
 	$(BIN)/python bench/traffic.py
 	CARGO=$(CARGO) $(BIN)/python bench/agents.py
@@ -132,21 +139,21 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 	$(BIN)/python bench/live.py 20
 
 .PHONY: bench-iperf3
-bench-iperf3: .venv/built ## Compare our server of iperf3 with iperf3's own (Debian: iperf3)
+bench-iperf3: $(RELEASE) ## Compare our server of iperf3 with iperf3's own (Debian: iperf3)
 	$(BIN)/python bench/iperf3.py
 
 .PHONY: bench-path
-bench-path: .venv/built ## Measure 100 random paths in labs, and how accurate `perhop path` is (an hour)
+bench-path: $(RELEASE) ## Measure 100 random paths in labs, and how accurate `perhop path` is (an hour)
 	$(BIN)/python bench/path.py
 	$(BIN)/python bench/available.py
 	$(BIN)/python bench/path_tools.py
 
 .PHONY: bench-studio
-bench-studio: .venv/built $(PAGE) ## Measure the studio from slider to chart (Debian: chromium)
+bench-studio: $(RELEASE) $(PAGE) ## Measure the studio from slider to chart (Debian: chromium)
 	$(BIN)/python bench/studio.py
 
 .PHONY: bench-reserve
-bench-reserve: .venv/built ## Measure reservations, and kill the service 50 times (Debian: postgresql)
+bench-reserve: $(RELEASE) ## Measure reservations, and kill the service 50 times (Debian: postgresql)
 	CARGO=$(CARGO) $(BIN)/python services/bench/reserve.py
 	PERHOP_CRASHES=50 $(BIN)/python -m pytest services/tests/test_reservations_crash.py
 
@@ -156,7 +163,7 @@ STATIC = $(shell arch=$$(uname -m); \
   && echo $$arch-unknown-linux-musl || echo $$arch-unknown-linux-gnu)
 
 .PHONY: dist
-dist: .venv/installed $(PAGE) ## Build the wheels, the source archives and a static perhop-agent into dist/
+dist: .venv/tools $(PAGE) ## Build the wheels, the source archives and a static perhop-agent into dist/
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
 	$(BIN)/maturin build --quiet --release --locked --out dist
@@ -172,7 +179,7 @@ ARM := aarch64-unknown-linux-gnu
 ZIG = PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/maturin build --quiet --release --locked --zig
 
 .PHONY: dist-portable
-dist-portable: .venv/installed $(PAGE) ## Build wheels for older systems and for arm64 into dist/, with zig and rustup
+dist-portable: .venv/tools $(PAGE) ## Build wheels for older systems and for arm64 into dist/, with zig and rustup
 	$(BIN)/pip install --quiet --disable-pip-version-check ziglang==0.17.1
 	rustup target add $(ARM)
 	rm -f dist/perhop-[0-9]*.whl
@@ -186,7 +193,7 @@ PROFDATA ?= $(firstword $(wildcard $(shell rustc --print sysroot)/lib/rustlib/*/
 PROFILE := target/profile
 
 .PHONY: dist-profiled
-dist-profiled: .venv/installed $(PAGE) ## Build a wheel into dist/ that is optimised by a profile of simulations (LLVM's tools)
+dist-profiled: .venv/tools $(PAGE) ## Build a wheel into dist/ that is optimised by a profile of simulations (LLVM's tools)
 	@$(if $(PROFDATA),,echo 'needs llvm-profdata: rustup component add llvm-tools, or Debian: llvm-$(LLVM)' >&2; exit 1)
 	rm -rf $(PROFILE)
 	RUSTFLAGS='-Cprofile-generate=$(CURDIR)/$(PROFILE)/raw' \
@@ -219,12 +226,25 @@ image: ## Build the container image `perhop` from dist/ and BASE=debian:stable-s
 digests: .venv/current ## Print digests of the tables of many simulations, the same on every platform
 	@$(BIN)/python packaging/digests.py
 
+# Resolves requirements as the oldest Python would, and installs nothing.
+RESOLVE = $(BIN)/pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+  --target .venv/none --python-version $(OLDEST) --only-binary :all: --report .venv/resolved.json
+PINS = $(BIN)/python -c 'import json; found = json.load(open(".venv/resolved.json"))["install"]; \
+  pins = ("{name}=={version}".format_map(each["metadata"]) for each in found); \
+  print(*sorted(pins, key=str.lower), sep="\n")'
+
 .PHONY: lock
-lock: ## Resolve requirements/dev.in to the newest versions and pin them
+lock: ## Resolve requirements to their newest versions for the oldest Python, and pin them
+	@# Which packages another one needs depends on the Python that asks, too.
+	@$(PYTHON) -c 'import sys; sys.exit("{}.{}.0".format(*sys.version_info) != "$(OLDEST)")' \
+	  || { echo 'make lock needs Python $(OLDEST) or a patch release of it; set PYTHON=…' >&2; exit 1; }
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --requirement requirements/dev.in
-	{ echo '# Made by `make lock` from dev.in.'; $(BIN)/pip freeze --exclude perhop --exclude perhop-services; } > requirements/dev.txt
+	$(RESOLVE) --requirement requirements/run.in
+	{ echo '# Made by `make lock` from run.in.'; $(PINS); } > requirements/run.txt
+	$(RESOLVE) --requirement requirements/dev.in --constraint requirements/run.txt
+	{ echo '# Made by `make lock` from dev.in.'; echo '--requirement run.txt'; \
+	  $(PINS) | grep -vxFf requirements/run.txt; } > requirements/dev.txt
 
 .PHONY: clean
 clean: ## Remove what the targets above have made
@@ -238,23 +258,33 @@ clean: ## Remove what the targets above have made
 	  || { echo 'perhop needs Rust 1.88 or later: https://rustup.rs' >&2; exit 1; }
 	@$(PYTHON) -m venv .venv \
 	  || { echo 'Python cannot make virtual environments; on Debian: apt install python3-venv' >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/run.txt
 	@touch $@
 
-# Builds the extension with some options of maturin, and installs the packages where they lie.
+.venv/tools: .venv/installed requirements/dev.txt services/pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable services
+	@touch $@
+
+# Whether the oldest Python can have every pin: half a minute, when one has changed.
+.venv/resolved: .venv/installed requirements/run.txt requirements/dev.txt
+	@$(RESOLVE) --requirement requirements/dev.txt || { echo 'Python $(OLDEST) cannot have the pin in' \
+	  'requirements that pip names: pin an earlier version of it, or run make lock' >&2; exit 1; }
+	@touch $@
+
+# Builds the extension with some options of maturin, and installs the package where it lies.
 define build
 $(BIN)/maturin develop $(1) --quiet > .venv/maturin.log 2>&1 || { cat .venv/maturin.log >&2; exit 1; }
-$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable services
 endef
 
-BUILT_FROM := .venv/installed pyproject.toml services/pyproject.toml $(RUST)
+BUILT_FROM := .venv/installed pyproject.toml $(RUST)
 
 .venv/built: $(BUILT_FROM)
 	$(call build,--release)
 	@touch .venv/current $@
 
 # Either the release or a build for development; what needs the former builds it again.
-.venv/current: $(BUILT_FROM)
+.venv/current: $(BUILT_FROM) | .venv/tools
 	@rm -f .venv/built
 	$(call build,)
 	@touch $@
@@ -263,7 +293,7 @@ target/tested: $(RUST)
 	$(CARGO) test --workspace --lib --quiet
 	@touch $@
 
-frontend/node_modules/.package-lock.json: .venv/installed frontend/package-lock.json
+frontend/node_modules/.package-lock.json: .venv/tools frontend/package-lock.json
 	@cd frontend && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null
 	@touch $@
 
