@@ -475,6 +475,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         ')"04:"$(\n' * 800,
         "tc qdisc add dev a root handle 1: tbf rate 1mbit burst 9k\n"
         "tc qdisc add dev a parent 1:1 handle 1: tbf rate 1mbit burst 9k\n",
+        "tc " + '"$a ${b}"x' * 5000 + "\\;\n",
     ],
     ids=[
         "loops",
@@ -483,6 +484,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         "open brackets",
         "brackets in turn",
         "a qdisc in itself",
+        "a long word with a part that is not plain",
     ],
 )
 def test_bounded_time(script: str) -> None:

@@ -91,7 +91,7 @@ _SIGNS: Final = {
         r"|(?:qdisc|class|filter) (?:add|replace|change|del) |add (?:table|chain|rule) "
         r"|(?:sudo )?(?:[\w./-]*/)?nft (?:-\S+ )*(?:add|create|insert|-f|flush|'|\")"
         r"|table (?:ip6?|inet|netdev|bridge|arp) \S+ ?\{|type (?:filter|nat|route) hook "
-        r"|(?:[\[{,][\[{, ]*+)?\"(?:nftables|kind|qdisc|parent|protocol)\" ?:"
+        r"|(?:[\[{,][\[{, ]*)?\"(?:nftables|kind|qdisc|parent|protocol)\" ?:"
         r"|(?:qdisc|class) \w+ [0-9a-f]*:[0-9a-f]* (?:root|dev|parent)\b",
         r"#! ?/.*sh\b|(?:sudo )?(?:[\w./-]*/)?(?:ip6?tables|ip) (?:-\S+ )*"
         r"(?:link|addr|route (?!vrf |static )[a-z]+|rule|-A)\b|modprobe |ethtool "
@@ -111,11 +111,13 @@ _SIGNS: Final = {
 }
 """Signs of each family."""
 
-_PROMPT: Final = r"(?:[\w.-]{1,64}+(?:\(config[\w-]*+\)# *+|(?:@[\w.:~-]{1,64}+)?+[#>$] ++))?+"
+_PROMPT: Final = re.compile(
+    r"^[ \t]*[\w.-]{1,64}(?:\(config[\w-]*\)# *|(?:@[\w.:~-]{1,64})?[#>$] +)", re.M
+)
 """What stands before commands that were copied from a terminal."""
 
 _PATTERNS: Final = {
-    family: re.compile(rf"^[ \t]*+{_PROMPT}(?:({signs.qos})|(?:{signs.general}))", re.M)
+    family: re.compile(rf"^[ \t]*(?=\S)(?:({signs.qos})|(?:{signs.general}))", re.M)
     for family, signs in _SIGNS.items()
 }
 
@@ -131,7 +133,7 @@ _RELATIVES: Final = {
 """Beginnings of lines of systems whose statements are those of IOS, and do something else."""
 
 _RELATIVE: Final = re.compile(
-    r"^[ \t]*+(?:" + "|".join(f"({signs})" for signs in _RELATIVES.values()) + ")", re.M
+    r"^[ \t]*(?:" + "|".join(f"({signs})" for signs in _RELATIVES.values()) + ")", re.M
 )
 
 _SHELL: Final = re.compile(r"#!.*sh\b")
@@ -262,12 +264,13 @@ def _refuse_relatives(texts: Sequence[Source], option: str) -> None:
 
 def _evidence(texts: Sequence[Source]) -> dict[str, int]:
     """Return the weight of the statements of each family."""
+    commands = [(_PROMPT.sub("", text.text), bool(_SHELL.match(text.text))) for text in texts]
     return {
         family: sum(
             _QOS_WEIGHT if match[1] is not None else 1
-            for text in texts
-            if family in _SCRIPTED or not _SHELL.match(text.text)
-            for match in pattern.finditer(text.text)
+            for text, script in commands
+            if family in _SCRIPTED or not script
+            for match in pattern.finditer(text)
         )
         for family, pattern in _PATTERNS.items()
     }

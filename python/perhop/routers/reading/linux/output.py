@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["Item", "Object", "is_output", "items"]
 
 _OUTPUT: Final = re.compile(
-    r"^[ \t]*+(?:\[\s*+\{|\{\s*+\"(?:nftables|kind|class|protocol|parent)\""
+    r"^[ \t]*(?:\[\s*\{|\{\s*\"(?:nftables|kind|class|protocol|parent)\""
     r"|(?:qdisc|class) [a-z_]+ [0-9a-f]*:[0-9a-f]* (?:root|dev|parent)\b)",
     re.M,
 )
-_BLANK: Final = re.compile(r"\s*+")
+_BLANK: Final = re.compile(r"\s*")
 _PROMPT: Final = re.compile(r"\[[\w.@:~/ -]{1,80}\][#$%]? ")
-_TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|[\[\]{}]')
-_WRAPPER: Final = re.compile(r'\{\s*+"nftables"')
-_DATA: Final = re.compile(r'\{\s*+"(?:set|map|element|metainfo|table)"')
-_TEXT_OPTIONS: Final = re.compile(r'("options"\s*+:\s*+)\{([^{}"\[\]\\]*+)\}')
+_TOKEN: Final = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|[\[\]{}]')
+_WRAPPER: Final = re.compile(r'\{\s*"nftables"')
+_DATA: Final = re.compile(r'\{\s*"(?:set|map|element|metainfo|table)"')
+_TEXT_OPTIONS: Final = re.compile(r'("options"\s*:\s*)\{([^{}"\[\]\\]*)\}')
 _DEEPEST: Final = 32
 _MOST_TEXT: Final = 2**20
 _MOST_LINE: Final = 4096

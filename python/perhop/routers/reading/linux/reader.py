@@ -48,8 +48,8 @@ _TOOLS: Final = re.compile(
     re.IGNORECASE,
 )
 _SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "get", "help"})
-_RULES: Final = re.compile(r"^[ \t]*+(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
-_SCRIPT: Final = re.compile(r"^[ \t]*+(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
+_RULES: Final = re.compile(r"^[ \t]*(?:add )?table (?:ip6?|inet|netdev|bridge) \S+", re.M)
+_SCRIPT: Final = re.compile(r"^[ \t]*(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
 _SHORT: Final = {
     **{name: name for name in ("tc", "nft", "iptables", "ip6tables")},
     "ipt": "iptables",

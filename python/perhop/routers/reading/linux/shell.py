@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["SAYS", "Command", "commands"]
 
-_FAST_PART: Final = r"[\w \t./:,=%+*@^-]++|\$(?:[A-Za-z_]|\{[A-Za-z_]\w*+\})"
-_FAST: Final = re.compile(rf"(?:{_FAST_PART}|\"(?:{_FAST_PART})*+\")*+", re.ASCII)
+_PLAIN: Final = r"[\w \t./:,=%+*@^-]*"
+_VARIABLE: Final = r"\$(?:[A-Za-z_]|\{[A-Za-z_]\w*\})"
+_FAST: Final = re.compile(
+    rf"{_PLAIN}(?:(?:{_VARIABLE}|\"{_PLAIN}(?:{_VARIABLE}{_PLAIN})*\"){_PLAIN})*", re.ASCII
+)
 """A line whose words are easily told: variables and double quotes with nothing special in them."""
 
-_ARITHMETIC_LOOP: Final = re.compile(r"^([^#'\"]{0,200}?)\bfor[ \t]*\(\([^()]*+\)\)")
+_ARITHMETIC_LOOP: Final = re.compile(r"^([^#'\"]{0,200}?)\bfor[ \t]*\(\([^()]*\)\)")
 """A loop over numbers, whose values only an execution tells."""
 
-_FAST_WORD: Final = re.compile(r"(?:[^\s\"]++|\"[^\"]*+\")+")
+_FAST_WORD: Final = re.compile(r"[^\s\"]+(?:\"[^\"]*\"[^\s\"]*)*|(?:\"[^\"]*\"[^\s\"]*)+")
 _TOOL: Final = re.compile(r"\s*(?:\S+/)?(?:sudo\s+)?(?:tc|nft|ip6?tables)\s")
 _BEFORE: Final = frozenset({"then", "else", "do", "{", "!", "time", "exec", "command", "(", "fi"})
 _ENDS: Final = {"fi": "if", "done": "loop", "esac": "case", "}": "function"}

@@ -28,7 +28,7 @@ _COMMANDS: Final = (
     "configure",
     "show",
 )
-_PROMPT: Final = re.compile(r"(?:\[edit[^\]]*+\] *)?[\w.@~:-]{1,80}+[#$>] *(?=[a-z])", re.ASCII)
+_PROMPT: Final = re.compile(r"(?:\[edit[^\]]*\] *)?[\w.@~:-]{1,80}[#$>] *(?=[a-z])", re.ASCII)
 _MOST_WORDS: Final = 32
 _MOST_DEPTH: Final = 32
 
