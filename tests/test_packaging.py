@@ -7,10 +7,14 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from conftest import PERHOP, REAL_HOSTS, SLOW
 from live import site
@@ -54,6 +58,23 @@ def test_the_source_archive_has_every_file(tmp_path: Path) -> None:
             if path.is_file() and path.suffix not in (".pyc", ".so")
         }
         assert {name for name in packed if name.startswith(f"{folder}/")} == present
+
+
+def test_the_demo_installs_what_builds_and_runs_perhop_and_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    pins = (ROOT / "requirements/run.txt").read_text("utf-8").splitlines()[1:]
+    pinned = {canonicalize_name(name): version for name, version in (p.split("==") for p in pins)}
+    needed = set()
+    while wanted:
+        requirement = Requirement(wanted.pop())
+        name = canonicalize_name(requirement.name)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            assert requirement.specifier.contains(pinned[name]), requirement
+            if name not in needed:
+                needed.add(name)
+                wanted += requires(name) or []
+    assert needed == set(pinned)
 
 
 @pytest.mark.parametrize("name", ["Containerfile", "perhop.Containerfile"])
