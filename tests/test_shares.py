@@ -29,18 +29,21 @@ SHAPED = "shape: {rate: 20 Mbps, burst: 10 kB}"
         ("{all: {match: any, limit: 30%}}", [30]),
         # 100 - 40 are for the rest: 30 each, of which the shaped class takes 20 and the last 40.
         (
-            "{web: {match: {dscp: af11}, bandwidth: 40%}, "
-            f"shaped: {{match: {{dscp: af21}}, {SHAPED}}}, rest: {{match: any}}}}",
+            "{web: {match: {dscp: af11}, unused: true, bandwidth: 40%}, "
+            f"shaped: {{match: {{dscp: af21}}, unused: true, {SHAPED}}}, rest: {{match: any}}}}",
             [40, 20, 40],
         ),
         # Ceilings are met from the lowest up: 5 of 33, 47 of 47, and 48 are left.
         (
-            "{low: {match: {dscp: af11}, limit: 5 Mbps}, high: {match: {dscp: af21}, "
+            "{low: {match: {dscp: af11}, unused: true, limit: 5 Mbps}, high: {match: {dscp: af21}, unused: true, "
             "limit: 47 Mbps}, rest: {match: any}}",
             [5, 47, 48],
         ),
         # A ceiling above the equal part changes nothing.
-        ("{one: {match: {dscp: af11}, limit: 60 Mbps}, rest: {match: any}}", [50, 50]),
+        (
+            "{one: {match: {dscp: af11}, unused: true, limit: 60 Mbps}, rest: {match: any}}",
+            [50, 50],
+        ),
     ],
 )
 def test_classes_without_a_bandwidth_share_the_rest_below_their_ceilings(

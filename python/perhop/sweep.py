@@ -26,10 +26,9 @@ from perhop import gallery
 from perhop.analysis import measure, summary
 from perhop.errors import OutputError, Problem, ScenarioError, UsageError
 from perhop.hints import did_you_mean
-from perhop.scenario import METRICS, Flow, Scenario, to_mapping
+from perhop.scenario import METRICS, Flow, Scenario, override_texts, to_mapping
 from perhop.scenario.model.metrics import CALLS
 from perhop.scenario.model.quantities import ANY_PACKETS
-from perhop.scenario.reading.overrides import settings as as_settings
 from perhop.scenario.rules.warnings import unused_seeds
 from perhop.stores import place
 from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perhop.dataset import Dataset
-    from perhop.scenario.reading.overrides import Overrides
+    from perhop.scenario import Overrides
     from perhop.stores import Place
     from perhop.workers import Pool
 
@@ -176,7 +175,7 @@ class Sweep:
             ScenarioError: The scenario is wrong at a point: the problems of all combinations.
             UsageError: There are no points, or too many.
         """
-        varied, first = self.values, as_settings(self.overrides)
+        varied, first = self.values, override_texts(self.overrides)
         count = prod(map(len, varied.values())) * len(self.seeds)
         if not 1 <= count <= MOST_POINTS:
             raise UsageError(f"the sweep has {count:,} points; expected 1 to {MOST_POINTS:,}")

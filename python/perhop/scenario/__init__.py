@@ -27,7 +27,7 @@ from perhop.scenario.model.tcp import Tcp
 from perhop.scenario.model.topology import Link, Node, Reorder
 from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
 from perhop.scenario.reading.loader import dump, load, parse, to_mapping
-from perhop.scenario.reading.overrides import Overrides, value_at
+from perhop.scenario.reading.overrides import Overrides, override_texts, value_at
 from perhop.scenario.reading.schema import json_schema
 from perhop.scenario.rules.scenario import Scenario
 
@@ -76,6 +76,7 @@ __all__ = [
     "format_window",
     "json_schema",
     "load",
+    "override_texts",
     "parse",
     "parse_dscp",
     "to_mapping",

@@ -28,7 +28,7 @@ the name of one of its directions in results, as in ``links.r1>r2#2.rate``, or b
 in ``links.#south.rate``."""
 
 
-def settings(overrides: Overrides) -> list[str]:
+def override_texts(overrides: Overrides) -> list[str]:
     """Return overrides as texts, such as ``links.1.rate=5 Mbps``."""
     if isinstance(overrides, Mapping):
         return [f"{path}={value}" for path, value in overrides.items()]
@@ -43,7 +43,7 @@ def override(document: Document, overrides: Overrides, model: type[BaseModel]) -
     value for one of its directions replaces that of the direction. Problems of overrides are added
     to those of the document.
     """
-    for text in settings(overrides):
+    for text in override_texts(overrides):
         origin = f"--set {_shown(text)}"
         try:
             path, value = _split(text, origin)
