@@ -35,8 +35,8 @@ SHAPED = "shape: {rate: 20 Mbps, burst: 10 kB}"
         ),
         # Ceilings are met from the lowest up: 5 of 33, 47 of 47, and 48 are left.
         (
-            "{low: {match: {dscp: af11}, unused: true, limit: 5 Mbps}, high: {match: {dscp: af21}, unused: true, "
-            "limit: 47 Mbps}, rest: {match: any}}",
+            "{low: {match: {dscp: af11}, unused: true, limit: 5 Mbps}, "
+            "high: {match: {dscp: af21}, unused: true, limit: 47 Mbps}, rest: {match: any}}",
             [5, 47, 48],
         ),
         # A ceiling above the equal part changes nothing.
