@@ -522,3 +522,59 @@ def test_a_user_without_a_runtime_folder_finds_the_lab(readable: Path) -> None:
             path.unlink()
         if folder.exists():
             folder.rmdir()
+
+
+CHROOT = """
+root=$1; mkdir "$root"
+$2
+for each in /*; do
+  if [ -L "$each" ]; then cp -P "$each" "$root"
+  elif [ -d "$each" ]; then mkdir "$root$each"; mount --rbind "$each" "$root$each"; fi
+done
+$3
+chroot "$root" sh -c "$4"
+"""
+"""A shell script that makes a folder look like `/`, and runs a command there."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "said"),
+    [
+        ("", "", 2, "the root folder of this process is no mount point, as in a chroot"),
+        ('mount --bind "$root" "$root"', "", 0, ""),
+        (
+            'mount --bind "$root" "$root"',
+            'mount -t tmpfs none "$root/etc"',
+            2,
+            "this system has no /etc/hosts to put them in place of; make one: touch /etc/hosts",
+        ),
+    ],
+    ids=["no mount point", "a mount point", "no file of names"],
+)
+def test_a_chroot_is_named_with_its_cure(
+    lab_folder: Path, before: str, after: str, code: int, said: str
+) -> None:
+    need("unshare", "mount")
+    if os.getuid():
+        unable("chroot, without being root")
+    (lab_folder / "pair.yaml").write_text(SCENARIO)
+    command = (
+        f"cd {lab_folder}; {PERHOP} lab up pair.yaml >&2; {PERHOP} lab exec a hostname; code=$?"
+    )
+    script = CHROOT.replace("$2", before).replace("$3", after).replace("$4", "$2")
+    run = subprocess.run(
+        [
+            "unshare",
+            "--mount",
+            "sh",
+            "-euc",
+            script,
+            "sh",
+            str(lab_folder / "root"),
+            f"{command}; {PERHOP} lab down >&2; exit $code",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert (run.returncode, said in run.stderr) == (code, True), run.stderr
+    assert run.stdout == ("" if code else "a\n")

@@ -6,9 +6,14 @@ use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::sethostname;
+
+const CHROOT: &str = "the root folder of this process is no mount point, as in a chroot, and Linux \
+    lets nothing be mounted below it for one process alone; use pivot_root in place of chroot, as \
+    containers do, or make the folder a mount point before: mount --bind FOLDER FOLDER";
 
 /// Moves this process into the network namespace to which process `pid` holds the file descriptor
 /// `link`, with the user namespace of that process, if that is another one (setns(2)). For this
@@ -17,7 +22,8 @@ use nix::unistd::sethostname;
 ///
 /// # Errors
 /// If there is no such process or descriptor, or if it belongs to another user; or if this process
-/// has threads, and the user namespace is another.
+/// has threads, and the user namespace is another; or if its root folder is no mount point, as in a
+/// chroot; or if one of the files does not exist.
 pub fn join_namespaces(
     pid: u32,
     link: RawFd,
@@ -37,9 +43,15 @@ pub fn join_namespaces(
     let none: Option<&Path> = None;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)?;
     sethostname(name)?;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(|errno| {
+        // The call has no other argument that can be invalid.
+        if errno == Errno::EINVAL { io::Error::other(CHROOT) } else { errno.into() }
+    })?;
     for (file, place) in files {
-        mount(Some(file), place, none, MsFlags::MS_BIND, none)?;
+        mount(Some(file), place, none, MsFlags::MS_BIND, none).map_err(|errno| {
+            let shown = place.display();
+            io::Error::other(format!("{shown} cannot be replaced there: {}", errno.desc()))
+        })?;
     }
     Ok(())
 }

@@ -217,7 +217,7 @@ pub enum UserNamespaceError {
         "this user may not make user namespaces; run as root, or allow them: see \
          /proc/sys/user/max_user_namespaces, and on Debian and Ubuntu \
          /proc/sys/kernel/unprivileged_userns_clone and \
-         /proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+         /proc/sys/kernel/apparmor_restrict_unprivileged_userns; in a chroot nobody may make them"
     )]
     NotPermitted,
     /// Another error of the system.

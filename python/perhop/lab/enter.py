@@ -29,7 +29,7 @@ def become(record: Record, host: str, command: Sequence[str]) -> NoReturn:
         command: The program and its arguments.
 
     Raises:
-        OutputError: The lab is gone, or this process may not enter it.
+        OutputError: The lab is gone, this process may not enter it, or it has no `/etc/hosts`.
         CommandError: There is no such program, or it may not be run.
     """
     replaced = {
@@ -38,10 +38,15 @@ def become(record: Record, host: str, command: Sequence[str]) -> NoReturn:
         "/etc/gai.conf": record.preferences,
     }
     # A mount needs a file to replace.
+    if not Path("/etc/hosts").exists():
+        raise OutputError(
+            f"{quote(host)} of lab {quote(record.name)} cannot have the names of the lab's hosts: "
+            "this system has no /etc/hosts to put them in place of; make one: touch /etc/hosts"
+        )
     files = [
         (str(file), place)
         for place, file in replaced.items()
-        if place == "/etc/hosts" or (file.exists() and Path(place).exists())
+        if file.exists() and Path(place).exists()
     ]
     try:
         Namespaces.join(record.pid, record.hosts[host], host, files)
