@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from itertools import product
 from math import prod
@@ -13,8 +13,10 @@ from perhop import Scenario, parse
 from perhop.routers.reading import Attachment, Packet
 from perhop.routers.reading.matching import Rules
 from perhop.routers.writing.plan import Division, End, Part, ends
-from perhop.scenario.model.cbq import Cbq
-from perhop.scenario.model.queues import Queue, Wred, wred_defaults
+from perhop.scenario.model.cbq import ALTQ_CBQ, Cbq
+from perhop.scenario.model.encapsulation import Mark
+from perhop.scenario.model.hfsc import HFSC
+from perhop.scenario.model.queues import Queue, Sfq, Wred, wred_defaults
 from perhop.scenario.resolve import service_curves
 from perhop.units import format_rate
 
@@ -75,18 +77,39 @@ def _remarks(classes: dict[str, Any]) -> list[dict[str, Any]]:
     return rules
 
 
-def differences(wanted: End, found: End) -> list[str]:
-    """Return how two ends of links differ; nothing if they treat all packets alike."""
+def differences(wanted: End, found: End, *, weights: bool = False) -> list[str]:
+    """Return how two ends of links differ; nothing if they treat all packets alike.
+
+    Args:
+        wanted: One end.
+        found: The other one.
+        weights: True if only the proportions of guarantees count, to a thousandth, and buckets of
+            policers to a microsecond of their rate: Linux has weights in whole bytes.
+    """
+    wanted, found = _shaped(wanted), _shaped(found)
     return [
         *_differ("rate", wanted.link.rate, found.link.rate),
         *_differ("shape", _shape(wanted), _shape(found)),
-        *_divisions("", wanted.division, found.division, ()),
+        *_divisions("", wanted.division, found.division, (), weights),
         *_marks(wanted, found),
     ]
 
 
 def _differ(what: str, wanted: object, found: object) -> list[str]:
     return [] if wanted == found else [f"{what}: {wanted} became {found}"]
+
+
+def _shaped(end: End) -> End:
+    """Return an end whose shaper is the slower one of it and the ceiling of its only class."""
+    if end.division is None or len(end.division.parts) > 1:
+        return end
+    (only,) = end.division.parts
+    if only.ceiling is None:
+        return end
+    shape = _shape(end)
+    slower = only.ceiling if shape is None or only.ceiling.rate < shape[0] else end.shape
+    inside = replace(end.division, parts=(replace(only, ceiling=None),))
+    return replace(end, shape=slower, division=inside)
 
 
 def _shape(end: End) -> tuple[int, int] | None:
@@ -96,7 +119,12 @@ def _shape(end: End) -> tuple[int, int] | None:
 
 
 def _divisions(
-    path: str, wanted: Division | None, found: Division | None, above: tuple[Parts, ...]
+    path: str,
+    wanted: Division | None,
+    found: Division | None,
+    above: tuple[Parts, ...],
+    weights: bool,
+    marks: tuple[Mark | None, Mark | None] = (None, None),
 ) -> Iterator[str]:
     """Yield how two policies differ for packets that classes `above` contain."""
     if wanted is None or found is None:
@@ -118,9 +146,30 @@ def _divisions(
             continue
         other = parts[1][others.pop()]
         here = f"{path}/{one.name}"
-        yield from _differ(here, treatment(one, wanted), treatment(other, found))
+        here_wanted, here_found = treatment(one, wanted), treatment(other, found)
+        # Packets of a class have its mark, or else that of the class around it.
+        own = one.class_.mark or marks[0], other.class_.mark or marks[1]
+        if one.inside is None and other.inside is None:
+            here_wanted["mark"], here_found["mark"] = own
+        if weights and abs(_weight(one, wanted) - _weight(other, found)) < 0.001:
+            here_found["rate"] = here_wanted["rate"]
+        one_police, other_police = here_wanted["police"], here_found["police"]
+        if weights and one_police and other_police:
+            # tc tells Linux the time of a bucket in microseconds, which the writer rounds up.
+            rate, burst, *more = other_police
+            if 0 < burst - one_police[1] <= 1 + rate / 8e6:
+                here_found["police"] = (rate, one_police[1], *more)
+        yield from _differ(here, here_wanted, here_found)
         if one.inside is not None or other.inside is not None:
-            yield from _divisions(here, one.inside, other.inside, (*above, (parts[0], number)))
+            yield from _divisions(
+                here, one.inside, other.inside, (*above, (parts[0], number)), weights, own
+            )
+
+
+def _weight(part: Part, division: Division) -> float:
+    """Return the part of a class in what its policy guarantees to classes that share."""
+    shared = (p.rate or 0 for p in division.parts if not (p.strict or p.class_.discards))
+    return 0.0 if part.strict else (part.rate or 0) / max(sum(shared), 1)
 
 
 def _scheduler(division: Division) -> tuple[Any, ...]:
@@ -129,7 +178,9 @@ def _scheduler(division: Division) -> tuple[Any, ...]:
         return ("strict",)
     ranks = sorted({int(p.class_.priority or 0) for p in division.parts if not p.strict})
     order = tuple(ranks.index(int(p.class_.priority or 0)) for p in division.parts if not p.strict)
-    cbq = (division.cbq or Cbq()).model_copy(update={"rate": division.capacity})
+    cbq = None
+    if division.scheduler == ALTQ_CBQ:
+        cbq = (division.cbq or Cbq()).model_copy(update={"rate": division.capacity})
     return division.scheduler, order, cbq
 
 
@@ -142,8 +193,9 @@ def treatment(part: Part, division: Division) -> dict[str, Any]:
         "strict": part.strict and not rest,
         "rate": None if rest else part.rate,
         "ceiling": None if ceiling is None else (ceiling.rate, ceiling.burst),
-        "curves": service_curves(part.class_, part.rate or part.capacity, part.capacity),
-        "mark": part.class_.mark,
+        "curves": service_curves(part.class_, part.rate or part.capacity, part.capacity)
+        if division.scheduler == HFSC
+        else None,
         "police": None
         if police is None
         else (
@@ -174,6 +226,8 @@ def _queue(part: Part, queue: Queue) -> tuple[Any, ...]:
             for dscp in profile.dscp:
                 rows[dscp] = (profile.min.amount, profile.max.amount, profile.probability)
         return size, queue.drop, rows, found.weight, found.ecn
+    if isinstance(found, Sfq):  # it has no more queues than packets
+        found = found.model_copy(update={"flows": min(found.flows, limit.amount)})
     return size, queue.drop, found
 
 

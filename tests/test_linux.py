@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import SLOW, Outcome
+from exporting import any_policies
 from perhop import gallery, linux
 from perhop._core import Namespaces
 from perhop.errors import UnsupportedError
@@ -730,6 +731,16 @@ def test_linux_takes_any_tree(host: Namespaces, data: st.DataObject) -> None:
     found = linux.mapping(scenario(classes(0, "")))
     assert found.gaps == ()
     try_out(host, found)
+
+
+@SLOW
+@settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
+@given(any_policies("tc", ("10 packets", "20 kB", "1000 packets, drop: head"), policers=False))
+def test_linux_takes_any_policy_that_is_written(host: Namespaces, found: Scenario) -> None:
+    """Of queues and policers, those that every kernel has."""
+    made = linux.mapping(found)
+    assert made.gaps == ()
+    try_out(host, made)
 
 
 # The command

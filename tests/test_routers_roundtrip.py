@@ -1,11 +1,20 @@
 """Configurations that perhop writes, read again: the same policies."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from alike import as_scenario, differences, end_of
-from exporting import scenario
+from exporting import (
+    QUEUES,
+    REMARKED,
+    SENT,
+    SINGLE_RATE,
+    TWO_COLOURS,
+    TWO_RATES,
+    any_policies,
+    scenario,
+)
 from perhop import Scenario, gallery
 from perhop.routers.reading import Source, Treatment, detect
 from perhop.routers.writing import write
@@ -14,7 +23,9 @@ READERS = {"ios": "ios", "junos": "junos", "altq": "altq", "pf": "altq", "vyos":
 """The reader of each family that is written."""
 
 
-def read_again(family: str, found: Scenario, link: str = "r>s") -> list[str]:
+def read_again(
+    family: str, found: Scenario, link: str = "r>s", *, weights: bool = False
+) -> list[str]:
     """Return how a policy differs after it was written and read."""
     text, gaps = write(found, family, links=[link])  # type: ignore[arg-type]
     assert gaps == ()
@@ -28,7 +39,8 @@ def read_again(family: str, found: Scenario, link: str = "r>s") -> list[str]:
     rate = found.directions[link][0].rate
     if family in ("ios", "junos"):
         assert {each.rate for each in at.values()} == {rate}
-    return differences(end_of(found, link), end_of(as_scenario(at.get("out"), at.get("in"), rate)))
+    again = end_of(as_scenario(at.get("out"), at.get("in"), rate))
+    return differences(end_of(found, link), again, weights=weights)
 
 
 EXCEPT = (
@@ -44,11 +56,6 @@ POLICED = (
     "police: {POLICE}",
     "c: match: any, mark: af11, queue: {limit: QUEUE}",
 )
-TWO_COLOURS = "{rate: 1 Mbps, burst: 8 kB}"
-REMARKED = "{rate: 10%, burst: 8 kB, exceed: {remark: be}}"
-SINGLE_RATE = "{rate: 1 Mbps, burst: 8 kB, excess_burst: 4 kB, exceed: {remark: af12}}"
-TWO_RATES = "{rate: 1 Mbps, burst: 8 kB, peak_rate: 20%, peak_burst: 9 kB, violate: send}"
-SENT = "{rate: 1 Mbps, burst: 8 kB, exceed: send}"
 IN_PACKETS, IN_BYTES = "50 packets", "100 kB"
 
 
@@ -357,3 +364,20 @@ def policies(draw: st.DrawFn) -> Scenario:
 @given(policies())
 def test_any_policy_of_ios_comes_back(found: Scenario) -> None:
     assert read_again("ios", found) == []
+
+
+@pytest.mark.parametrize("family", QUEUES)
+def test_any_policy_that_a_family_can_express_comes_back(family: str) -> None:
+    """What is written reads as the same policy; Linux has weights in whole bytes."""
+    compared = 0
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(any_policies(family))
+    def compare(found: Scenario) -> None:
+        nonlocal compared
+        if write(found, family, links=["r>s"])[1] == ():  # type: ignore[arg-type]
+            compared += 1
+            assert read_again(family, found, weights=family != "ios") == []
+
+    compare()
+    assert compared >= 20

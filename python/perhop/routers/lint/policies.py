@@ -98,8 +98,7 @@ class JudgedClass:
     @property
     def discards(self) -> bool:
         """True if it drops every packet on purpose, as readers write `drop` and `discard`."""
-        police = self.class_.police
-        return police is not None and (police.conform.drops or police.rate.rate == 1)
+        return self.class_.discards
 
     @property
     def is_unclassified(self) -> bool:

@@ -7,6 +7,7 @@ are bytes, those of `shape` bits.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.writing.draft import Definitions, Names
@@ -97,8 +98,13 @@ class _Writer:
             wanted, class_map(wanted, rules, self.lists, self.draft.versions)
         )
 
-    def division(self, division: Division) -> str:
-        """Return the policy map of a policy."""
+    def division(self, division: Division, whole: int | None = None) -> str:
+        """Return the policy map of a policy.
+
+        Args:
+            division: The policy.
+            whole: The rate of the shaper around it, in bit/s; None without one.
+        """
         body: list[str] = []
         if division.scheduler == "drr":
             self.draft.near(
@@ -117,7 +123,7 @@ class _Writer:
         last = division.parts[-1]
         if last.strict and division.scheduler != "priority":
             self.draft.gap(f"{last.place}.priority", f"IOS has no priority for {DEFAULT}")
-        guarantees = self.guarantees(division)
+        guarantees = self.guarantees(division, whole)
         for part in division.parts:
             if not has_class_map(part.rules):
                 self.draft.gap(f"{part.place}.match", LINK_CLASS)
@@ -131,10 +137,15 @@ class _Writer:
             body += [f" {line}" for line in self.part(part)]
         return self.policies.define(division.name, body)
 
-    def guarantees(self, division: Division) -> dict[str, str]:
-        """Return the arguments of `bandwidth` by class, all in one unit, as IOS requires."""
+    def guarantees(self, division: Division, whole: int | None) -> dict[str, str]:
+        """Return the arguments of `bandwidth` by class, all in one unit, as IOS requires.
+
+        IOS divides the rate of the shaper around a policy, not the guarantee of its class.
+        """
         parts = [part for part in division.parts if not part.strict]
         last = division.parts[-1]
+        if len(division.parts) == 1:
+            return {}
         if not last.strict and (last.rate or 0) * 100 < division.capacity:
             self.draft.gap(last.place, f"IOS keeps 1% for {DEFAULT}, which is its last class")
         given = [part for part in parts if part.class_.bandwidth is not None or part is not last]
@@ -144,8 +155,10 @@ class _Writer:
                 part.name: f"percent {(share or 0) * 100 // WHOLE}"
                 for part, share in zip(given, shares, strict=True)
             }
+        scale = Fraction(whole or division.capacity, max(division.capacity, 1))
         return {
-            part.name: str(self.kbps(part.rate or 0, f"{part.place}.bandwidth")) for part in given
+            part.name: str(self.kbps(int((part.rate or 0) * scale), f"{part.place}.bandwidth"))
+            for part in given
         }
 
     def part(self, part: Part) -> list[str]:
@@ -166,7 +179,8 @@ class _Writer:
         if part.inside is not None:
             if part.strict:
                 self.draft.gap(part.place, "IOS divides no class with priority")
-            lines.append(f"service-policy {self.division(part.inside)}")
+            whole = None if part.ceiling is None else part.ceiling.rate
+            lines.append(f"service-policy {self.division(part.inside, whole)}")
         else:
             lines += queue(part, self.draft)
         return lines

@@ -148,6 +148,17 @@ class Police(Model):
         """The actions on packets that conform, exceed and violate."""
         return self.conform, self.effective_exceed, self.effective_violate
 
+    @property
+    def discards(self) -> bool:
+        """True if it lets no packet pass: also where its bucket holds less than an IP header."""
+        none_conforms = self.conform.drops or self.burst < IP_HEADER
+        return none_conforms and all(
+            action.drops for action in self.actions[1 : 3 if self.three_colours else 2]
+        )
+
+
+IP_HEADER = 20
+"""The bytes of the shortest IP packet: a bucket that holds less never lets one conform."""
 
 CEILING_BURST = 6000
 """The bytes that a class with a ceiling may send at once: four full packets, to make up for the
@@ -220,6 +231,11 @@ class Class(Model):
     def effective_queue(self) -> Queue:
         """The queue, or the default one."""
         return self.queue or CLASS_QUEUE
+
+    @property
+    def discards(self) -> bool:
+        """True if its policer drops every packet, so that it needs no bandwidth."""
+        return self.police is not None and self.police.discards
 
     @property
     def borrows_late(self) -> bool:

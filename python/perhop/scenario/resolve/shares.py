@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 def guarantee(policy: Policy, class_: Class) -> Bandwidth | None:
     """Return the guarantee of a class: its bandwidth, or the policer's rate of a strict class.
 
-    With service curves it is the rate of link sharing in the long run.
+    With service curves it is the rate of link sharing in the long run. A strict class whose policer
+    drops all packets has none.
     """
     if policy.strict(class_):
-        return class_.police.rate if class_.police is not None else None
+        return None if class_.police is None or class_.discards else class_.police.rate
     if class_.bandwidth is None and class_.linkshare is not None:
         return class_.linkshare.last
     return class_.bandwidth
@@ -63,7 +64,8 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
     """Return the guarantee of each class of `policy` from `capacity`, in bit/s.
 
     None stands for a strict class without a policer, which may use the whole capacity. Classes
-    without a bandwidth share the rest equally, but none gets more than its ceiling.
+    without a bandwidth share the rest equally, but none gets more than its ceiling. A class that
+    discards all packets takes nothing from the others: its own part is what each has.
     """
     left, takers = _rest(policy, capacity)
     quanta = sum(
@@ -85,7 +87,9 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
             return None
         if name in capped:
             return capped[name]
-        return left * class_.quantum // quanta if class_.quantum else left // takers
+        if class_.quantum:
+            return left * class_.quantum // quanta
+        return max(left // max(takers, 1), 1 if class_.discards else 0)
 
     return {name: rate(name, class_) for name, class_ in policy.classes.items()}
 
@@ -96,8 +100,8 @@ def _ceilings_of_takers(policy: Policy, capacity: int) -> Iterator[tuple[int, st
     A ceiling of less than 1 bit/s, which is an error, counts as none.
     """
     for name, class_ in policy.classes.items():
-        shares_rest = guarantee(policy, class_) is None and not policy.strict(class_)
-        if shares_rest and class_.quantum is None:
+        others = policy.strict(class_) or class_.discards or class_.quantum is not None
+        if guarantee(policy, class_) is None and not others:
             shape = class_.shape.rate if class_.shape is not None else None
             given = [each.of(capacity) for each in (class_.limit, shape) if each is not None]
             if given and min(given) > 0:
@@ -116,6 +120,7 @@ def _rest(policy: Policy, capacity: int) -> tuple[int, int]:
     given = [guarantee(policy, class_) for class_ in classes]
     left = capacity - sum(bandwidth.of(capacity) for bandwidth in given if bandwidth is not None)
     takers = sum(
-        guarantee(policy, class_) is None and not policy.strict(class_) for class_ in classes
+        guarantee(policy, class_) is None and not policy.strict(class_) and not class_.discards
+        for class_ in classes
     )
     return left, takers

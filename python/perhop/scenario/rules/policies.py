@@ -340,7 +340,7 @@ def excess_guarantees(loc: Loc, policy: Policy, capacity: int, where: str) -> It
                 f"guarantee {format_rate(total // WHOLE)} of the {format_rate(capacity)} of {where}"
             )
         strict = [
-            quote(key) for key, class_ in classes.items() if policy.strict(class_) and class_.police
+            quote(key) for key, class_ in classes.items() if policy.strict(class_) and given_to[key]
         ]
         counted = (
             f", what the policer of {' and '.join(strict)} lets pass included" if strict else ""
@@ -355,7 +355,7 @@ def excess_guarantees(loc: Loc, policy: Policy, capacity: int, where: str) -> It
                 (*loc, key, "police" if policy.strict(class_) else "bandwidth"),
                 f"is less than 1 bps of the {format_rate(capacity)} of {where}",
             )
-        elif bandwidth is None and not policy.strict(class_) and left < 1:
+        elif bandwidth is None and not (policy.strict(class_) or class_.discards) and left < 1:
             yield Finding(
                 (*loc, key),
                 "has no `bandwidth`, and the other classes leave nothing; expected less for them",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Default, scenario_name
 from perhop.routers.reading.junos import shares
-from perhop.routers.reading.junos.classification import QUEUES
+from perhop.routers.reading.junos.classification import LOSS_PRIORITIES, QUEUES
 from perhop.routers.reading.junos.link_classes import codes_by_class, link_marks, written
 from perhop.routers.reading.junos.policies import QueueClass, assemble, packets_of
 from perhop.routers.reading.junos.schedulers import (
@@ -342,24 +342,22 @@ class Outputs:
             if known and all(code == new for code, new in changes.items()):
                 continue
             # Filters leave the loss priority low; that of a policer is the policer's mark.
-            losses = {"low", *(loss for _, loss in codes.values())}
-            wanted = [
-                output.rewrite[name, loss]
-                for name in each.forwarding
-                for loss in ("low", "medium-low", "medium-high", "high")
-                if loss in losses and (name, loss) in output.rewrite
-            ]
-            if not wanted:
+            losses = {loss for _, loss in codes.values()} | (set() if known else {"low"})
+            first = next((loss for loss in LOSS_PRIORITIES if loss in losses), "low")
+            keys = [(name, first) for name in each.forwarding]
+            wanted = next((output.rewrite[key] for key in keys if key in output.rewrite), None)
+            if wanted is None and not changes:
                 continue
-            found[each.name] = wanted[0]
+            if wanted is not None:
+                found[each.name] = wanted
             if node is not None and "wred" in each.settings.get("queue", {}):
                 node.approximated(
                     "classes are marked before their queue, so that their drop profiles see the "
                     "new code point only"
                 )
-            if node is not None and len(set(changes.values()) | {wanted[0]}) > 1:
+            if node is not None and len(set(changes.values()) | {wanted}) > 1:
                 node.approximated(
-                    "the packets of a class get one code point: that of low loss priority"
+                    "the packets of a class get one code point: that of their lowest loss priority"
                 )
         return found
 

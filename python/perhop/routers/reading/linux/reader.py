@@ -30,7 +30,7 @@ from perhop.routers.reading.linux.policers import of_actions
 from perhop.routers.reading.linux.shell import SAYS, Command, commands
 from perhop.routers.reading.linux.state import State
 from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
-from perhop.routers.reading.linux.tree import Tree
+from perhop.routers.reading.linux.tree import Tree, fit_shares
 from perhop.routers.reading.linux.words import unknown
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.units import format_rate, format_size
@@ -262,6 +262,9 @@ def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Atta
         shape = {"rate": format_rate(rate)} | ({"burst": format_size(burst)} if burst else {})
     if part.shape_place is not None:
         places["shape",] = part.shape_place
+    known = [each for each in (part.shape and part.shape[0], device.speed) if each]
+    if known:
+        fit_shares(policy["classes"], min(known))
     _unreached(device, tree, ledger)
     for each in device.filters:
         if each.parent not in tree.asked and each.parent < INGRESS:

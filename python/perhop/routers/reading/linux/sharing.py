@@ -294,8 +294,8 @@ class Shares:
             own["borrow"] = False
         else:
             own["limit"] = format_rate(ceiling)
-            if rate and "bandwidth" not in own and not strict:
-                own["bandwidth"] = format_rate(min(rate, ceiling))
+        if rate and not strict and "bandwidth" not in own:
+            own["bandwidth"] = format_rate(min(rate, ceiling))
 
 
 def _parts(weights: dict[int, int]) -> dict[int, str]:

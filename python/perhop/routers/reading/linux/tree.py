@@ -24,24 +24,21 @@ from perhop.routers.reading.matching import Conditions, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.htb import HTB, slack
-from perhop.units import WHOLE, format_rate, format_share, format_size, parse_share
+from perhop.units import WHOLE, format_rate, format_share, format_size, parse_rate, parse_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Mapping, Sequence, Set
 
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.linux.model import Device, Filter, Qdisc
 
-__all__ = ["Part", "Tree"]
+__all__ = ["Part", "Tree", "fit_shares"]
 
 _DEEPEST: Final = 8
 _MOST_CLASSES: Final = 1024
 _PACKET: Final = 1500
 _ANY_RATE: Final = 10**12
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
-_ROOM: Final = 10_000
-"""A share in parts per billion, 0.001%."""
-
 _DROPS: Final = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
 _LEAVES: Final = PLAIN | {"cake"}
 """The qdiscs of leaves that leave the shares to the qdisc above."""
@@ -323,8 +320,6 @@ class Tree:
                     written["shape"] = {"rate": format_rate(rate), **sizes}
             classes[name] = written
             places |= {(*loc, *inner): place for inner, place in part.places.items()}
-        if -1 in order:
-            _leave_room(classes)
         if len(classes) == 1 and set(next(iter(classes.values()))) <= {"match", "queue"}:
             ((name, only),) = classes.items()
             kept: dict[Loc, Place] = (
@@ -467,16 +462,48 @@ class Tree:
         return result
 
 
-def _leave_room(classes: dict[str, Any]) -> None:
-    """Leave the policer of dropped packets, whose rate counts, a part of shares that are 100%."""
-    shares = {
-        name: parse_share(each["bandwidth"])
-        for name, each in classes.items()
-        if str(each.get("bandwidth", "")).endswith("%")
-    }
-    if sum(shares.values()) > WHOLE - _ROOM and shares:
-        largest = max(shares, key=shares.__getitem__)
-        classes[largest]["bandwidth"] = format_share(max(shares[largest] - _ROOM, 1))
+def fit_shares(classes: Mapping[str, Any], capacity: int) -> None:
+    """Reduce shares so that they fit beside the policers of strict classes and below ceilings.
+
+    Quanta and weights of qdiscs tell only proportions, which remain: a scenario's guarantees add up
+    to the whole with what these policers let pass, and none is above the ceiling of its class.
+
+    Args:
+        classes: Classes as a scenario has them; their shares are changed.
+        capacity: What they divide, in bit/s.
+    """
+    rates: dict[str, int] = {}
+    shares: dict[str, int] = {}
+    for name, each in classes.items():
+        police = each.get("police", _DROPS)
+        strict = each.get("priority") == "strict"
+        given = each.get("bandwidth", "0 bps")
+        if strict and police != _DROPS:
+            rates[name] = parse_rate(police["rate"])
+        elif not strict and given.endswith("%"):
+            shares[name] = parse_share(given)
+        elif not strict and "bandwidth" in each:
+            rates[name] = parse_rate(given)
+    room = WHOLE - -(-sum(rates.values()) * WHOLE // capacity)
+    fits = [(room, sum(shares.values()))]
+    for name, share in shares.items():
+        ceiling = classes[name].get("limit") or classes[name].get("shape", {}).get("rate")
+        if ceiling is not None:
+            fits.append((parse_rate(ceiling) * WHOLE // capacity, share))
+    part, whole = min(fits, key=lambda fit: fit[0] / max(fit[1], 1))
+    if part < whole:
+        shares = {name: max(share * part // whole, 1) for name, share in shares.items()}
+        for name, share in shares.items():
+            classes[name]["bandwidth"] = format_share(share)
+    rates |= {name: share * capacity // WHOLE for name, share in shares.items()}
+    rest = max(capacity - sum(rates.values()), 0)
+    takers = sum(
+        name not in rates and each.get("priority") != "strict" for name, each in classes.items()
+    )
+    for name, each in classes.items():
+        if "classes" in each:
+            own = rest // max(takers, 1) if each.get("priority") != "strict" else capacity
+            fit_shares(each["classes"], max(rates.get(name, own), 1))
 
 
 def _by_dscp(verdict: Verdict, prios: Sequence[int]) -> list[Verdict]:
