@@ -205,7 +205,7 @@ def treatment(part: Part, division: Division) -> dict[str, Any]:
             police.peak_rate and police.peak_rate.of(part.capacity),
             police.peak_burst,
             *(
-                (action.drops, action.remark)
+                (action.drops, None if action.remark == part.mark else action.remark)
                 for action in police.actions[: 3 if police.three_colours else 2]
             ),
         ),

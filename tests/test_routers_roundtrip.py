@@ -366,6 +366,39 @@ def test_any_policy_of_ios_comes_back(found: Scenario) -> None:
     assert read_again("ios", found) == []
 
 
+def test_the_policy_of_the_readme_comes_back() -> None:
+    """A strict class with a policer, beside classes whose weights are quanta."""
+    office = scenario(
+        "voice: match: {dscp: ef}, priority: strict, police: {rate: 1 Mbps, burst: 10 kB}",
+        "backup: match: {dscp: le}, bandwidth: 5%",
+        "rest: match: any, bandwidth: 85%, queue: {limit: 50 ms}",
+    )
+    assert read_again("tc", office, weights=True) == []
+
+
+DISCARDED = {
+    "tc": "tc qdisc add dev eth0 root handle 1: htb default 11\n"
+    "tc class add dev eth0 parent 1: classid 1:1 htb rate 20mbit\n"
+    "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 10mbit ceil 20mbit\n"
+    "tc class add dev eth0 parent 1:1 classid 1:11 htb rate 10mbit ceil 20mbit\n"
+    "tc filter add dev eth0 parent 1: prio 1 protocol ip u32 match ip dport 25 0xffff action drop\n"
+    "tc filter add dev eth0 parent 1: prio 2 protocol ip u32 match ip tos 0xb8 0xfc flowid 1:10\n",
+    "ios": "class-map worm\n match access-group name worm\nclass-map a\n match dscp ef\n"
+    "ip access-list extended worm\n permit udp any any eq 1434\n"
+    "policy-map p\n class worm\n  drop\n class a\n  bandwidth percent 50\n"
+    "interface FastEthernet0/0\n service-policy output p\n",
+}
+
+
+@pytest.mark.parametrize("family", DISCARDED)
+def test_packets_that_are_dropped_take_no_bandwidth_from_others(family: str) -> None:
+    found = detect.read([Source("r.cfg", DISCARDED[family])], family)
+    division = end_of(as_scenario(found.attachments[0], None, 20_000_000)).division
+    assert division is not None
+    leaves = [part for _, part in division.walk() if part.inside is None]
+    assert [part.rate for part in leaves if not part.class_.discards] == [10_000_000] * 2
+
+
 @pytest.mark.parametrize("family", QUEUES)
 def test_any_policy_that_a_family_can_express_comes_back(family: str) -> None:
     """What is written reads as the same policy; Linux has weights in whole bytes."""

@@ -10,6 +10,7 @@ from perhop.linux.gaps import Gap
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from perhop.routers.writing.plan import Division
     from perhop.scenario.model.names import IpVersion
 
 __all__ = ["Definitions", "Draft", "Names"]
@@ -34,6 +35,16 @@ class Draft:
     def gap(self, path: str, reason: str) -> None:
         """Add a part that the family cannot express."""
         self.gaps.append(Gap(path, reason))
+
+    def whole(self, division: Division) -> None:
+        """Add the guarantee of an only class, where the family gives it everything instead."""
+        only = division.parts[0]
+        limit = only.queue.limit if only.inside is None else None
+        depends = only.inside is not None or (limit is not None and limit.unit == "time")
+        alone = len(division.parts) == 1 and (only.ceiling is None or only.inside is None)
+        if alone and depends and only.rate is not None and only.rate < division.capacity:
+            reason = "the only class of a policy has all of its bandwidth; expected none here"
+            self.gap(f"{only.place}.bandwidth", reason)
 
     def near(self, path: str, reason: str, instead: str) -> None:
         """Add a part that the family can only approximate.

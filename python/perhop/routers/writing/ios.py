@@ -105,6 +105,7 @@ class _Writer:
             division: The policy.
             whole: The rate of the shaper around it, in bit/s; None without one.
         """
+        self.draft.whole(division)
         body: list[str] = []
         if division.scheduler == "drr":
             self.draft.near(

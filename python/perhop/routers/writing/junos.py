@@ -143,6 +143,7 @@ class _Writer:
         rewrite: list[str] = []
         division, limit = _own(end), ""
         if end.division is not None and _is_policed(end.division):
+            self.draft.whole(end.division)
             limit = self.whole(end.division.parts[0])
         if division is not None:
             for family, name in self.filter(division).items():
@@ -328,8 +329,8 @@ class _Writer:
         """Return the guarantee of a class."""
         exact = "" if part.class_.borrow else " exact"
         bandwidth = part.class_.bandwidth
-        if bandwidth is None and not any(each.strict for each in division.parts):
-            return f"remainder{exact}"
+        if bandwidth is None and not exact and not any(each.strict for each in division.parts):
+            return "remainder"
         if bandwidth is not None and bandwidth.share is not None:
             percent, rest = divmod(bandwidth.share, WHOLE // 100)
             if not rest:

@@ -413,6 +413,8 @@ def _ceilings(
     elif scheduler.bound and not each.strict and amount is not None:
         settings["borrow"] = False
         where(("borrow",), "transmit-rate")
+    elif scheduler.bound and not each.strict and transmit is not None:
+        transmit.approximated("the part of the remainder is a guarantee, and no ceiling")
     if scheduler.bound == "rate-limit" and transmit is not None:
         transmit.approximated("packets above the rate wait in the queue instead of being dropped")
 
