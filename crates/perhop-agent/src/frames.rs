@@ -100,9 +100,22 @@ pub fn read<M: DeserializeOwned>(frame: &[u8]) -> Result<M, FrameError> {
     Ok(message)
 }
 
-/// Returns the beginning of an error's text, which may repeat the message.
+/// Returns the beginning of an error's text, which may repeat the message: without its control
+/// characters, which could change the terminal or the log in which it is shown.
 fn excerpt(text: &str) -> String {
-    text.chars().take(300).collect()
+    printable(text).chars().take(300).collect()
+}
+
+/// Returns a text of another program without control characters, nor those that turn the direction
+/// of writing.
+pub fn printable(text: &str) -> String {
+    let hostile = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars()
+        .map(|letter| if hostile(letter) { char::REPLACEMENT_CHARACTER } else { letter })
+        .collect()
 }
 
 /// Writes a frame with a message.

@@ -25,9 +25,7 @@ const LONGEST_TEXT: usize = 2000;
 /// Returns a text of an agent without control characters, which could change the terminal or the
 /// log in which it is shown, and at most [`LONGEST_TEXT`] characters of it.
 fn printable(text: &str) -> String {
-    let shown =
-        |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
-    text.chars().take(LONGEST_TEXT).map(shown).collect()
+    frames::printable(text).chars().take(LONGEST_TEXT).collect()
 }
 
 /// A connection to an agent.

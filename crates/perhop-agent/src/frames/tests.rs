@@ -146,3 +146,11 @@ fn fuzz_requests() {
 fn fuzz_replies() {
     fuzz::<Reply>("agent-replies", &replies());
 }
+
+#[test]
+fn errors_repeat_no_control_characters_of_a_message() {
+    let hostile = "{\"a\\u001b[2J\\u009b\\u202e\":{}}";
+    let error = read::<Reply>(hostile.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("unknown variant"), "{error}");
+    assert!(!error.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{error:?}");
+}
