@@ -266,7 +266,8 @@ for module in pkgutil.walk_packages(perhop.__path__, "perhop."):
         except ModuleNotFoundError as error:
             if error.name != "ncclient":  # an extra, for pushes alone
                 raise
-print(*{path for path in opened if "perhop" in path and path.endswith((".yaml", ".json", ".csv"))})
+own = [path for path in opened if path.startswith(perhop.__path__[0])]
+print(*{path for path in own if path.endswith((".yaml", ".json", ".csv"))})
 """
 
 

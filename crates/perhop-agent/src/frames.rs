@@ -111,7 +111,10 @@ fn excerpt(text: &str) -> String {
 pub fn printable(text: &str) -> String {
     let hostile = |letter: char| {
         letter.is_control()
-            || matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(
+                letter,
+                '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            )
     };
     text.chars()
         .map(|letter| if hostile(letter) { char::REPLACEMENT_CHARACTER } else { letter })

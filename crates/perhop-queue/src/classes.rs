@@ -22,8 +22,8 @@ pub enum ClassService {
     /// bandwidth is shared among the other classes; with [`Sharing::LinkShare`], those with the
     /// lowest priority number come first.
     Share(Weight, Priority),
-    /// A share by [`Sharing::LinkShare`], the third value being the weight by which the class shares
-    /// what exceeds the guarantees.
+    /// A share by [`Sharing::LinkShare`], the third value being the weight by which the class
+    /// shares what exceeds the guarantees.
     Lent(Weight, Priority, Weight),
 }
 

@@ -5,13 +5,14 @@
 //!
 //! * A leaf whose two buckets are not overdrawn sends without a look at the classes above it. If
 //!   the guarantees of children exceed that of their parent, they exceed the parent's rate, too.
-//! * A leaf that has used its guarantee, but not its ceiling, *borrows* from the nearest class above
-//!   that has not used its own, as long as no class on the way has reached its ceiling.
+//! * A leaf that has used its guarantee, but not its ceiling, *borrows* from the nearest class
+//!   above that has not used its own, as long as no class on the way has reached its ceiling.
 //! * All that a class sends is charged to the ceilings of the classes above it, and to the
-//!   guarantees from the lender upwards. So a parent lends only what its children leave of its rate.
-//! * Guarantees precede loans, loans from lower classes those from higher ones, and of one level the
-//!   lowest [`Priority`] is first. Among equals, deficit round robin decides: a turn of a leaf adds
-//!   its *quantum*, the weight by which it shares what exceeds the guarantees.
+//!   guarantees from the lender upwards. So a parent lends only what its children leave of its
+//!   rate.
+//! * Guarantees precede loans, loans from lower classes those from higher ones, and of one level
+//!   the lowest [`Priority`] is first. Among equals, deficit round robin decides: a turn of a leaf
+//!   adds its *quantum*, the weight by which it shares what exceeds the guarantees.
 //! * A packet is sent while a deficit is not negative, so that a quantum below the length of a
 //!   packet counts as that length.
 //! * *Direct* classes precede all others, unlimited, as packets without a class do in Linux.
@@ -196,8 +197,8 @@ pub struct Htb<B> {
 }
 
 impl<B> Htb<B> {
-    /// Creates a tree without packets, below a root that shapes everything by `root`. The last class
-    /// of every parent takes the packets that no other matches.
+    /// Creates a tree without packets, below a root that shapes everything by `root`. The last
+    /// class of every parent takes the packets that no other matches.
     ///
     /// # Panics
     /// If a parent has no class, or if classes are more than seven deep.

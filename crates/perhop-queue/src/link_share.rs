@@ -8,9 +8,10 @@
 //! A class is *green* while a bucket that fills at its guaranteed rate is not overdrawn. Green
 //! classes send first, and pay from the bucket. The other classes borrow the remaining bandwidth,
 //! those of the highest priority first, and within a priority in proportion to their weights for
-//! excess, which are the guaranteed rates unless others are given. Borrowed bandwidth is not paid from the bucket. The order among equals is that of
-//! start-time fair queueing (P. Goyal, H. M. Vin and H. Cheng, ToN 5(5), 1997): the class with the
-//! least start tag is next, and virtual time is the start tag of the packet in service.
+//! excess, which are the guaranteed rates unless others are given. Borrowed bandwidth is not paid
+//! from the bucket. The order among equals is that of start-time fair queueing (P. Goyal, H. M. Vin
+//! and H. Cheng, ToN 5(5), 1997): the class with the least start tag is next, and virtual time is
+//! the start tag of the packet in service.
 //!
 //! Classes are in heaps by their tags, and those that are not green in one by the time at which
 //! they will be, so that the cost of a decision is logarithmic in their number.

@@ -278,7 +278,7 @@ MOST: Final = {
     "dscp_echoed": 63,
     "ecn_arrived": 3,
     "ecn_echoed": 3,
-    "utilisation": 1e6,
+    "utilisation": 1e21,  # a second of 1e9 in an interval of a picosecond
 }
 """The greatest values of columns, in any table."""
 
