@@ -103,8 +103,9 @@ validate-hosts: $(RELEASE) ## Compare modelled hosts with Linux's, in real time 
 	$(BIN)/python -m validation.hosts
 
 .PHONY: validate-queues
-validate-queues: $(RELEASE) ## Compare queues with Linux's, in User Mode Linux (Debian: user-mode-linux; 2 minutes)
+validate-queues: $(RELEASE) ## Compare queues with Linux's, in User Mode Linux (Debian: user-mode-linux; 4 minutes)
 	$(BIN)/python -m validation.linux_queues
+	$(BIN)/python -m validation.linux_shapers
 
 .PHONY: bench
 bench: $(RELEASE) ## Measure the simulator's speed, and how costs grow with a scenario
