@@ -79,6 +79,14 @@ SLOW_TARGETS := fuzz_requests fuzz_replies fuzz_iperf3_messages
 fuzz: $(RELEASE) ## Try random scenarios and damaged input for TIME=3600 s; findings in runs/fuzz
 	CARGO=$(CARGO) PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
 
+SAMPLE ?= 60
+SEED ?= 1
+AREAS ?=
+
+.PHONY: mutants
+mutants: .venv/current ## Put SAMPLE=60 random faults into each of AREAS="queue tcp net resolve analysis", and list what no test sees
+	@CARGO=$(CARGO) PYTHONPATH=tests nice -n 19 $(BIN)/python -m mutants $(AREAS) --sample $(SAMPLE) --seed $(SEED)
+
 .PHONY: check
 check: .venv/tools .venv/resolved $(PAGE) ## Format, lint and type checks, warnings being errors
 	$(BIN)/ruff format --check python services tests bench validation website conftest.py

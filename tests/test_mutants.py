@@ -1,0 +1,87 @@
+"""`make mutants`: the faults that it makes, and its list of those that change nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from mutants import python, rust
+from mutants.__main__ import interval
+from mutants.areas import AREAS
+from mutants.equivalents import equivalents
+from mutants.trial import ROOT
+
+RUST = """//! Text with 1 < 2.
+const DROPS: u32 = 16;
+fn f(a: &[u32], b: u32) -> bool {
+    self.start = end.max(self.now);
+    assert!(b < 3);
+    a.is_empty() && b <= 4 // or 5 > 6
+}
+
+#[cfg(test)]
+mod tests {}
+"""
+
+
+def test_faults_in_rust() -> None:
+    faults = [fault.key[1:] for fault in rust.mutations("a.rs", RUST)]
+    assert sorted(set(faults)) == [
+        ("a.is_empty() && b <= 4 // or 5 > 6", "a.is_empty() && b < 4 // or 5 > 6"),
+        ("a.is_empty() && b <= 4 // or 5 > 6", "a.is_empty() && b <= 2 // or 5 > 6"),
+        ("a.is_empty() && b <= 4 // or 5 > 6", "a.is_empty() && b <= 5 // or 5 > 6"),
+        ("a.is_empty() && b <= 4 // or 5 > 6", "a.is_empty() || b <= 4 // or 5 > 6"),
+        ("const DROPS: u32 = 16;", "const DROPS: u32 = 17;"),
+        ("const DROPS: u32 = 16;", "const DROPS: u32 = 8;"),
+        ("self.start = end.max(self.now);", ""),
+        ("self.start = end.max(self.now);", "self.start = end.min(self.now);"),
+        ("self.start = end.max(self.now);", "self.start = end;"),
+    ]
+
+
+PYTHON = '''"""A text."""
+if TYPE_CHECKING:
+    from a import B
+def f(é: int = 2) -> "B":
+    """Return 1."""
+    assert é < 3
+    c.state = é
+    return None if "é" in d or not é >= 0.5 else max(é)
+'''
+
+
+def test_faults_in_python() -> None:
+    faults = [fault.key[1:] for fault in python.mutations("a.py", PYTHON)]
+    line = 'return None if "é" in d or not é >= 0.5 else max(é)'
+    assert sorted(fault[1] for fault in faults if fault[0] == line) == [
+        'return None if "é" in d and not é >= 0.5 else max(é)',
+        'return None if "é" in d or not é > 0.5 else max(é)',
+        'return None if "é" in d or not é >= 0.25 else max(é)',
+        'return None if "é" in d or not é >= 0.5 else min(é)',
+        'return None if "é" in d or not é >= 1.0 else max(é)',
+        'return None if "é" in d or é >= 0.5 else max(é)',
+        'return None if "é" not in d or not é >= 0.5 else max(é)',
+        "return None if False else max(é)",
+        "return None if True else max(é)",
+    ]
+    assert sorted(fault[1] for fault in faults if fault[0] != line) == [
+        'def f(é: int = 1) -> "B":',
+        'def f(é: int = 3) -> "B":',
+        "pass",
+    ]
+
+
+def test_the_interval_is_that_of_a_textbook() -> None:
+    # Wilson's interval of 9 of 10: 0.596 to 0.982.
+    assert interval(9, 10) == pytest.approx((0.5958, 0.9821), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", AREAS)
+def test_every_area_has_its_code_and_tests(name: str) -> None:
+    area = AREAS[name]
+    assert next(area.mutations(ROOT))
+    assert [test for test in area.tests if not Path(ROOT, test).exists()] == []
+
+
+def test_every_equivalent_is_a_fault_that_the_tool_makes() -> None:
+    keys = {fault.key for area in AREAS.values() for fault in area.mutations(ROOT)}
+    assert [key for key in equivalents() if key not in keys] == []
