@@ -199,3 +199,6 @@ impl Wf2q {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

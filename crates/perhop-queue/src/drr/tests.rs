@@ -200,3 +200,83 @@ proptest! {
         }
     }
 }
+
+/// Sends from queues of packets until all are empty; returns the classes and sizes in order.
+fn drain(drr: &mut Drr, queues: &[&[u64]]) -> Vec<(usize, u64)> {
+    let mut queues: Vec<VecDeque<u64>> =
+        queues.iter().map(|queue| queue.iter().copied().collect()).collect();
+    for (class, queue) in queues.iter().enumerate() {
+        if let Some(head) = queue.front() {
+            drr.activate(class, Bytes::new(*head));
+        }
+    }
+    let mut sent = Vec::new();
+    while let Some(class) = drr.select() {
+        let size = queues[class].pop_front().unwrap();
+        drr.served(class, Bytes::new(size), queues[class].front().map(|head| Bytes::new(*head)));
+        sent.push((class, size));
+    }
+    sent
+}
+
+/// The paper's figures 2 and 3: four queues with a quantum of 500. The deficits after each turn, by
+/// hand: 300, 0, 400, 320; then 30, 0, 100, 70. The packet of 500 takes exactly its quantum.
+#[test]
+fn the_example_of_the_paper() {
+    let mut drr = with_quanta(&[500; 4]);
+    let queues: [&[u64]; 4] = [&[200, 750, 20], &[500, 500], &[100, 600, 200], &[180, 700, 50]];
+    let first = [(0, 200), (1, 500), (2, 100), (3, 180)];
+    let second = [(0, 750), (0, 20), (1, 500), (2, 600), (2, 200), (3, 700), (3, 50)];
+    assert_eq!(drain(&mut drr, &queues), [&first[..], &second].concat());
+    // No class keeps the credit with which it became empty: the same again.
+    assert_eq!(drain(&mut drr, &queues), [&first[..], &second].concat());
+}
+
+/// A class that became empty with a deficit of 300 begins at its quantum of 500 again, which a
+/// packet of 501 exceeds.
+#[test]
+fn an_empty_class_keeps_no_credit() {
+    let mut drr = with_quanta(&[500, 500]);
+    assert_eq!(drain(&mut drr, &[&[200], &[]]), [(0, 200)]);
+    assert_eq!(drain(&mut drr, &[&[501], &[400, 100]]), [(1, 400), (1, 100), (0, 501)]);
+}
+
+/// A head that was announced with 500 bytes is replaced by one of 1300, which leaves a debt of 800.
+/// The class becomes empty, comes back, and needs two quanta of 500 for a packet of 100.
+#[test]
+fn an_empty_class_keeps_its_debt() {
+    let mut drr = with_quanta(&[500, 500]);
+    drr.activate(0, Bytes::new(500));
+    assert_eq!(drr.select(), Some(0));
+    drr.served(0, Bytes::new(1300), None);
+    let sent = drain(&mut drr, &[&[100], &[500, 500]]);
+    assert_eq!(sent, [(1, 500), (0, 100), (1, 500)]);
+}
+
+/// Weights 3, 2 and 7: 1500 · 7 / 2 = 5250 bytes, the least 1500.
+#[test]
+fn the_least_quantum_is_a_payload_of_ethernet() {
+    let weights = [3, 2, 7].map(|weight| Weight::new(weight).unwrap());
+    let drr = Drr::new(&weights);
+    assert_eq!([0, 1, 2].map(|class| drr.quantum(class).get()), [2250, 1500, 5250]);
+    assert_eq!(Drr::with_quanta(&weights).quantum(2), Bytes::new(7));
+}
+
+/// Turns and packets in units of 100 bytes, so that deficits often equal the head packet.
+#[test]
+fn coarse_quanta_give_the_order_of_linux() {
+    let mut numbers = perhop_core::Stream::new(1, "drr");
+    for _ in 0..300 {
+        let mut upto = |limit| numbers.up_to(limit);
+        let quanta: Vec<u64> = (0..2 + upto(2)).map(|_| 100 * (1 + upto(9))).collect();
+        let mut at = 0;
+        let arrivals: Vec<Arrival> = (0..60)
+            .map(|_| {
+                at += 100 * upto(12);
+                let class = upto(quanta.len() as u64 - 1) as usize;
+                Arrival { at, class, size: 100 * (1 + upto(9)) }
+            })
+            .collect();
+        assert_eq!(order(&quanta, &arrivals), order_of_linux(&quanta, &arrivals));
+    }
+}
