@@ -8,9 +8,7 @@ import pytest
 
 from conftest import Outcome
 from ios import config, one, policy, treatments
-from perhop.errors import UsageError
-from perhop.routers.reading import Source, source
-from perhop.routers.reading.detect import detect
+from perhop.routers.reading import source
 from perhop.routers.reading.ios import read
 
 # Lines that a terminal broke
@@ -270,29 +268,6 @@ interface GigabitEthernet0/1
     assert {told[0] for told in treatments(text).values()} == {"modelled"}
     match = policy(text).policy["classes"]["A"]["match"]
     assert match == [{"dscp": "ef"}, {"ip": 6}] or {"ip": 6} in match
-
-
-# Systems that resemble IOS
-
-
-@pytest.mark.parametrize(
-    ("sign", "name"),
-    [
-        (" end-policy-map", "Cisco IOS XR"),
-        ("interface HundredGigE0/0/0/1", "Cisco IOS XR"),
-        ("feature ospf", "Cisco NX-OS"),
-        ("policy-map type queuing Q", "Cisco NX-OS"),
-        ("ASA Version 9.12(2)", "Cisco ASA"),
-        (" nameif outside", "Cisco ASA"),
-        ("! device: leaf1 (DCS-7280SR, EOS-4.24.1F)", "Arista EOS"),
-    ],
-)
-def test_systems_that_resemble_ios_are_refused(sign: str, name: str) -> None:
-    text = f"hostname r\npolicy-map P\n class class-default\n  police 8000\n{sign}\n"
-    with pytest.raises(UsageError, match=rf"^r\.cfg:5: .* is a statement of {name}") as error:
-        detect([Source("r.cfg", text)])
-    assert "--family: ios" in str(error.value)
-    assert read([Source("r.cfg", text)]).attachments
 
 
 def test_import_counts_one_line_in_words(perhop: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def refuse_other(source: str) -> None:
     """
     from perhop import gallery
     from perhop.errors import UsageError
-    from perhop.routers.reading import MAX_SIZE
+    from perhop.routers.reading import MAX_SIZE, Source, detect
 
     path = Path(source)
     if path.suffix in (".yaml", ".yml") or not path.is_file() or source in gallery.names():
@@ -69,6 +69,7 @@ def refuse_other(source: str) -> None:
     except ValueError:
         return
     if not _SCENARIO.search(text):
+        detect.refuse_unread([Source(source, text)], option="`perhop import --family`")
         raise UsageError(
             f"{source}: is neither a scenario, which has a key `perhop`, nor a configuration whose "
             "family perhop recognises; `perhop import --family NAME` reads one"

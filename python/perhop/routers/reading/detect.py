@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perhop.errors import UsageError
 from perhop.files import read_file
 from perhop.hints import did_you_mean
+from perhop.routers.reading import systems
 from perhop.routers.reading.configuration import AS_STATED, MAX_SIZE, Source, source
 from perhop.routers.reading.selection import select
 from perhop.units import quote
@@ -121,21 +122,6 @@ _PATTERNS: Final = {
     for family, signs in _SIGNS.items()
 }
 
-_RELATIVES: Final = {
-    "Cisco IOS XR": r"!! IOS XR |RP/\d+/\w+/CPU|end-(?:policy|class)-map\b|ipv4 address \d"
-    r"|interface (?:Bundle-Ether\d|MgmtEth|(?:\w+GigE|GigabitEthernet) ?\d+/\d+/\d+/\d)",
-    "Cisco NX-OS": r"feature [a-z-]+ *$|vdc \S+ id |switchname |system qos *$|vrf context \S+ *$"
-    r"|(?:policy|class)-map type (?:queuing|network-qos) |class type (?:queuing|network-qos) ",
-    "Cisco ASA": r"(?:ASA|PIX) Version |nameif \S|security-level \d"
-    r"|access-list \S+ extended (?:permit|deny) |service-policy \S+ (?:global|interface \S+) *$",
-    "Arista EOS": r"! device: .*\bEOS-|policy-map type (?:quality-of-service|pbr|copp) ",
-}
-"""Beginnings of lines of systems whose statements are those of IOS, and do something else."""
-
-_RELATIVE: Final = re.compile(
-    r"^[ \t]*(?:" + "|".join(f"({signs})" for signs in _RELATIVES.values()) + ")", re.M
-)
-
 _SHELL: Final = re.compile(r"#!.*sh\b")
 _SCRIPTED: Final = frozenset({"linux", "vyos"})
 """Families whose configurations can be scripts of a shell."""
@@ -224,16 +210,24 @@ def _without_collection() -> Iterator[None]:
 
 
 def detect(texts: Sequence[Source], *, option: str = "--family") -> str:
-    """Return the family of a configuration: the one whose statements it has.
+    """Return the family of a configuration.
+
+    The header of an archive decides, or else the statements.
 
     Raises:
-        UsageError: No family, or more than one, has statements like these.
+        UsageError: The configuration is of a system that perhop does not read; or no family, or
+            more than one, has statements like these.
     """
     ranked = sorted(_evidence(texts).items(), key=lambda item: -item[1])
     (first, most), (second, less) = ranked[:2]
+    archived = {header.system for header in systems.headers(texts)}
+    archive = archived.pop() if len(archived) == 1 else None
+    if archive is None or archive not in FAMILIES or archive == "ios":
+        like_ios = "ios" in (archive, first) or not most
+        refuse_unread(texts, like_ios=like_ios, option=option)
+    if archive is not None:
+        return archive
     if most and most >= _LEAD * less:
-        if first == "ios":
-            _refuse_relatives(texts, option)
         return first
     said = (
         f"could be of the family {first} or {second}"
@@ -243,23 +237,36 @@ def detect(texts: Sequence[Source], *, option: str = "--family") -> str:
     raise UsageError(f"{texts[0].file}: {said}; give {option}: {_families()}")
 
 
-def _refuse_relatives(texts: Sequence[Source], option: str) -> None:
-    """Refuse configurations of systems that resemble IOS, as their defaults are others.
+def refuse_unread(
+    texts: Sequence[Source], *, like_ios: bool = True, option: str = "--family"
+) -> None:
+    """Refuse configurations of systems that perhop does not read.
+
+    Args:
+        texts: The texts.
+        like_ios: True to look for statements of the systems that are like IOS, too.
+        option: The setting for the family in messages.
 
     Raises:
-        UsageError: A text has a statement of such a system.
+        UsageError: A header or a statement is of such a system.
     """
-    for text in texts:
-        sign = _RELATIVE.search(text.text)
-        if sign is not None:
-            name = [*_RELATIVES][(sign.lastindex or 1) - 1]
-            statement, _, _ = text.text[sign.start() :].partition("\n")
-            line = text.text.count("\n", 0, sign.start()) + 1
-            raise UsageError(
-                f"{text.file}:{line}: {quote(statement.strip())} is a statement of {name}, which "
-                "perhop does not read; its defaults differ from those of IOS and IOS-XE; to read "
-                f"it as one of these, give {option}: ios"
-            )
+    named = [each for each in systems.headers(texts) if each.system not in FAMILIES]
+    sign = named[0] if named else systems.sign(texts, like_ios=like_ios)
+    if sign is None:
+        return
+    cure = (
+        "its defaults differ from those of IOS and IOS-XE; to read it as one of these, give "
+        f"{option}: ios"
+        if sign.system in systems.LIKE_IOS
+        else "give what `tc -j qdisc show`, `tc -j class show` and `tc -j filter show` print"
+        if sign.system in systems.OF_LINUX
+        else f"perhop reads {_families('and')}"
+    )
+    what = "the header of a configuration" if named else "a statement"
+    raise UsageError(
+        f"{sign.file}:{sign.line}: {quote(sign.text, 80)} is {what} of {sign.system}, which perhop "
+        f"does not read; {cure}"
+    )
 
 
 def _evidence(texts: Sequence[Source]) -> dict[str, int]:
@@ -294,6 +301,6 @@ def _known(family: str, option: str) -> str:
     return found
 
 
-def _families() -> str:
+def _families(before_last: str = "or") -> str:
     *others, last = (f"{name} ({what})" for name, what in FAMILIES.items())
-    return f"{', '.join(others)}, or {last}"
+    return f"{', '.join(others)}, {before_last} {last}"

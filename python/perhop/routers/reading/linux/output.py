@@ -22,7 +22,8 @@ __all__ = ["Item", "Object", "is_output", "items"]
 
 _OUTPUT: Final = re.compile(
     r"^[ \t]*(?:\[\s*\{|\{\s*\"(?:nftables|kind|class|protocol|parent)\""
-    r"|(?:qdisc|class) [a-z_]+ [0-9a-f]*:[0-9a-f]* (?:root|dev|parent)\b)",
+    r"|(?:qdisc|class) [a-z_]+ [0-9a-f]*:[0-9a-f]* (?:root|dev|parent)\b"
+    r"|filter (?:\S+ ){0,4}protocol \S+ pref \d)",
     re.M,
 )
 _BLANK: Final = re.compile(r"\s*")
