@@ -16,6 +16,7 @@ from perhop.routers.writing.plan import Division, End, Part, ends
 from perhop.scenario.model.cbq import ALTQ_CBQ, Cbq
 from perhop.scenario.model.encapsulation import Mark
 from perhop.scenario.model.hfsc import HFSC
+from perhop.scenario.model.names import IpVersion
 from perhop.scenario.model.queues import Queue, Sfq, Wred, wred_defaults
 from perhop.scenario.resolve import service_curves
 from perhop.units import format_rate
@@ -27,6 +28,9 @@ _USUAL_V6 = IPv6Address("3fff::1")
 MOST_PACKETS = 2000
 """The most packets by which policies are compared; of more, some are drawn."""
 
+
+Versions = tuple[IpVersion, ...]
+BOTH: Versions = (4, 6)
 
 Parts = tuple[tuple[Part, ...], int]
 """The classes of a policy, and the number of one of them."""
@@ -77,7 +81,9 @@ def _remarks(classes: dict[str, Any]) -> list[dict[str, Any]]:
     return rules
 
 
-def differences(wanted: End, found: End, *, weights: bool = False) -> list[str]:
+def differences(
+    wanted: End, found: End, *, weights: bool = False, versions: Versions = BOTH
+) -> list[str]:
     """Return how two ends of links differ; nothing if they treat all packets alike.
 
     Args:
@@ -85,13 +91,14 @@ def differences(wanted: End, found: End, *, weights: bool = False) -> list[str]:
         found: The other one.
         weights: True if only the proportions of guarantees count, to a thousandth, and buckets of
             policers to a microsecond of their rate: Linux has weights in whole bytes.
+        versions: The versions of IP of the packets that count.
     """
     wanted, found = _shaped(wanted), _shaped(found)
     return [
         *_differ("rate", wanted.link.rate, found.link.rate),
         *_differ("shape", _shape(wanted), _shape(found)),
-        *_divisions("", wanted.division, found.division, (), weights),
-        *_marks(wanted, found),
+        *_divisions("", wanted.division, found.division, (), weights, versions),
+        *_marks(wanted, found, versions),
     ]
 
 
@@ -124,6 +131,7 @@ def _divisions(
     found: Division | None,
     above: tuple[Parts, ...],
     weights: bool,
+    versions: Versions,
     marks: tuple[Mark | None, Mark | None] = (None, None),
 ) -> Iterator[str]:
     """Yield how two policies differ for packets that classes `above` contain."""
@@ -134,7 +142,8 @@ def _divisions(
     pairs: dict[int, set[int]] = {}
     parts = [each.parts for each in (wanted, found)]
     outer = [part.rules for own, _ in above for part in own]
-    for packet in packets(iter([*outer, *(each.rules for own in parts for each in own)])):
+    sets = iter([*outer, *(each.rules for own in parts for each in own)])
+    for packet in packets(sets, versions):
         if any(_class(own, packet) != number for own, number in above):
             continue
         first, second = (_class(own, packet) for own in parts)
@@ -161,9 +170,8 @@ def _divisions(
                 here_found["police"] = (rate, one_police[1], *more)
         yield from _differ(here, here_wanted, here_found)
         if one.inside is not None or other.inside is not None:
-            yield from _divisions(
-                here, one.inside, other.inside, (*above, (parts[0], number)), weights, own
-            )
+            inner = (*above, (parts[0], number))
+            yield from _divisions(here, one.inside, other.inside, inner, weights, versions, own)
 
 
 def _weight(part: Part, division: Division) -> float:
@@ -231,8 +239,9 @@ def _queue(part: Part, queue: Queue) -> tuple[Any, ...]:
     return size, queue.drop, found
 
 
-def _marks(wanted: End, found: End) -> Iterator[str]:
-    for packet in packets(mark.rules for end in (wanted, found) for mark in end.marks):
+def _marks(wanted: End, found: End, versions: Versions) -> Iterator[str]:
+    sets = (mark.rules for end in (wanted, found) for mark in end.marks)
+    for packet in packets(sets, versions):
         one, other = (
             next((m.dscp for m in end.marks if m.rules.matches(packet)), packet.dscp)
             for end in (wanted, found)
@@ -257,8 +266,8 @@ class _Values:
     labels: set[int] = field(default_factory=set)
 
 
-def packets(sets: Iterator[Rules]) -> list[Packet]:
-    """Return packets with combinations of values at which conditions change."""
+def packets(sets: Iterator[Rules], versions: Versions = BOTH) -> list[Packet]:
+    """Return packets of these versions with combinations of values at which conditions change."""
     found = _Values({0}, {1}, set())
     for rules in sets:
         for _, each in rules.rules:
@@ -275,6 +284,7 @@ def packets(sets: Iterator[Rules]) -> list[Packet]:
     usual = Packet()
     pairs = [(a, b) for a in addresses for b in addresses if a.version == b.version]
     pairs += [(usual.source, usual.destination), (_USUAL_V6, _USUAL_V6)]
+    pairs = [pair for pair in pairs if pair[0].version in versions]
     tags: list[tuple[int | None, int | None]] = [(None, None)]
     tags += [(code, None) for code in sorted(found.tags)]
     tags += [(None, code) for code in sorted(found.labels)]

@@ -15,22 +15,43 @@ from ios import (
 )
 
 MATCHES = [
-    ("match-any", "match ip dscp af11 12\nmatch dscp ef", {"dscp": ["af11", "af12", "ef"]}),
-    ("match-all", "match ip dscp 8 10", {"dscp": ["cs1", "af11"]}),
+    (
+        "match-any",
+        "match ip dscp af11 12\nmatch dscp ef",
+        [{"dscp": ["af11", "af12"], "ip": 4}, {"dscp": "ef"}],
+    ),
+    ("match-any", "match dscp af11 12\nmatch dscp ef", {"dscp": ["af11", "af12", "ef"]}),
+    ("match-all", "match ip dscp 8 10", {"dscp": ["cs1", "af11"], "ip": 4}),
+    ("match-all", "match protocol ipv6\nmatch dscp 8", {"dscp": "cs1", "ip": 6}),
+    (
+        "match-all",
+        "match not ip dscp 8",
+        [{"except": {"dscp": "cs1", "ip": 4}}, "any"],
+    ),
+    ("match-any", "match precedence critical", {"dscp": [40, 41, 42, 43, 44, 45, 46, 47]}),
     ("", "match dscp ef\nmatch access-group 101", {"dscp": "ef", "destination": "10.0.0.0/8"}),
-    ("match-any", "match ip precedence critical", {"dscp": [40, 41, 42, 43, 44, 45, 46, 47]}),
+    (
+        "match-any",
+        "match ip precedence 1",
+        {"dscp": ["cs1", 9, "af11", 11, "af12", 13, "af13", 15], "ip": 4},
+    ),
     ("match-all", "match not dscp ef", [{"except": {"dscp": "ef"}}, "any"]),
     ("match-any", "match class-map OTHER\nmatch dscp cs1", {"dscp": ["cs1", "ef"]}),
     ("match-all", "match class-map OTHER\nmatch protocol udp", {"dscp": "ef", "protocol": "udp"}),
-    ("match-any", "match protocol ip", "any"),
+    ("match-any", "match protocol ip", {"ip": 4}),
+    ("match-any", "match protocol ip\nmatch protocol ipv6", "any"),
     ("match-any", "match dscp 8-9,12", {"dscp": ["cs1", 9, "af12"]}),
-    ("match-any", "match ip rtp 16384 100", {"protocol": "udp", "destination_port": "16384-16484"}),
+    (
+        "match-any",
+        "match ip rtp 16384 100",
+        {"ip": 4, "protocol": "udp", "destination_port": "16384-16484"},
+    ),
     ("match-all", "match protocol http\nmatch dscp ef", {"dscp": "ef"}),
     ("match-any", "match cos 5\nmatch dscp ef", [{"pcp": 5}, {"dscp": "ef"}]),
     (
         "match-any",
         "match access-group name WEB",
-        {"protocol": "tcp", "destination_port": [80, 443]},
+        {"ip": 4, "protocol": "tcp", "destination_port": [80, 443]},
     ),
 ]
 
@@ -50,8 +71,6 @@ def _named(match: object) -> object:
     """Code points by their names."""
     if isinstance(match, dict) and match.get("dscp") == [40, 41, 42, 43, 44, 45, 46, 47]:
         return {"dscp": ["cs5", 41, 42, 43, "voice-admit", 45, "ef", 47]}
-    if isinstance(match, dict) and "protocol" in match and match.get("protocol") == "ip":
-        return "any"
     return match
 
 
@@ -80,12 +99,14 @@ def test_entries_of_access_lists(entry: str, expected: dict[str, Any]) -> None:
     text += "interface GigabitEthernet0/1\n service-policy output P\n"
     names = {"ports": "destination_port", "from": "source_port"}
     wanted = {"protocol": "tcp", **{names.get(key, key): value for key, value in expected.items()}}
+    if not {"source", "destination"} & {*wanted}:
+        wanted["ip"] = 4
     if "dscp" in wanted and isinstance(wanted["dscp"], list):
         wanted["dscp"] = [2, "af11", "af21", "af31", "af41", 42, 50, 58]
     attachment = policy(text)
     runs(attachment)
     found = attachment.policy["classes"]["A"]["match"]
-    assert wanted in found and {"protocol": "udp", "destination_port": 9} in found
+    assert wanted in found and {"ip": 4, "protocol": "udp", "destination_port": 9} in found
 
 
 def test_denied_packets_are_excluded() -> None:

@@ -162,7 +162,7 @@ interface GigabitEthernet0/1
 """
     classes = policy(text).policy["classes"]
     assert list(classes) == ["A", "class-default"]
-    assert classes["A"]["match"] == {"dscp": "af12"}
+    assert classes["A"]["match"] == {"dscp": "af12", "ip": 4}
     told = treatments(text)
     assert told["set dscp 3"] == ("not modelled", "removed in line 11")
     assert told["bandwidth percent 20"] == ("not modelled", "removed in line 14")

@@ -133,6 +133,74 @@ def test_filters_of_ip_are_of_ipv4_beside_those_of_ipv6(tmp_path: Path) -> None:
         assert policy["classes"]["c10"]["match"] == {"protocol": "udp"} | match
 
 
+LISTED = """\
+class-map match-all one
+ match MATCH
+access-list 101 permit udp any any
+ip access-list standard ANY
+ permit any
+policy-map P
+ class one
+  bandwidth percent 60
+ class class-default
+  bandwidth percent 40
+interface GigabitEthernet0/1
+ bandwidth 10000
+ service-policy output P
+"""
+
+
+@pytest.mark.parametrize(
+    ("match", "versions"),
+    [
+        ("dscp ef", {4, 6}),
+        ("ip dscp ef", {4}),
+        ("precedence 5", {4, 6}),
+        ("ip precedence 5", {4}),
+        ("ip rtp 5000 100", {4}),
+        ("protocol udp", {4, 6}),
+        ("protocol ip", {4}),
+        ("protocol ipv6", {6}),
+        ("access-group 101", {4}),
+        ("access-group name ANY", {4}),
+    ],
+)
+def test_ios_matches_have_the_packets_of_their_versions(
+    match: str, versions: set[int], tmp_path: Path
+) -> None:
+    """A scenario sends packets of both versions, which one class has, or the other.
+
+    "To match DSCP values for IPv4 packets only, use the ip keyword. Without the ip keyword the
+    match occurs on both" (Cisco IOS QoS command reference, `match dscp`).
+    """
+    (tmp_path / "r.cfg").write_text(LISTED.replace("MATCH", match))
+    run = perhop.run(perhop.parse(TRAFFIC, tmp_path / "s.yaml"))
+    sent = analysis.class_counters(run).filter(link="r>b")
+    packets = {row["class"]: row["sent_packets"] for row in sent.iter_rows(named=True)}
+    assert packets == {
+        "one": 100 * len(versions),
+        "class-default": 200 - 100 * len(versions),
+    }
+    # What is written for the same traffic puts the packets of both versions in the same classes.
+    assert read_again("ios", perhop.parse(TRAFFIC, tmp_path / "s.yaml"), "r>b") == []
+
+
+TRAFFIC = """\
+perhop: 1
+name: versions
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps}
+  - {ends: [r, b], rate: 10 Mbps, egress: {r: wan}}
+policies:
+  wan: {from: r.cfg}
+flows:
+  four: {from: a, to: b, udp: {rate: 0.8 Mbps, size: 1000 B}, dscp: ef, port: 5000, stop: 1 s}
+  six: {from: a, to: b, ip: 6, udp: {rate: 0.8 Mbps, size: 1000 B}, dscp: ef, port: 5000, stop: 1 s}
+duration: 2 s
+"""
+
+
 @pytest.mark.parametrize(
     ("first", "second", "covered"),
     [

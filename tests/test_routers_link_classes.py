@@ -73,7 +73,7 @@ def classes() -> dict[str, Any]:
 def test_ios_matches_and_marks_are_read() -> None:
     found = classes()
     assert [found[name]["match"] for name in ("VOICE", "VIDEO", "CORE", "SEVERAL")] == [
-        [{"pcp": 5}, {"dscp": "ef"}],
+        [{"pcp": 5}, {"dscp": "ef", "ip": 4}],
         [{"except": {"dscp": "cs4", "pcp": [3, 4]}}, {"pcp": [3, 4]}],
         {"mpls_tc": [1, 2, 6]},
         {"pcp": [0, 1, 7]},

@@ -7,16 +7,20 @@ from ipaddress import IPv4Network
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.conditions import Conditions
 from perhop.scenario import format_dscp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from perhop.routers.reading.matching import Conditions, Network, Ports, Rules
+    from perhop.routers.reading.matching import Network, Ports, Rules
     from perhop.routers.writing.draft import Definitions
     from perhop.scenario.model.names import IpVersion
 
 __all__ = ["LINK_CLASS", "class_map", "dscp_name", "has_class_map"]
+
+_WHOLE: Final = {Conditions(): "", Conditions(source=(IPv4Network("0.0.0.0/0"),)): "ip "}
+"""Conditions that `match dscp` has beside code points: none, or `ip`, for IPv4 only."""
 
 MOST_VALUES: Final = 8
 """The most values of `match dscp` (IOS Quality of Service command reference)."""
@@ -45,8 +49,10 @@ def class_map(
     plain = all(permit for permit, _ in rules.rules)
     marks = [sorted(each.dscp) for each in conditions if each.dscp is not None]
     others = [replace(each, dscp=None) for each in conditions]
-    if plain and len(marks) == len(conditions) and all(each.is_any for each in others):
-        return ["match-any", *(line for points in marks for line in _match_dscp(points))]
+    if plain and len(marks) == len(conditions) and all(each in _WHOLE for each in others):
+        words = [_WHOLE[each] for each in others]
+        found = (_match_dscp(*each) for each in zip(marks, words, strict=True))
+        return ["match-any", *(line for lines in found for line in lines)]
     versions = {*traffic, *(network.version for each in conditions for network in _networks(each))}
     entries = rules.rules
     head = ["match-any"]
@@ -104,9 +110,9 @@ def _link_lines(conditions: Conditions) -> list[str]:
     return lines
 
 
-def _match_dscp(points: Sequence[int]) -> list[str]:
+def _match_dscp(points: Sequence[int], version: str = "") -> list[str]:
     return [
-        "match dscp " + " ".join(map(dscp_name, points[start : start + MOST_VALUES]))
+        f"match {version}dscp " + " ".join(map(dscp_name, points[start : start + MOST_VALUES]))
         for start in range(0, len(points), MOST_VALUES)
     ]
 

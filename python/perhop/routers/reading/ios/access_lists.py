@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.tree import Statement
     from perhop.routers.reading.matching import Rule
 
-_EVERY: Final[dict[int, Networks]] = {
+EVERY: Final[dict[int, Networks]] = {
     4: (IPv4Network("0.0.0.0/0"),),
     6: (IPv6Network("::/0"),),
 }
+"""All addresses of each version of IP."""
 
 MAX_ADDRESSES: Final = 2**18
 """The most prefixes of all access lists, those of object groups at each reference."""
@@ -48,12 +49,6 @@ class AccessLists:
                 self._numbered(statement)
             elif statement.kind == "access-list":
                 self._named(statement)
-        self._both = bool(self._ipv6) or any(
-            [word.lower() for word in line.words] == ["match", "protocol", "ipv6"]
-            for statement in statements
-            if statement.kind == "class-map"
-            for line in statement.children
-        )
 
     def _numbered(self, statement: Statement) -> None:
         name = statement.words[1]
@@ -73,11 +68,6 @@ class AccessLists:
             self._standard.add(name)
         self._headers.setdefault(name, []).append(statement)
         self._entries.setdefault(name, []).extend(statement.children)
-
-    @property
-    def every_ipv4(self) -> Networks | None:
-        """The addresses of lists for IPv4; None, those of both versions, without any for IPv6."""
-        return _EVERY[4] if self._both else None
 
     def rules(self, name: str) -> Rules | None:
         """Return the packets that a list permits; None if there is no such list.
@@ -113,7 +103,7 @@ class AccessLists:
                 account,
                 self._groups,
                 standard=name in self._standard,
-                every=_EVERY[6] if name in self._ipv6 else self.every_ipv4,
+                every=EVERY[6 if name in self._ipv6 else 4],
             )
             found = entry.rules()
             self._work += sum(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.ios.access_lists import EVERY
 from perhop.routers.reading.ios.numbers import dscp, precedence, whole
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
 
@@ -24,7 +24,9 @@ MAX_WORK: Final = 2**20
 
 DEFAULT_CLASS: Final = "class-default"
 
-_EVERY_IPV6: Final = (IPv6Network("::/0"),)
+_VERSIONS: Final = {"ip": 4, "ipv6": 6}
+"""The version of IP of `match ip dscp` and its like; without such a word, both match."""
+
 _PROTOCOLS: Final = frozenset({"tcp", "udp", "icmp"})
 
 
@@ -165,9 +167,15 @@ class ClassMaps:
 
     def _match(self, statement: Statement, words: list[str]) -> Rules | None:
         """Return the packets that a statement matches; None if that is not modelled."""
+        version = _VERSIONS.get(words[0].lower()) if len(words) > 1 else None
+        if version is None:
+            return self._criterion(statement, words)
+        packets = self._criterion(statement, words[1:])
+        return None if packets is None else packets & _of(version)
+
+    def _criterion(self, statement: Statement, words: list[str]) -> Rules | None:
+        """Return the packets of both versions of IP that a statement matches."""
         lower = [word.lower() for word in words]
-        if lower[:1] in (["ip"], ["ipv6"]) and len(lower) > 1:
-            lower, words = lower[1:], words[1:]
         values = lower[1:]
         match lower[:1]:
             case ["any"]:
@@ -240,10 +248,8 @@ class ClassMaps:
     def _protocol(self, statement: Statement, values: list[str]) -> Rules | None:
         if values[0] in _PROTOCOLS and len(values) == 1:
             return Rules.of(Conditions(protocols=frozenset(values)))
-        if values == ["ip"]:
-            return Rules.of(Conditions(source=self._lists.every_ipv4))
-        if values == ["ipv6"]:
-            return Rules.of(Conditions(source=_EVERY_IPV6))
+        if len(values) == 1 and values[0] in _VERSIONS:
+            return _of(_VERSIONS[values[0]])
         self._account.not_modelled(statement, _reason(statement))
         return None
 
@@ -255,6 +261,11 @@ class ClassMaps:
         self._account.approximated(statement, "all UDP ports of the range; IOS: the even ones")
         ports = ((first, first + count),)
         return Rules.of(Conditions(protocols=frozenset({"udp"}), destination_ports=ports))
+
+
+def _of(version: int) -> Rules:
+    """Return the packets of a version of IP."""
+    return Rules.of(Conditions(source=EVERY[version]))
 
 
 def _dscps(word: str) -> list[int | None]:
