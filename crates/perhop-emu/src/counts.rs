@@ -209,11 +209,11 @@ fn of_discipline(kind: &str, bytes: &[u8]) -> Vec<(&'static str, u64)> {
         // struct tc_red_xstats
         "red" => &[("early", 0), ("marked", 3)],
         // struct tc_pie_xstats, the first number of which takes two words.
-        "pie" => &[("dropped", 6), ("ecn_mark", 9)],
+        "pie" => &[("overlimit", 7), ("ecn_mark", 9)],
         // struct tc_codel_xstats
         "codel" => &[("drop_overlimit", 5), ("ecn_mark", 6)],
         // struct tc_fq_codel_xstats, the first word of which tells the queue's from a class's.
-        "fq_codel" => &[("drop_overlimit", 2), ("ecn_mark", 3), ("drop_overmemory", 9)],
+        "fq_codel" => &[("drop_overlimit", 2), ("ecn_mark", 3)],
         // struct tc_fq_pie_xstats
         "fq_pie" => &[("overlimit", 2), ("ecn_mark", 4)],
         _ => &[],

@@ -69,11 +69,12 @@ class Dataset:
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
             a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
             cause), marked with congestion experienced, conforming to and exceeding the policer
-            (which drops or remarks the latter), and waiting at its end. A counter is null where a
-            real router does not print it.
+            (which drops or remarks the latter), and waiting at its end. A counter is null where the
+            engine, or the real router, does not know it.
         links: A row per directed link and stretch: what left it, layer-2 overhead included, what
             random loss took, of how many a copy came as well, how many took longer and were
-            overtaken, and the share of the time that it was busy.
+            overtaken, and the share of the time that it was busy. Null where the engine does not
+            know it.
         stations: A row per directed link on a radio channel and stretch: `transmissions`, `frames`
             in them (of LTE, transport blocks, one each), of these `retransmissions`, frames that
             failed, and those that were given up (of LTE by HARQ; RLC sends them again); their

@@ -8,7 +8,7 @@ import polars as pl
 
 __all__ = ["ANSWERS", "CAUSES", "FORMAT", "KINDS", "NULLABLE", "ROUTER", "TABLES", "empty"]
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
@@ -260,6 +260,7 @@ NULLABLE: Final = {
         "ecn_echoed",
     },
     "queues": {*_COUNTS},
+    "links": {"sent_packets", "sent_bytes", "utilisation"},
 }
 """The columns of each table that may be null."""
 

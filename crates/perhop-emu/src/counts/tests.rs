@@ -39,9 +39,9 @@ fn queues_are_read_as_linux_describes_them() {
     let places: Vec<u32> = (0..13).collect();
     for (kind, own) in [
         ("red", vec![("early", 0), ("marked", 3)]),
-        ("pie", vec![("dropped", 6), ("ecn_mark", 9)]),
+        ("pie", vec![("overlimit", 7), ("ecn_mark", 9)]),
         ("codel", vec![("drop_overlimit", 5), ("ecn_mark", 6)]),
-        ("fq_codel", vec![("drop_overlimit", 2), ("ecn_mark", 3), ("drop_overmemory", 9)]),
+        ("fq_codel", vec![("drop_overlimit", 2), ("ecn_mark", 3)]),
         ("fq_pie", vec![("overlimit", 2), ("ecn_mark", 4)]),
         ("htb", vec![]),
     ] {

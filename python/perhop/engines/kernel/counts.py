@@ -11,7 +11,7 @@ from perhop.dataset import TABLES
 from perhop.scenario.resolve import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from perhop.engines.kernel.network import Network
     from perhop.linux.mapping import Interface
@@ -19,17 +19,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
-_EARLY: Final = {
-    # The counters of early drops, by discipline; `drops` counts all drops.
-    "red": ("early",),
-    "pie": ("dropped",),
-}
 _FULL: Final = {
-    "codel": ("drop_overlimit",),
-    "fq_codel": ("drop_overlimit", "drop_overmemory"),
-    "fq_pie": ("overlimit",),
+    "codel": "drop_overlimit",
+    "fq_codel": "drop_overlimit",  # those for want of memory are among them
+    "pie": "overlimit",
+    "fq_pie": "overlimit",
 }
-"""The counters of drops by full queues, by discipline."""
+"""The counters of drops by full queues, by discipline; `drops` counts all drops."""
+
+_FIFO: Final = ("pfifo", "bfifo", "pfifo_head_drop", "sfq")
+"""Disciplines that drop packets of full queues only, and mark none."""
+
+_MARKS: Final = {
+    "red": "marked",
+    "codel": "ecn_mark",
+    "fq_codel": "ecn_mark",
+    "pie": "ecn_mark",
+    "fq_pie": "ecn_mark",
+}
+"""The counters of marked packets, by discipline."""
 
 _CARRIED: Final = (
     "sent_packets",
@@ -40,8 +48,8 @@ _CARRIED: Final = (
 )
 """The counters of a direction in `links`."""
 
-Counts = dict[str, int]
-"""Values of the columns of `queues`, by name."""
+Counts = dict[str, int | None]
+"""Values of the columns of `queues` or `links`, by name; None for a counter that is unknown."""
 
 
 @dataclass(slots=True)
@@ -60,7 +68,7 @@ class Recorder:
     _wires: dict[str, dict[str, int]] = field(default_factory=dict)
     _queues: list[dict[str, Any]] = field(default_factory=list)
     _links: list[dict[str, Any]] = field(default_factory=list)
-    _ends: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    _ends: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     _tunnels: list[dict[str, Any]] = field(default_factory=list)
 
     def read(self, now_s: float, rates: Mapping[str, int]) -> None:
@@ -76,8 +84,9 @@ class Recorder:
                     self._queues.append({**stretch, "class": path, **row})
                 carried = self._link(name, classes, before, wires)
                 # The share of the time that its packets take to send.
-                part = carried["sent_bytes"] * 8 / (rates[name] * (now_s - self._since_s))
-                self._links.append({**stretch, **carried, "utilisation": min(part, 1.0)})
+                size, possible = carried["sent_bytes"], rates[name] * (now_s - self._since_s)
+                part = None if size is None else min(size * 8 / possible, 1.0)
+                self._links.append({**stretch, **carried, "utilisation": part})
             self._tunnels += self._passed(ends, now_s)
         self._before, self._wires, self._ends, self._since_s = found, wires, ends, now_s
 
@@ -102,7 +111,7 @@ class Recorder:
         name: str,
         classes: Mapping[str, Counts],
         before: Mapping[str, Counts],
-        wires: Mapping[str, Counts],
+        wires: Mapping[str, Mapping[str, int]],
     ) -> Counts:
         """Return the counters of a direction since the last reading."""
         if name in wires:
@@ -110,14 +119,16 @@ class Recorder:
             return {key: wires[name][key] - then.get(key, 0) for key in _CARRIED}
         leaves = self.network.interfaces[name].htb.leaves
         parts = [_since(classes[path], before.get(path, {})) for path in leaves]
-        packets = sum(part["sent_packets"] for part in parts)
+        packets, size = (
+            _sum(part[key] for part in parts) for key in ("sent_packets", "sent_bytes")
+        )
         link, node = self.scenario.directions[name]
         overhead = link.medium(node).overhead.size
-        size = sum(part["sent_bytes"] for part in parts) + packets * overhead
+        size = None if packets is None or size is None else size + packets * overhead
         return {**dict.fromkeys(_CARRIED, 0), "sent_packets": packets, "sent_bytes": size}
 
     def _passed(
-        self, ends: Mapping[tuple[str, str], Counts], now_s: float
+        self, ends: Mapping[tuple[str, str], Mapping[str, int]], now_s: float
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of `tunnels` since the last reading."""
         since = {
@@ -168,18 +179,20 @@ class Recorder:
         for node in interface.htb.nodes:
             if not node.path:
                 continue
-            counts = _queue(rows.get(node.minor, {})) if node.leaf is not None else {}
+            counts = dict(_EMPTY) if node.leaf is None else _queue(rows.get(node.minor))
             label = f"{interface.chain}_{node.minor:x}"
-            conform = policers.get(f"{label}_conform", (0, 0))
-            exceed = policers.get(f"{label}_exceed", (0, 0))
+            action = self._exceed(interface, node.path)
+            absent = (None, None) if action else (0, 0)  # without a policer nothing is counted
+            conform = policers.get(f"{label}_conform", absent)
+            exceed = policers.get(f"{label}_exceed", absent)
             counts["conformed_packets"], counts["conformed_bytes"] = conform
             counts["exceeded_packets"], counts["exceeded_bytes"] = exceed
-            action = self._exceed(interface, node.path)
+            # Rules of nftables, and tc's actions, tell two colours apart.
+            counts["violated_packets"] = counts["violated_bytes"] = 0
             counts["dropped_policer"] = exceed[0] if action == "drop" else 0
             counts["remarked_packets"] = exceed[0] if action == "remark" else 0
-            counts["dropped_packets"] = sum(
-                counts.get(key, 0) for key in ("dropped_limit", "dropped_early", "dropped_policer")
-            )
+            parts = (counts["dropped_packets"], counts["dropped_policer"])
+            counts["dropped_packets"] = _sum(parts)
             found[node.path] = counts
         for path in [path for path in found if "/" in path]:
             # The counters of a class include those of its nested classes.
@@ -200,21 +213,59 @@ class Recorder:
         return ""
 
 
-def _queue(row: Mapping[str, Any]) -> Counts:
-    """Return tc's counters of a queue, by column of `queues`."""
-    kind, drops = str(row.get("kind", "")), int(row.get("drops", 0))
-    early = sum(int(row.get(key, 0)) for key in _EARLY.get(kind, ()))
-    if kind in _FULL:
-        early = drops - min(drops, sum(int(row.get(key, 0)) for key in _FULL[kind]))
+_QUEUED: Final = (
+    "sent_packets",
+    "sent_bytes",
+    "dropped_packets",
+    "dropped_limit",
+    "dropped_early",
+    "marked_packets",
+    "backlog_packets",
+    "backlog_bytes",
+)
+"""The columns of `queues` that a queue counts."""
+
+_EMPTY: Final[Mapping[str, int | None]] = dict.fromkeys(_QUEUED, 0)
+"""The counters of a class without a queue, before those of its nested classes are added."""
+
+
+def _queue(row: Mapping[str, Any] | None) -> Counts:
+    """Return tc's counters of a queue, by column of `queues`; None for those that it lacks.
+
+    Source: net/sched/sch_*.c of Linux. The counters `dropped` of PIE and FQ-PIE have the drops of
+    full queues, too; CAKE does not tell its causes of drops and its marks for the whole queue.
+    """
+    row = {} if row is None else row
+    kind, drops = str(row.get("kind", "")), row.get("drops")
+    full = early = None
+    if drops is not None:
+        if kind in _FIFO:
+            full = drops
+        elif (counted := row.get(_FULL.get(kind, ""))) is not None:
+            full = min(drops, counted)
+        elif kind == "red" and row.get("early") is not None:
+            full = max(drops - row["early"], 0)
+        early = None if full is None else drops - full
     return {
-        "sent_packets": int(row.get("packets", 0)),
-        "sent_bytes": int(row.get("bytes", 0)),
-        "dropped_limit": max(drops - early, 0),
+        "sent_packets": row.get("packets"),
+        "sent_bytes": row.get("bytes"),
+        "dropped_packets": drops,
+        "dropped_limit": full,
         "dropped_early": early,
-        "marked_packets": int(row.get("ecn_mark", row.get("marked", 0))),
-        "backlog_packets": int(row.get("qlen", 0)),
-        "backlog_bytes": int(row.get("backlog", 0)),
+        "marked_packets": 0 if kind in _FIFO else row.get(_MARKS.get(kind, "")),
+        "backlog_packets": row.get("qlen"),
+        "backlog_bytes": row.get("backlog"),
     }
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of some counters; None if one of them is unknown."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _above(path: str) -> list[str]:
@@ -223,25 +274,24 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
 
-def _add(counts: Counts, more: Mapping[str, int]) -> None:
-    for key in (
-        "sent_packets",
-        "sent_bytes",
-        "dropped_limit",
-        "dropped_early",
-        "marked_packets",
-        "backlog_packets",
-        "backlog_bytes",
-        "dropped_policer",
-        "dropped_packets",
-    ):
-        counts[key] = counts.get(key, 0) + more.get(key, 0)
+def _add(counts: Counts, more: Counts) -> None:
+    """Add the counters of a nested class to those of a class around it."""
+    for key in (*_QUEUED, "dropped_policer"):
+        counts[key] = _sum((counts[key], more[key]))
 
 
-def _since(now: Mapping[str, int], then: Mapping[str, int]) -> Counts:
-    """Return a row of `queues`: the increase of the counters, and the current backlog."""
-    columns = [name for name, kind in TABLES["queues"].items() if kind == pl.Int64]
-    return {
-        name: now.get(name, 0) - (0 if name.startswith("backlog") else then.get(name, 0))
-        for name in columns
-    }
+def _since(now: Mapping[str, int | None], then: Mapping[str, int | None]) -> Counts:
+    """Return a row of `queues`: the increase of the counters, and the current backlog.
+
+    Args:
+        now: The counters.
+        then: Those of the last reading; none of a class that is new, whose counters began at zero.
+    """
+    found: Counts = {}
+    for name in _COLUMNS:
+        count, before = now[name], 0 if name.startswith("backlog") else then.get(name, 0)
+        found[name] = None if count is None or before is None else count - before
+    return found
+
+
+_COLUMNS: Final = [name for name, kind in TABLES["queues"].items() if kind == pl.Int64]

@@ -251,7 +251,9 @@ class Network:
                 minors = {part.path: part.minor for part in each.htb.nodes}
                 for path, number in each.policers.items():
                     label = f"{each.chain}_{minors[path]:x}"
-                    whole, part = came.get(number, (0, 0)), conformed.get(number, (0, 0))
+                    if number not in came or number not in conformed:
+                        continue
+                    whole, part = came[number], conformed[number]
                     counters[f"{label}_conform"] = part
                     # The second list may be a packet ahead of the first.
                     over = (max(a - b, 0) for a, b in zip(whole, part, strict=True))
