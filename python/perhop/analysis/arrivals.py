@@ -43,12 +43,12 @@ def order(dataset: Dataset, flow: str, window: Window | None = None) -> Order:
     """Return the order of a flow's packets in a window."""
     found = tally(dataset, flow, window)
     udp = dataset.scenario.flows[flow].datagrams is not None
-    reordered, packets = found["reordered"], found["packets"]
+    reordered, packets, extents = found["reordered"], found["packets"], found["extents"]
     return Order(
         reordered=reordered,
         share=reordered / packets if packets and reordered is not None else None,
         by_three=found["reordered_by_3"] if udp else None,
-        extent_mean=found["extents"] / reordered if udp and reordered else None,
+        extent_mean=extents / reordered if udp and reordered and extents is not None else None,
         extent_max=found["extent_max"],
         duplicates=found["duplicates"] if udp else None,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from perhop.analysis.cache import cached
+from perhop.analysis.links import link_loads
 from perhop.analysis.throughput import TOTAL, active, phases
 from perhop.scenario.resolve import next_hops, only_path, sending_rate, states
 
@@ -115,7 +116,6 @@ def _paths(scenario: Scenario, down: frozenset[int]) -> dict[str, tuple[str, ...
 
 
 def _busy(dataset: Dataset) -> dict[str, float]:
-    """Return the mean utilisation of each directed link over the run."""
-    length = pl.col("end_s") - pl.col("start_s")
-    mean = (pl.col("utilisation") * length).sum() / length.sum()
-    return dict(dataset.links.group_by("link").agg(mean).iter_rows())
+    """Return the mean utilisation of each directed link over the run, if known."""
+    loads = link_loads(dataset).select("link", "utilisation")
+    return dict(loads.drop_nulls().iter_rows())

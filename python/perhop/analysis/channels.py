@@ -7,7 +7,7 @@ import polars as pl
 
 from perhop.analysis.cache import cached
 from perhop.analysis.links import of_direction, unknown
-from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.analysis.windows import Window, clip, cut, weighed_all
 from perhop.dataset import TABLES, Dataset
 
 _STATIONS: Final = ("channel", "link")
@@ -130,8 +130,7 @@ def _summed(
 
 
 def _sum(column: str, dtype: pl.DataType) -> pl.Expr:
-    # A count that one row lacks is unknown.
-    found = pl.when(pl.col(column).null_count() == 0).then(weighed(column))
+    found = weighed_all(column)
     return found.round().cast(pl.Int64) if dtype == pl.Int64 else found
 
 

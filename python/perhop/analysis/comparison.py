@@ -14,7 +14,7 @@ from perhop.analysis.compared import ComparedPhase, ComparedQuantity, Difference
 from perhop.analysis.completions import completions, page_loads, video
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
 from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
-from perhop.analysis.windows import Window, clip, cut, seconds, weighed
+from perhop.analysis.windows import Window, clip, cut, seconds, weighed_all
 from perhop.dataset import ROUTER, Dataset
 from perhop.errors import UsageError
 
@@ -316,7 +316,7 @@ def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Compa
     for dataset in datasets:
         part = clip(dataset, (0.0, end)) or (0.0, 0.0)
         counted = cut(dataset.queues, part).group_by("link", "class", maintain_order=True)
-        sums = counted.agg(weighed("sent_bytes").alias("sent"), weighed("dropped_packets"))
+        sums = counted.agg(weighed_all("sent_bytes").alias("sent"), weighed_all("dropped_packets"))
         # Packets of a class inside a class count in both.
         outer = ~pl.col("class").str.contains("/", literal=True)
         total = pl.col("sent").filter(outer).sum().over("link")

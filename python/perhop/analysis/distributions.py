@@ -204,6 +204,8 @@ def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution
     low, high, counts = (bins[column].to_list() for column in ("low_s", "high_s", "samples"))
     samples = sum(counts)
     number = pl.col(f"{name}_samples")
+    if any(taken[f"{name}{which}"].has_nulls() for which in ("_s", "_min_s", "_max_s")):
+        return None
     least, mean, greatest = taken.select(
         pl.min(f"{name}_min_s"),
         (pl.col(f"{name}_s") * number).sum() / number.sum(),

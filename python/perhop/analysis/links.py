@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 import polars as pl
 
 from perhop.analysis.cache import cached
-from perhop.analysis.windows import Window, clip, cut, known_sum, weighed
+from perhop.analysis.windows import Window, clip, cut, if_known, sum_all, weighed_all
 from perhop.dataset import TABLES, Dataset
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean, listed
@@ -32,10 +32,10 @@ def class_counters(dataset: Dataset) -> pl.DataFrame:
 
     Returns:
         Columns `link`, `class` and the counters of `queues` summed over time, in the table's order;
-        null if unknown.
+        null if unknown for a part of the time.
     """
     return dataset.queues.group_by("link", "class", maintain_order=True).agg(
-        *map(known_sum, _CLASS_COUNTERS)
+        *map(sum_all, _CLASS_COUNTERS)
     )
 
 
@@ -50,7 +50,7 @@ def counter_readings(dataset: Dataset) -> pl.DataFrame:
         "link", _clears_before(dataset).alias("number"), "class", maintain_order=True
     )
     stretch = (pl.min("start_s"), pl.max("end_s"))
-    readings = counted.agg(*stretch, *map(known_sum, _CLASS_COUNTERS))
+    readings = counted.agg(*stretch, *map(sum_all, _CLASS_COUNTERS))
     edges = (part.over("link", "number") for part in stretch)
     return readings.select("link", *edges, "class", *_CLASS_COUNTERS)
 
@@ -81,6 +81,7 @@ def link_loads(dataset: Dataset, window: Window | None = None) -> pl.DataFrame:
         Columns `link`, `sent_packets`, `sent_bytes` with layer-2 overhead, `lost_packets`, and the
         share of the time that it was busy: `utilisation` on average, `utilisation_max` over the
         busiest stretch between two marks. A shaped sender is busy at the rate of its shaper.
+        Values are null if they are unknown for a part of the window.
     """
     length = (pl.col("end_s") - pl.col("start_s")) * pl.col("weight")
     busy = pl.col("utilisation")
@@ -95,9 +96,9 @@ def link_loads(dataset: Dataset, window: Window | None = None) -> pl.DataFrame:
         cut(_with_shapers(dataset), clip(dataset, window) or (0.0, 0.0))
         .group_by("link", maintain_order=True)
         .agg(
-            *(weighed(name).round().cast(pl.Int64).alias(name) for name in counters),
-            ((busy * length).sum() / length.sum()).alias("utilisation"),
-            busy.max().alias("utilisation_max"),
+            *(weighed_all(name).round().cast(pl.Int64).alias(name) for name in counters),
+            if_known("utilisation", (busy * length).sum() / length.sum()).alias("utilisation"),
+            if_known("utilisation", busy.max()).alias("utilisation_max"),
         )
     )
 
@@ -113,10 +114,17 @@ def _with_shapers(dataset: Dataset) -> pl.DataFrame:
     sent = dataset.queues.filter(pl.col("link").is_in(list(shaped)), outer).group_by(stretch)
     rate = pl.col("link").replace_strict(shaped, default=None, return_dtype=pl.Float64)
     used = 8 * pl.col("sent_bytes") / rate / (pl.col("end_s") - pl.col("start_s"))
-    shares = sent.agg(pl.sum("sent_bytes")).select(*stretch, used.alias("shaper"))
+    shares = sent.agg(sum_all("sent_bytes")).select(*stretch, used.alias("shaper"))
     joined = dataset.links.join(shares, on=stretch, how="left", maintain_order="left")
     # A burst may leave faster, and a link that is slower now than its shaper is the narrower one.
-    busier = pl.max_horizontal("utilisation", pl.min_horizontal("shaper", pl.lit(1.0)))
+    # `max_horizontal` skips nulls: a share that is unknown, and links without a shaper.
+    shaper = pl.col("shaper").clip(upper_bound=1.0)
+    busier = (
+        pl.when(pl.col("link").is_in(list(shaped)).not_())
+        .then("utilisation")
+        .when(shaper.is_not_null() & pl.col("utilisation").is_not_null())
+        .then(pl.max_horizontal("utilisation", shaper))
+    )
     return joined.with_columns(utilisation=busier).drop("shaper")
 
 
@@ -133,9 +141,10 @@ def class_counts(
         window: Seconds of the run; the whole run by default.
 
     Returns:
-        The counters of the table `queues`, None if unknown; whole numbers unless the window's edge
-        cuts a row. `backlog_bytes` and `backlog_packets` are the sums over classes at the end of
-        each row: their mean, and `backlog_bytes_max` and `backlog_packets_max` their maximum.
+        The counters of the table `queues`, None if one of these classes or a part of the window is
+        unknown; whole numbers unless the window's edge cuts a row. `backlog_bytes` and
+        `backlog_packets` are the sums over classes at the end of each row: their mean, and
+        `backlog_bytes_max` and `backlog_packets_max` their maximum.
 
     Raises:
         UsageError: Unknown link or class.
@@ -151,17 +160,17 @@ def class_counts(
         )
     part = clip(dataset, window) or (0.0, 0.0)
     counted = cut(rows.filter(chosen), part)
-    sums = counted.select(weighed(name).alias(name) for name in _CLASS_COUNTERS).row(0, named=True)
+    sums = counted.select(weighed_all(name).alias(name) for name in _CLASS_COUNTERS)
     ends = counted.filter(pl.col("end_s") <= part[1]).group_by("end_s")
-    waiting = ends.agg(map(known_sum, _BACKLOGS)).select(
-        *(pl.mean(name) for name in _BACKLOGS),
-        *(pl.max(name).alias(f"{name}_max") for name in _BACKLOGS),
+    waiting = ends.agg(map(sum_all, _BACKLOGS)).select(
+        *(if_known(name, pl.mean(name)).alias(name) for name in _BACKLOGS),
+        *(if_known(name, pl.max(name)).alias(f"{name}_max") for name in _BACKLOGS),
     )
-    return {**sums, **waiting.row(0, named=True)}
+    return {**sums.row(0, named=True), **waiting.row(0, named=True)}
 
 
 def utilisation(dataset: Dataset, link: str, window: Window | None = None) -> float | None:
-    """Return the share of a window, 0 to 1, in which a directed link is busy.
+    """Return the share of a window, 0 to 1, in which a directed link is busy; None if unknown.
 
     A shaped sender is busy at the rate of its shaper.
 
@@ -170,7 +179,8 @@ def utilisation(dataset: Dataset, link: str, window: Window | None = None) -> fl
     """
     of_direction(dataset, link)
     loads = link_loads(dataset, window).filter(pl.col("link") == link)
-    return None if loads.is_empty() else float(loads["utilisation"][0])
+    busy = None if loads.is_empty() else loads["utilisation"][0]
+    return None if busy is None else float(busy)
 
 
 def of_direction(dataset: Dataset, link: str) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from perhop.analysis.cache import of_flow
 from perhop.analysis.distributions import Distribution, distribution
 from perhop.analysis.names import flow_named
 from perhop.analysis.throughput import TOTAL, series
-from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.analysis.windows import Window, clip, cut, sum_all, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ def rates_and_rtts(dataset: Dataset, flow: str, window: Window | None = None) ->
     return (
         rows.group_by("start_s", "end_s", maintain_order=True)
         .agg(
-            (8 * pl.col("bytes")).sum().alias("bits"),
+            (8 * sum_all("bytes")).alias("bits"),
             ((pl.col("rtt_s") * samples).sum() / samples.sum()).alias("rtt_s"),
         )
         .select("start_s", (pl.col("bits") / length).alias("throughput_bps"), "rtt_s")
@@ -86,7 +86,9 @@ def fairness(rates: Sequence[float] | pl.Series) -> float | None:
 
     None if no rate is above zero. Jain, Chiu and Hawe, DEC-TR-301, 1984.
     """
-    values = [float(rate) for rate in rates]
+    values = [float(rate) for rate in rates if rate is not None]
+    if len(values) < len(rates):
+        return None
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares > 0 else None
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from perhop.analysis.cache import cached, of_flow
 from perhop.analysis.names import flow_named
-from perhop.analysis.windows import Window, clip, cut, inside, seconds, weighed
+from perhop.analysis.windows import Window, clip, cut, inside, seconds, sum_all, weighed
 from perhop.dataset import Dataset
 
 TOTAL: Final = "total"
@@ -25,15 +25,15 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
 
     Returns:
         The mean over the part of the window that the run covers; None if it covers none of it, or
-        no receiver reported.
+        a receiver did not report.
     """
     every = flow_named(dataset, flow, TOTAL) == TOTAL
     rows = dataset.intervals if every else of_flow(dataset, "intervals", flow)
     part = clip(dataset, window)
     if part is None:
         return None
-    rows = cut(rows, part)
-    delivered = rows.select(weighed("bytes")).item()
+    flows = cut(rows, part).group_by("flow").agg(weighed("bytes").alias("bytes"))
+    delivered = flows.select(sum_all("bytes")).item()
     return None if delivered is None else 8 * float(delivered) / (part[1] - part[0])
 
 
@@ -87,10 +87,10 @@ def phases(dataset: Dataset, stretches: tuple[Window, ...] | None = None) -> pl.
 
 
 def added(counts: Iterable[float | None]) -> float | None:
-    """Return the sum of what is known; None if nothing is."""
+    """Return the sum of some counts; None if one of them is unknown."""
     every = list(counts)
     known = [each for each in every if each is not None]
-    return sum(known) if known or not every else None
+    return sum(known) if len(known) == len(every) else None
 
 
 def delivered_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, float | None]]:
@@ -155,7 +155,7 @@ def series(
         pl.lit(TOTAL).alias("flow"),
         pl.min("start_s"),
         pl.max("end_s"),
-        pl.when(pl.col("bytes").count() > 0).then(pl.sum("bytes")),
+        sum_all("bytes"),
     )
     order = pl.Enum([*_flows(dataset), TOTAL])
     rate = 8 * pl.col("bytes") / (pl.col("end_s") - pl.col("start_s"))

@@ -57,17 +57,31 @@ def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def weighed(column: str) -> pl.Expr:
-    """Return the weighted sum of a counting column over the rows of `cut`.
+    """Return the weighted sum of a counting column of `intervals` over the rows of `cut`.
 
-    It is null if there are rows, and no row knows the count.
+    It is null if there are rows, and no row knows the count. Some hosts count a stream only as a
+    whole, in its last row, so that rows without a count may be part of a known sum.
     """
     known = (pl.col(column).count() > 0) | (pl.len() == 0)
     return pl.when(known).then((pl.col(column) * pl.col("weight")).sum())
 
 
-def known_sum(column: str) -> pl.Expr:
-    """Return the sum of a counting column; null if no row knows the count."""
-    return pl.when(pl.col(column).count() > 0).then(pl.sum(column)).alias(column)
+def weighed_all(column: str) -> pl.Expr:
+    """Return the weighted sum of a counting column over the rows of `cut`.
+
+    It is null if one of the rows does not know the count.
+    """
+    return if_known(column, (pl.col(column) * pl.col("weight")).sum())
+
+
+def sum_all(column: str) -> pl.Expr:
+    """Return the sum of a counting column; null if one of the rows does not know the count."""
+    return if_known(column, pl.sum(column)).alias(column)
+
+
+def if_known(column: str, value: pl.Expr) -> pl.Expr:
+    """Return a value that depends on a column; null if one of the column's rows is null."""
+    return pl.when(pl.col(column).null_count() == 0).then(value)
 
 
 _COUNTS: Final = [name for name, dtype in TABLES["intervals"].items() if dtype == pl.Int64]
@@ -80,21 +94,21 @@ def tally(dataset: Dataset, flow: str, window: Window | None = None) -> Mapping[
     Every counting column of `intervals` is its sum, a whole number unless the window's edge cuts a
     row, and None if it is not known. Besides there are `extents`, the sum of the extents of packets
     that came out of order, the greatest `extent_max`, and the mean jitter over arrivals,
-    `jitter_s`, which is None without any.
+    `jitter_s`, which is None without any, or where their number is unknown.
     """
     part = clip(dataset, window) or (0.0, 0.0)
     extents = pl.col("extent") * pl.col("reordered") * pl.col("weight")
     known = pl.col("jitter_s").is_not_null()
     # Without one-way delays, as of the datagrams of an iperf3 server, those that arrived.
     delays = pl.col("owd_samples")
-    arrived = pl.when(delays > 0).then(delays).otherwise(pl.col("packets").fill_null(1))
+    arrived = pl.when(delays > 0).then(delays).otherwise("packets")
     packets = (arrived * pl.col("weight")).filter(known)
     jitter = (pl.col("jitter_s").filter(known) * packets).sum() / packets.sum()
     sums = (weighed(name).alias(name) for name in _COUNTS if name != "extent_max")
     found = cut(of_flow(dataset, "intervals", flow), part).select(
         *sums,
-        extents.sum().alias("extents"),
+        pl.when(extents.count() > 0).then(extents.sum()).alias("extents"),
         pl.max("extent_max"),
-        pl.when(known.any()).then(jitter).alias("jitter_s"),
+        pl.when(known.any() & (packets.null_count() == 0)).then(jitter).alias("jitter_s"),
     )
     return found.row(0, named=True)

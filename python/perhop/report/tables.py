@@ -162,7 +162,7 @@ def class_tables(dataset: Dataset) -> list[Table]:
         "link", "start_s", "end_s", maintain_order=True
     ):
         cells = [_class_row(row) for row in rows.iter_rows(named=True)]
-        if rows["class"].to_list() == ["all"] and not rows["dropped_packets"].sum():
+        if rows["class"].to_list() == ["all"] and rows["dropped_packets"].to_list() == [0]:
             plain += [(link, *row[1:]) for row in cells]
             continue
         columns = (Column("class", "left"), *map(Column, names))
@@ -180,7 +180,8 @@ def link_table(dataset: Dataset) -> Table | None:
     ends = {name: {*link.ends} for name, (link, _) in dataset.scenario.directions.items()}
     shown = [name for name, both in ends.items() if not hosts & both]
     loads = analysis.link_loads(dataset).filter(
-        (pl.col("sent_packets") > 0) & pl.col("link").is_in(shown)
+        (pl.col("sent_packets").is_null() | (pl.col("sent_packets") > 0))
+        & pl.col("link").is_in(shown)
     )
     if loads.is_empty():
         return None

@@ -37,7 +37,7 @@ def results(dataset: Dataset) -> dict[str, Any]:
             if not ping.is_trace
         },
         "utilisation": {
-            name: round(used.get(name) or 0.0, 4)
+            name: None if used.get(name) is None else round(used[name], 4)
             for name, (link, _) in dataset.scenario.directions.items()
             if hidden.isdisjoint(link.ends)
         },

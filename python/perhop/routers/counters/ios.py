@@ -356,38 +356,42 @@ def _complete(each: _Class) -> None:
     unknown = unknown or each.switched
     if "sent_packets" in counts or unknown or "offered_packets" not in counts:
         return
-    lost = dropped or 0
+    lost = 0 if dropped is None else dropped  # without a counter of drops, the class has no queue
     if lost <= counts["offered_packets"]:
         counts["sent_packets"] = counts["offered_packets"] - lost
     if "offered_bytes" in counts:
         if not lost:
             counts["sent_bytes"] = counts["offered_bytes"]
         elif each.policed and lost == counts.get("dropped_policer"):
-            gone = sum(size or 0 for _, _, size, actions in each.policed if _drops(actions))
-            if gone <= counts["offered_bytes"]:
+            gone = _all([size for _, _, size, actions in each.policed if _drops(actions)])
+            if gone is not None and gone <= counts["offered_bytes"]:
                 counts["sent_bytes"] = counts["offered_bytes"] - gone
 
 
 def _police(each: _Class) -> None:
     dropped: list[int | None] = []
     remarked: list[int | None] = []
-    sent = 0
+    sent: list[int | None] = []
     for name, counted, size, actions in each.policed:
         packets = 0 if counted is None and size == 0 else counted
         put(each.counts, {f"{name}_packets": packets, f"{name}_bytes": size})
         if _drops(actions):
             dropped.append(packets)
             continue
-        sent += size or 0
+        sent.append(size)
         if name != "conformed" and any(action.startswith("set-") for action in actions):
             remarked.append(packets)
-    if None not in dropped:
-        put(each.counts, {"dropped_policer": sum(filter(None, dropped))})
-    else:  # switches count the bytes only
+    put(each.counts, {"dropped_policer": _all(dropped), "remarked_packets": _all(remarked)})
+    if None in dropped:  # switches count the bytes only
         each.unknown = True
-        each.counts.setdefault("sent_bytes", sent)
-    if None not in remarked:
-        put(each.counts, {"remarked_packets": sum(filter(None, remarked))})
+        if "sent_bytes" not in each.counts:
+            put(each.counts, {"sent_bytes": _all(sent)})
+
+
+def _all(counts: Sequence[int | None]) -> int | None:
+    """Return the sum of some counts; None if one of them is unknown."""
+    known = [each for each in counts if each is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _drops(actions: list[str]) -> bool:

@@ -13,11 +13,15 @@ from perhop.routers.counters.reading import LONGEST, Counts, Reading, begin, num
 from perhop.routers.reading import Place, scenario_name
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from perhop.routers.reading import Direction, Source
 
 _INTERFACE: Final = re.compile(r"(?:Physical|Logical) interface:? ([^\s,]+)")
 _QUEUE: Final = re.compile(r"Queue: [0-9]+, Forwarding classes: ([^\s,]+)", re.ASCII)
-_COUNTER: Final = re.compile(r"([A-Z][A-Za-z -]*?) *: *(\S+)(?: +([0-9]{1,18}) (pps|bps))?$")
+_COUNTER: Final = re.compile(
+    r"([A-Z][A-Za-z -]*?) *: *(Not Available|\S+)(?: +([0-9]{1,18}) (pps|bps))?$"
+)
 _FILTER: Final = re.compile(r"Filter: (\S+)")
 _AT: Final = re.compile(r"(.+)-([a-z][a-z0-9]*-[0-9/:]+\.[0-9]+|[a-z]+[0-9]*\.[0-9]+)-([io])")
 _ROW: Final = re.compile(r"(\S+)((?: +[0-9]{1,18}){1,2})", re.ASCII)
@@ -65,6 +69,9 @@ def read(source: Source) -> list[Reading]:
     reading: Reading | None = None
     queue: Counts | None = None
     tables: list[_Table] = []
+    unknown: set[tuple[int, str]] = (
+        set()
+    )  # counters without a number, by the identity of their queue
     for line, text in enumerate(source.text.split("\n"), 1):
         said = text[:LONGEST].strip()
         place = Place(source.file, line)
@@ -106,12 +113,14 @@ def read(source: Source) -> list[Reading]:
                 name, rate = _COLUMNS.get((part, counter[1]), ("", ""))
                 if name:
                     put(queue, {name: number(counter[2])})
+                    if number(counter[2]) is None:
+                        unknown.add((id(queue), name))
                 if rate and counter[4] == "bps":
                     put(queue, {rate: number(counter[3])})
     for each in readings:
         if each.command == QUEUES:
             for counts in each.classes.values():
-                add_drops(counts)
+                add_drops(counts, {name for name in DROPS if (id(counts), name) in unknown})
     return [each for each in readings if each.classes]
 
 
@@ -152,11 +161,19 @@ def of_filter(place: Place, name: str) -> Reading:
     return Reading(place, "junos", _FILTERS, at[2] if at else name, direction)
 
 
-def add_drops(counts: Counts) -> None:
-    """Add up the drops of a queue, if it tells those of a full queue."""
-    if "dropped_packets" not in counts and "dropped_limit" in counts:
-        kinds = ("dropped_limit", "dropped_policer", "dropped_early")
-        put(counts, {"dropped_packets": total([counts.get(kind) for kind in kinds])})
+DROPS: Final = ("dropped_limit", "dropped_policer", "dropped_early")
+"""The counters of packets that a queue dropped, by cause."""
+
+
+def add_drops(counts: Counts, unknown: Collection[str] = ()) -> None:
+    """Add up the drops of a queue, if it tells those of a full queue.
+
+    Args:
+        counts: The counters of the queue.
+        unknown: Counters that the router names, but does not know.
+    """
+    if "dropped_packets" not in counts and "dropped_limit" in counts and not unknown:
+        put(counts, {"dropped_packets": total([counts.get(kind) for kind in DROPS])})
 
 
 def add_row(reading: Reading, part: str, name: str, values: list[str]) -> None:

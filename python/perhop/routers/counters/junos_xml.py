@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
 
 from perhop.errors import UsageError
-from perhop.routers.counters.junos import QUEUES, add_drops, add_row, of_filter
+from perhop.routers.counters.junos import DROPS, QUEUES, add_drops, add_row, of_filter
 from perhop.routers.counters.reading import LONGEST, Reading, begin, number, put
 from perhop.routers.reading import Place, scenario_name
 
@@ -159,5 +159,6 @@ class _Reader:
             self.queues = Reading(self.place, "junos", QUEUES, interface, direction)
             begin(self.readings, self.queues)
         counts = self.queues.add(name)
-        put(counts, {key: number(self.values.get(tag)) for tag, key in _COLUMNS.items()})
-        add_drops(counts)
+        found = {key: self.values[tag] for tag, key in _COLUMNS.items() if tag in self.values}
+        put(counts, {key: number(value) for key, value in found.items()})
+        add_drops(counts, {key for key in found if key in DROPS and key not in counts})
