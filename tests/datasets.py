@@ -120,7 +120,7 @@ def dataset(
 
 def table(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     """One table of a dataset from the columns that matter."""
-    optional = () if name == "queues" else NULLABLE.get(name, ())
+    optional = () if name in ("queues", "links") else NULLABLE.get(name, ())
     blank = {column: None if column in optional else 0 for column in TABLES[name]}
     return pl.DataFrame([{**blank, **row} for row in rows], schema=TABLES[name])
 
