@@ -2,11 +2,13 @@
 
 mod cake;
 mod codel;
+mod codel_rfc;
 mod dualpi2;
 mod fq_codel;
 mod fq_pie;
 mod lab;
 mod pie;
+mod pie_rfc;
 mod properties;
 mod red;
 mod sfq;
