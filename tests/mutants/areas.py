@@ -51,6 +51,7 @@ AREAS: Final = {
     "net": _crate("net"),
     "resolve": _python(
         "scenario/resolve",
+        "resolve",
         "shares",
         "scenario_packets",
         "next_hops",
