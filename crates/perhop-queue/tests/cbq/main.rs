@@ -3,3 +3,4 @@
 mod lab;
 mod mechanisms;
 mod properties;
+mod reference;
