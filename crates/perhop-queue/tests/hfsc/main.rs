@@ -2,4 +2,5 @@
 
 mod lab;
 mod properties;
+mod reference;
 mod theory;
