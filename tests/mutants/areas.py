@@ -75,6 +75,7 @@ AREAS: Final = {
     ),
     "analysis": _python(
         "analysis",
+        "analysis_tables",
         "analysis",
         "emodel",
         "calls",

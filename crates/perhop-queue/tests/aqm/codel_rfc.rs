@@ -223,7 +223,7 @@ fn sixteen_intervals_by_hand() {
     }
 }
 
-/// Behind the packet that leaves at 10 ms wait 1000 bytes, the size of the longest packet, which are
+/// Behind the packet that leaves at 10 ms wait 1000 bytes, the size of the longest packet, which is
 /// no standing queue; with a byte more they are one, and the next packet is marked an interval
 /// later.
 #[test]
