@@ -1,9 +1,13 @@
 """Schedulers, buffers and drop profiles of Junos, and rates of interfaces."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import perhop
+from exporting import classes, network
 from junos import (
     attachment,
     notes,
@@ -11,6 +15,9 @@ from junos import (
     policy,
     reading,
 )
+from perhop import analysis
+from perhop.routers.scenario import build
+from perhop.routers.writing import write
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,141 @@ def test_priorities_below_strict_order_borrowing() -> None:
     found = policy(text)
     assert [found[name]["priority"] for name in ("best-effort", "network-control")] == [3, 0]
     assert {treatment for treatment, _ in notes(text).values()} == {"approximated"}
+
+
+TURNS = """\
+class-of-service {
+    classifiers { dscp trust {
+        forwarding-class voice { loss-priority low code-points ef; }
+        forwarding-class video { loss-priority low code-points af41; }
+    } }
+    forwarding-classes { queue 0 data; queue 1 voice; queue 2 video; }
+    interfaces {
+        ge-0/0/0 { unit 0 { classifiers { dscp trust; } } }
+        ge-0/0/1 { scheduler-map m; }
+    }
+    scheduler-maps { m {
+        forwarding-class voice scheduler voice;
+        forwarding-class video scheduler video;
+        forwarding-class data scheduler data;
+    } }
+    schedulers {
+        voice { priority strict-high; }
+        video { transmit-rate percent VIDEO; priority HIGH; }
+        data { transmit-rate percent 20; priority low; }
+    }
+}
+interfaces { ge-0/0/1 { speed 10m; } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("video", "priority", "senders", "shares"),
+    [
+        # They take turns until the credit of `high` is used; only then may others send.
+        (20, "high", "voice video data", {"voice": 8, "video": 2, "data": 0}),
+        (40, "high", "voice video data", {"voice": 6, "video": 4, "data": 0}),
+        # Turns are packet by packet, so that more credit than half of the link is not used.
+        (70, "high", "voice video data", {"voice": 5, "video": 5, "data": 0}),
+        (20, "medium-high", "voice video data", {"voice": 10, "video": 0, "data": 0}),
+        # Without strict-high packets `high` precedes others within its credit, and borrows first.
+        (40, "high", "video data", {"voice": 0, "video": 8, "data": 2}),
+        # What `high` leaves of its credit is strict-high's.
+        (40, "high", "voice data", {"voice": 10, "video": 0, "data": 0}),
+    ],
+)
+def test_high_takes_turns_with_strict_high(
+    video: int, priority: str, senders: str, shares: dict[str, int], tmp_path: Path
+) -> None:
+    """Juniper, Priority Scheduling Overview: strict-high "receives precedence over all other
+    queues, except queues with high priority", with which it takes turns "until the strict-high
+    queue is empty, the high priority queues are empty, or the high priority queues run out of
+    bandwidth credit. Only when these conditions are met can lower priority queues send".
+    """
+    (tmp_path / "r.conf").write_text(TURNS.replace("VIDEO", str(video)).replace("HIGH", priority))
+    dscps = {"voice": "ef", "video": "af41", "data": "be"}
+    flows = "".join(
+        f"  {name}: {{from: a, to: b, dscp: {dscps[name]}, "
+        "udp: {rate: 11 Mbps, layer: ip, size: 1250 B}}\n"
+        for name in senders.split()
+    )
+    text = (
+        "perhop: 1\nname: turns\nnodes: {a: host, r: router, b: host}\nlinks:\n"
+        "  - {ends: [a, r], rate: 1 Gbps}\n"
+        "  - {ends: [r, b], rate: 10 Mbps, egress: {r: m}}\n"
+        f"policies: {{m: {{from: r.conf, interface: ge-0/0/1}}}}\nflows:\n{flows}duration: 4 s\n"
+    )
+    run = perhop.run(perhop.parse(text, str(tmp_path / "turns.yaml")))
+    counts = analysis.class_counters(run).filter(link="r>b")
+    rates = {row["class"]: row["sent_bytes"] * 8 / 4e6 for row in counts.iter_rows(named=True)}
+    assert {name: pytest.approx(each, abs=0.1) for name, each in shares.items()} == rates
+
+
+def test_high_beside_strict_high_is_written_again() -> None:
+    found = perhop.parse(
+        network(
+            classes(
+                "v: match: {dscp: ef}, priority: strict, queue: {limit: 10 kB}",
+                "h: match: {dscp: 1}, bandwidth: 30%, beside_strict: true, queue: {limit: 10 kB}",
+                "m: match: {dscp: 2}, bandwidth: 30%, priority: 1, queue: {limit: 10 kB}",
+                "l: match: any, bandwidth: 40%, priority: 3, queue: {limit: 10 kB}",
+            )
+        )
+    )
+    text, gaps = write(found, "junos", links=["r>s"])
+    assert gaps == ()
+    for name, priority in (("h", "high"), ("m", "medium-low"), ("l", "low")):
+        [scheduler] = re.findall(rf"p-{name} \{{([^}}]*)\}}", text)
+        assert f"priority {priority};" in scheduler
+    again = reading(text).attachments[0].policy["classes"]
+    assert [each.get("beside_strict", False) for each in again.values()] == [False, True] + [
+        False
+    ] * 2
+    for family in ("ios", "vyos", "altq", "pf", "tc"):
+        _, gaps = write(found, family, links=["r>s"])  # type: ignore[arg-type]
+        assert any("h.beside_strict" in each.path for each in gaps), family
+
+
+def test_turns_need_link_sharing_and_no_strict_class() -> None:
+    strict = "a: match: {dscp: ef}, priority: strict"
+    for settings, scheduler, said in (
+        ("bandwidth: 10%, beside_strict: true", "wfq", "without `scheduler: link-sharing`"),
+        ("priority: strict, beside_strict: true", "link-sharing", "beside `priority: strict`"),
+    ):
+        lines = (strict, f"b: match: {{dscp: 1}}, {settings}", "c: match: any")
+        with pytest.raises(perhop.ScenarioError, match=said):
+            perhop.parse(network(classes(*lines, scheduler=scheduler)))
+
+
+@pytest.mark.parametrize(
+    ("excess", "rates"),
+    [
+        # 4 and 3 Mb/s are guaranteed. By priority, `b` takes the other 3 Mb/s.
+        ({}, {"a": 4, "b": 6}),
+        ({"a": "high"}, {"a": 7, "b": 3}),
+        ({"a": "medium-low", "b": "low"}, {"a": 7, "b": 3}),
+    ],
+)
+def test_excess_priority_orders_what_exceeds_the_guarantees(
+    excess: dict[str, str], rates: dict[str, int], tmp_path: Path
+) -> None:
+    more = {name: f"excess-priority {each};" for name, each in excess.items()}
+    text = one(
+        f"transmit-rate percent 40; priority low; {more.get('a', '')}",
+        f"transmit-rate percent 30; priority medium-high; {more.get('b', '')}",
+    )
+    (tmp_path / "r.conf").write_text(text)
+    found = build([tmp_path / "r.conf"], rate=10**7)
+    run = perhop.run(found.scenario())
+    sent = analysis.class_counters(run).filter(link="edge>next")
+    seconds = found.scenario().duration / 1e12
+    got = {
+        row["class"]: row["sent_bytes"] * 8 / seconds / 1e6 for row in sent.iter_rows(named=True)
+    }
+    assert got == {
+        "best-effort": pytest.approx(rates["a"], abs=0.4),
+        "network-control": pytest.approx(rates["b"], abs=0.4),
+    }
 
 
 def test_guarantees_above_the_interface_shrink() -> None:

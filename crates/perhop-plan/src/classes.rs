@@ -64,6 +64,10 @@ pub struct ClassPlan {
     /// default.
     #[serde(default)]
     pub excess: Option<Weight>,
+    /// True if it takes turns with strict classes while it is within its guarantee, in link
+    /// sharing.
+    #[serde(default)]
+    pub beside_strict: bool,
     /// Policer.
     pub police: Option<PolicePlan>,
     /// Shaper, in IP bytes.
@@ -317,6 +321,9 @@ impl ClassPlan {
         let class = self.class(site)?;
         let service = match self.weight {
             None => ClassService::Strict,
+            Some(weight) if self.beside_strict => {
+                ClassService::Turns(weight, self.priority, self.excess.unwrap_or(weight))
+            }
             Some(weight) => match self.excess {
                 None => ClassService::Share(weight, self.priority),
                 Some(excess) => ClassService::Lent(weight, self.priority, excess),

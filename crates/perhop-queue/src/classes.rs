@@ -25,6 +25,9 @@ pub enum ClassService {
     /// A share by [`Sharing::LinkShare`], the third value being the weight by which the class
     /// shares what exceeds the guarantees.
     Lent(Weight, Priority, Weight),
+    /// As [`Lent`](Self::Lent), but within its guarantee the class precedes the other shared ones,
+    /// and takes turns with the strict classes, packet by packet, so that these do not starve it.
+    Turns(Weight, Priority, Weight),
 }
 
 /// Settings of a class for [`Classes::new`].
@@ -52,6 +55,10 @@ pub struct Classes<B> {
     /// Index of each class of the scheduler.
     shared: Vec<usize>,
     scheduler: Scheduler,
+    /// Places in the scheduler of the classes that take turns with the strict ones.
+    turns: Vec<usize>,
+    /// Whose turn is next: 0 for the strict classes, then those of `turns`.
+    turn: usize,
     /// True for classes that are backlogged but may not send yet.
     asleep: Vec<bool>,
     /// Wake-up times of these classes; an entry is void if the class was woken before or sleeps for
@@ -66,6 +73,15 @@ pub struct Classes<B> {
 enum SchedulerIndex {
     Strict(usize),
     Shared(usize),
+}
+
+/// Class that sends next.
+#[derive(Clone, Copy, Debug)]
+struct Selected {
+    /// Index of the class.
+    class: usize,
+    /// Its number among those that take turns, if this is a turn.
+    turn: Option<usize>,
 }
 
 impl<B> Classes<B> {
@@ -88,6 +104,7 @@ impl<B> Classes<B> {
         let mut classes = Vec::with_capacity(specs.len());
         let mut service = Vec::with_capacity(specs.len());
         let (mut strict, mut shared, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let mut turns = Vec::new();
         for (index, spec) in specs.into_iter().enumerate() {
             service.push(match spec.service {
                 ClassService::Strict => {
@@ -99,7 +116,11 @@ impl<B> Classes<B> {
                     weights.push((weight, priority, weight));
                     SchedulerIndex::Shared(shared.len() - 1)
                 }
-                ClassService::Lent(weight, priority, excess) => {
+                ClassService::Lent(weight, priority, excess)
+                | ClassService::Turns(weight, priority, excess) => {
+                    if matches!(spec.service, ClassService::Turns(..)) {
+                        turns.push(shared.len());
+                    }
                     shared.push(index);
                     weights.push((weight, priority, excess));
                     SchedulerIndex::Shared(shared.len() - 1)
@@ -118,6 +139,8 @@ impl<B> Classes<B> {
             strict,
             shared,
             scheduler: Scheduler::new(sharing, &weights),
+            turns,
+            turn: 0,
             asleep,
             sleepers: BinaryHeap::new(),
             sleeps_until,
@@ -159,10 +182,51 @@ impl<B> Classes<B> {
     }
 
     /// Returns the class that sends next.
-    fn select(&mut self) -> Option<usize> {
-        match self.ready.first() {
-            Some(place) => Some(self.strict[place]),
+    #[inline]
+    fn select(&mut self) -> Option<Selected> {
+        let strict = self.ready.first().map(|place| self.strict[place]);
+        if !self.turns.is_empty()
+            && let Some(selected) = self.select_turn(strict)
+        {
+            return Some(selected);
+        }
+        let class = match strict {
+            Some(class) => Some(class),
             None => self.scheduler.select().map(|place| self.shared[place]),
+        };
+        class.map(|class| Selected { class, turn: None })
+    }
+
+    /// Returns the class whose turn it is, if one of those that take turns may send: the first of
+    /// the strict classes, or a class within its guarantee.
+    fn select_turn(&self, strict: Option<usize>) -> Option<Selected> {
+        let all = self.turns.len() + 1;
+        (0..all).map(|step| (self.turn + step) % all).find_map(|turn| {
+            let class = match turn.checked_sub(1).map(|number| self.turns[number]) {
+                None => strict?,
+                Some(place) => self.scheduler.is_guaranteed(place).then(|| self.shared[place])?,
+            };
+            Some(Selected { class, turn: Some(turn) })
+        })
+    }
+
+    /// Charges a packet to the class that sent it.
+    #[inline]
+    fn charge(&mut self, now: Time, selected: Selected, sent: Bytes) {
+        if let Some(turn) = selected.turn {
+            self.turn = (turn + 1) % (self.turns.len() + 1);
+        }
+        match self.service[selected.class] {
+            SchedulerIndex::Strict(place) => {
+                self.ready.set(place, self.classes[selected.class].backlog().packets > 0);
+            }
+            SchedulerIndex::Shared(place) => {
+                let head = self.classes[selected.class].head(now);
+                match selected.turn {
+                    Some(_) => self.scheduler.served_before(place, sent, head.is_some()),
+                    None => self.scheduler.served(place, sent, head),
+                }
+            }
         }
     }
 
@@ -265,7 +329,8 @@ impl<B> Discipline<B> for Classes<B> {
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
         self.scheduler.advance(now);
         self.wake_due(now);
-        while let Some(index) = self.select() {
+        while let Some(selected) = self.select() {
+            let index = selected.class;
             let class = &mut self.classes[index];
             let before = class.backlog();
             let next = class.dequeue(now, ledger);
@@ -273,13 +338,7 @@ impl<B> Discipline<B> for Classes<B> {
             self.settle(before, after);
             match next {
                 Dequeue::Packet(packet) => {
-                    match self.service[index] {
-                        SchedulerIndex::Strict(place) => self.ready.set(place, after.packets > 0),
-                        SchedulerIndex::Shared(place) => {
-                            let head = self.classes[index].head(now);
-                            self.scheduler.served(place, packet.size(), head);
-                        }
-                    }
+                    self.charge(now, selected, packet.size());
                     return Dequeue::Packet(packet);
                 }
                 Dequeue::NotBefore(at) => {
@@ -318,7 +377,7 @@ impl<B> Discipline<B> for Classes<B> {
         self.wake_due(now);
         // If all classes sleep, the one that wakes first sends next.
         let index = match self.select() {
-            Some(index) => index,
+            Some(selected) => selected.class,
             None => self.next_sleeper()?.1,
         };
         self.classes[index].head(now)

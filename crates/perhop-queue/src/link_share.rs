@@ -70,6 +70,19 @@ struct Share {
     borrowed: Turn,
 }
 
+impl Share {
+    /// Takes `sent` bytes from the guarantee; an overdrawn class is green again when the bucket
+    /// is not.
+    fn pay(&mut self, now: Time, sent: Bytes, class: usize, earning: &mut Heap<(Time, u32)>) {
+        let _ = self.guarantee.fill(now);
+        self.guarantee.take(sent);
+        if let Some(at) = self.guarantee.not_before(Bytes::ZERO) {
+            self.green = false;
+            earning.push((at, class as u32));
+        }
+    }
+}
+
 fn rate(weight: Weight) -> Rate {
     Rate::new(weight.get()).expect("a weight is not zero")
 }
@@ -170,18 +183,33 @@ impl LinkShare {
         if share.green {
             self.green.now = share.guaranteed.start;
             share.guaranteed.start += bytes * share.per_byte;
-            let _ = share.guarantee.fill(self.now);
-            share.guarantee.take(sent);
-            if let Some(at) = share.guarantee.not_before(Bytes::ZERO) {
-                share.green = false;
-                self.earning.push((at, class as u32));
-            }
+            share.pay(self.now, sent, class, &mut self.earning);
         } else {
             order.now = share.borrowed.start;
             share.borrowed.start += bytes * share.per_borrowed;
         }
         share.active = more;
         if more && !share.green {
+            list(order, &mut share.borrowed, class as u32);
+        }
+    }
+
+    /// Returns `true` if a class is backlogged and green.
+    pub fn is_guaranteed(&self, class: usize) -> bool {
+        let share = &self.shares[class];
+        share.active && share.green
+    }
+
+    /// Charges `sent` bytes to the guarantee of a green class that was served out of the order of
+    /// [`select`](Self::select), in which it keeps its place; `more` is true if it is still
+    /// backlogged.
+    pub fn served_before(&mut self, class: usize, sent: Bytes, more: bool) {
+        let share = &mut self.shares[class];
+        share.pay(self.now, sent, class, &mut self.earning);
+        share.active = more;
+        if more && !share.green {
+            let order = &mut self.borrowers[usize::from(share.priority)];
+            share.borrowed.start = share.borrowed.start.max(order.now);
             list(order, &mut share.borrowed, class as u32);
         }
     }

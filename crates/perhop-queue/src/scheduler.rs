@@ -80,7 +80,20 @@ impl Scheduler {
         }
     }
 
-    /// Removes the selected class from the backlogged ones, for now.
+    /// Returns `true` if a class of link sharing is backlogged and within its guarantee.
+    pub fn is_guaranteed(&self, class: usize) -> bool {
+        matches!(self, Self::LinkShare(link_share) if link_share.is_guaranteed(class))
+    }
+
+    /// Charges `sent` bytes to a class for which [`is_guaranteed`](Self::is_guaranteed) holds, and
+    /// which was not selected; `more` is true if it is still backlogged.
+    pub fn served_before(&mut self, class: usize, sent: Bytes, more: bool) {
+        if let Self::LinkShare(link_share) = self {
+            link_share.served_before(class, sent, more);
+        }
+    }
+
+    /// Removes the selected class, or any class of link sharing, from the backlogged ones, for now.
     #[inline]
     pub fn withdraw(&mut self, class: usize) {
         match self {

@@ -215,18 +215,7 @@ fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> 
             now = at;
             let size = found[leaf].size;
             arrivals[slot].0 = at + Bytes::new(size.into()) / Rate::new(found[leaf].load).unwrap();
-            let header = Header {
-                size,
-                source: NodeId(0),
-                destination: NodeId(1),
-                source_port: 0,
-                destination_port: 0,
-                protocol: Protocol::Udp.into(),
-                traffic_class: TrafficClass::new(Dscp::new(leaf as u8).unwrap()),
-                ttl: Header::TTL,
-                ack: AckHint::NONE,
-            };
-            root.enqueue(now, Packet { header, body: leaf }, &mut ledger);
+            root.enqueue(now, packet(leaf, size), &mut ledger);
             waiting = waiting + 1 - ledger.drops.len() as u64;
             ledger.drops.clear();
             assert_eq!(root.backlog().packets, waiting);
@@ -252,6 +241,22 @@ fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> 
         }
     }
     sent
+}
+
+/// Returns a packet of a leaf, with the DSCP of this number.
+fn packet(leaf: usize, size: u32) -> Packet<usize> {
+    let header = Header {
+        size,
+        source: NodeId(0),
+        destination: NodeId(1),
+        source_port: 0,
+        destination_port: 0,
+        protocol: Protocol::Udp.into(),
+        traffic_class: TrafficClass::new(Dscp::new(leaf as u8).unwrap()),
+        ttl: Header::TTL,
+        ack: AckHint::NONE,
+    };
+    Packet { header, body: leaf }
 }
 
 /// Checks that every node's departures stay below its ceiling's curve; `first` is its first leaf.
@@ -344,4 +349,52 @@ proptest! {
     fn trees_with_priorities_fill_as_water_does(sketches in prop::collection::vec(sketch(), 1..5)) {
         check(&sketches, true, Sharing::LinkShare)?;
     }
+}
+
+/// Returns the leaves of the packets that a link sends, for a strict class, one that takes turns
+/// with it, and another, with these guarantees and all backlogged unless `strict` is false.
+fn turns(guarantees: [u64; 2], strict: bool, span: Duration) -> Vec<usize> {
+    let weight = |guarantee| Weight::new(guarantee).unwrap();
+    let services = [
+        ClassService::Strict,
+        ClassService::Turns(weight(guarantees[0]), 0, weight(guarantees[0])),
+        ClassService::Share(weight(guarantees[1]), 1),
+    ];
+    let specs = services.into_iter().enumerate().map(|(leaf, service)| ClassSpec {
+        matches: Match { dscps: vec![Dscp::new(leaf as u8).unwrap()], ..Match::default() }.into(),
+        service,
+        class: Class::new(Queue::Fifo(Fifo::new(Limit::packets(4)))),
+    });
+    let mut classes = Classes::sharing(specs.collect(), Sharing::LinkShare);
+    let (mut now, mut sent) = (Time::ZERO, Vec::new());
+    let mut ledger = Ledger::default();
+    while now < Time::ZERO + span {
+        for leaf in if strict { 0..3 } else { 1..3 } {
+            for _ in 0..4 {
+                classes.enqueue(now, packet(leaf, 1250), &mut ledger);
+            }
+        }
+        ledger.drops.clear();
+        let Dequeue::Packet(packet) = classes.dequeue(now, &mut ledger) else { panic!("idle") };
+        sent.push(packet.body);
+        now += packet.size() / Rate::new(LINK).unwrap();
+    }
+    sent
+}
+
+/// A packet of 1250 B takes 0.1 ms, so that the link sends 10,000 in a second.
+#[test]
+fn a_class_takes_turns_with_a_strict_one_until_its_guarantee_is_used() {
+    let second = Duration::from_secs(1);
+    let count = |sent: &[usize]| [0, 1, 2].map(|leaf| sent.iter().filter(|&&s| s == leaf).count());
+    // 20% of the link are 2000 packets, and a full bucket has room for less than four more.
+    let [strict, high, low] = count(&turns([20_000_000, 80_000_000], true, second));
+    assert!((2_000..=2_004).contains(&high) && strict == 10_000 - high && low == 0, "{high}");
+    // More than half of the link is not used up in turns.
+    let sent = turns([70_000_000, 30_000_000], true, second);
+    assert_eq!(count(&sent), [5_000, 5_000, 0]);
+    assert_eq!(sent[..6], [0, 1, 0, 1, 0, 1]);
+    // Without strict packets, guarantees are served as before.
+    let [_, high, low] = count(&turns([20_000_000, 80_000_000], false, second));
+    assert!((2_000..=2_004).contains(&high) && low == 10_000 - high, "{high}");
 }

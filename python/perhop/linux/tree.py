@@ -282,6 +282,8 @@ def _placed_classes(
             gaps.append(Gap(f"{at}.priority", "perhop writes no packets that pass its HTB"))
         elif stricts and not policy.has_quanta:
             gaps += _beside_strict(class_, at, prio, nested=nested, inner=parent is not None)
+        if class_.beside_strict:
+            gaps.append(Gap(f"{at}.beside_strict", "its HTB has no turns with strict classes"))
         found = _PlacedClass(
             minor=count[0],
             parent=1 if parent is None else parent.minor,

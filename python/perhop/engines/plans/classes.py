@@ -60,6 +60,7 @@ class ClassPlan(TypedDict):
     weight: int | None
     priority: int
     excess: int | None
+    beside_strict: bool
     police: PolicePlan | None
     shape: Shape | None
     discipline: DisciplinePlan

@@ -98,6 +98,11 @@ def _unlimited(classes: Sequence[JudgedClass]) -> Iterator[Finding]:
             "limit or police them, or use a scheduler with guarantees",
         )
         return
+    turns = [judged for judged in classes if judged.class_.beside_strict]
+    others = "all other classes"
+    if turns:
+        names = " and ".join(quote(judged.class_name) for judged in turns)
+        others += f" but {names}, within what they are guaranteed"
     for judged in found:
         police = judged.class_.police
         why = "has no policer"
@@ -110,7 +115,7 @@ def _unlimited(classes: Sequence[JudgedClass]) -> Iterator[Finding]:
         yield Finding(
             UNLIMITED,
             judged.place("priority"),
-            f"{judged} is strict and {why}: its traffic can starve all other classes",
+            f"{judged} is strict and {why}: its traffic can starve {others}",
             "police it at the rate that it needs",
         )
 

@@ -301,28 +301,44 @@ class _Writer:
         return self.maps.define(division.name, entries)
 
     def priorities(self, division: Division) -> dict[str, str]:
-        """Return the priority of each class that is not strict."""
+        """Return the priority of each class that is not strict.
+
+        Queues of priority `high` take turns with a strict-high one.
+        """
         if division.scheduler != "link-sharing":
             return {part.name: "low" for part in division.parts}
-        numbers = {
-            part.name: int(part.class_.priority or 0) for part in division.parts if not part.strict
-        }
+        strict = any(part.strict for part in division.parts)
+        names = _PRIORITIES[1:] if strict else _PRIORITIES
+        found: dict[str, str] = {}
+        numbers: dict[str, int] = {}
+        for part in division.parts:
+            if not part.strict and not part.class_.beside_strict:
+                numbers[part.name] = int(part.class_.priority or 0)
+        for part in division.parts:
+            if part.class_.beside_strict:
+                found[part.name] = "high"
+                if not strict:
+                    self.draft.gap(f"{part.place}.beside_strict", "there is no strict class")
+                if int(part.class_.priority or 0) >= min(numbers.values(), default=_QUEUES):
+                    reason = "queues of Junos that take turns with strict-high borrow first"
+                    self.draft.gap(f"{part.place}.priority", reason)
         ranks = sorted(set(numbers.values()))
-        if len(ranks) == 1:
+        if len(ranks) == 1 and not found:
             self.draft.near(
                 f"{division.place}.scheduler",
                 "the scheduler of Junos lends in an order of priorities",
                 "its weighted scheduler",
             )
         for part in division.parts:
-            if part.name in numbers and ranks.index(numbers[part.name]) >= len(_PRIORITIES):
-                reason = f"Junos has {len(_PRIORITIES)} priorities below strict-high"
+            if part.name in numbers and ranks.index(numbers[part.name]) >= len(names):
+                reason = f"Junos has {len(names)} priorities below strict-high"
+                if strict:
+                    reason += " and beside `high`, which takes turns with it"
                 self.draft.gap(f"{part.place}.priority", reason)
-        most = len(_PRIORITIES) - 1
-        first = max(len(_PRIORITIES) - len(ranks), 0)
-        return {
-            name: _PRIORITIES[min(first + ranks.index(number), most)]
-            for name, number in numbers.items()
+        most = len(names) - 1
+        first = max(len(names) - len(ranks), 0)
+        return found | {
+            name: names[min(first + ranks.index(number), most)] for name, number in numbers.items()
         }
 
     def transmit(self, division: Division, part: Part) -> str:

@@ -51,6 +51,7 @@ class _Writer:
         write: Returns the configuration of a router from the ends of its links.
         polices_received: True if a policy that only polices is one of the receiving end.
         link_classes: True if it has matches and marks of VLAN tags and MPLS labels.
+        turns: True if it has classes that take turns with strict ones.
     """
 
     comment: str
@@ -58,11 +59,12 @@ class _Writer:
     write: Callable[[Sequence[End], Draft], list[str]]
     polices_received: bool = False
     link_classes: bool = False
+    turns: bool = False
 
 
 _WRITERS: Final = {
     "ios": _Writer("!", "GigabitEthernet0/{}", ios.write, link_classes=True),
-    "junos": _Writer("#", "ge-0/0/{}", junos.write, link_classes=True),
+    "junos": _Writer("#", "ge-0/0/{}", junos.write, link_classes=True, turns=True),
     "vyos": _Writer("#", "eth{}", vyos.write, polices_received=True),
     "altq": _Writer("#", "em{}", altq.write),
     "pf": _Writer("#", "em{}", pf.write),
@@ -135,6 +137,12 @@ def write(
             for _, part in end.division.walk() if end.division is not None else ():
                 if not part.rules.rules:
                     draft.gap(f"{part.place}.match", "no packet meets it; expected another match")
+                if part.class_.beside_strict and not writer.turns:
+                    draft.gap(
+                        f"{part.place}.beside_strict",
+                        "the family has no classes that take turns with strict ones; "
+                        "Junos has priority `high`",
+                    )
         try:
             body = writer.write(own, draft)
         except TooManyRulesError as error:

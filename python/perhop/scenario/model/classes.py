@@ -203,6 +203,10 @@ class Class(Model):
     """``strict``: the class is served before every other class. A number from 0, first, to 7: the
     order of borrowing."""
 
+    beside_strict: StrictBool = False
+    """With `true` and `link-sharing`: while the class is within its guarantee, it precedes the
+    other classes and takes turns with the strict ones, which thus do not starve it."""
+
     police: Police | None = None
     """A policer before the queue."""
 
@@ -279,8 +283,8 @@ class Policy(Model):
     scheduler: Scheduler | None = None
     """Scheduler of the classes that are not strict. `wfq`, the default: weighted fair queueing
     (WF2Q+). `drr`: deficit round robin. `priority`: in the order of the classes. `link-sharing`:
-    guarantees first, then borrowing by `priority`; the default if a class has a number there, or
-    a `quantum` beside its `bandwidth`.
+    guarantees first, then borrowing by `priority`; the default if a class has a number there,
+    `beside_strict`, or a `quantum` beside its `bandwidth`.
     `hfsc`: hierarchical fair service curves. `htb`: hierarchical token buckets as in Linux.
     `altq-cbq`: ALTQ's class-based queueing."""
 
@@ -318,7 +322,9 @@ class Policy(Model):
         if self.scheduler is not None:
             return self.scheduler
         late = any(
-            class_.borrows_late or (class_.quantum is not None and class_.bandwidth is not None)
+            class_.borrows_late
+            or class_.beside_strict
+            or (class_.quantum is not None and class_.bandwidth is not None)
             for class_ in self.classes.values()
         )
         return "link-sharing" if late else "wfq"

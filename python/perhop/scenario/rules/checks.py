@@ -39,6 +39,7 @@ from perhop.scenario.rules.policies import (
     policers,
     quanta,
     shadowed_classes,
+    turns_beside_strict,
     unmatched_classes,
     unused_policies,
 )
@@ -115,6 +116,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (service_curves, {"policies"}),
     (token_buckets, {"policies"}),
     (quanta, {"policies"}),
+    (turns_beside_strict, {"policies"}),
     (policers, {"policies"}),
     (class_matches, {"nodes", "policies"}),
     (number_of_classes, {"policies"}),

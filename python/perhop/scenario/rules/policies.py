@@ -138,6 +138,23 @@ def quanta(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
 
 
+def turns_beside_strict(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find classes that can take no turns with strict ones."""
+    for loc, policy, class_ in classes(scenario):
+        if not class_.beside_strict:
+            continue
+        if policy.effective_scheduler != "link-sharing":
+            yield Finding(
+                (*loc, "beside_strict"), "is given without `scheduler: link-sharing`", at_key=True
+            )
+        elif policy.strict(class_):
+            yield Finding(
+                (*loc, "beside_strict"),
+                "is given beside `priority: strict`; expected one of the two",
+                at_key=True,
+            )
+
+
 def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find policers that are neither a two-colour nor one kind of three-colour policer."""
     for loc, _, class_ in classes(scenario):

@@ -37,6 +37,10 @@ _LATE: Final = (
     "decides which class borrows first; within their guarantees, classes share by weight, where "
     "Junos serves them in the order of priority"
 )
+_TURNS: Final = (
+    "takes turns with the strict-high queue, packet by packet, until it has used its transmit "
+    "rate, and borrows first; within their guarantees, other classes share by weight"
+)
 _STRICT_RATE: Final = "a strict-high queue may use the whole interface, whatever its transmit rate"
 NO_PACKETS: Final = "no packet has this forwarding class, so the policy has no class for it"
 NO_CLASS: Final = "the configuration has no such forwarding class"
@@ -156,6 +160,7 @@ class Outputs:
         schedulers = {name: scheduler for name, (_, scheduler, _) in queues.items()}
         amounts, note = shares.guarantees(schedulers, output.rate)
         order = shares.levels(list(schedulers.values()))
+        turns = any(each is not None and each.strict for each in schedulers.values())
         share = shares.remaining_buffer(list(schedulers.values()), output.buffers)
         default = {name for name, (names, _, _) in queues.items() if decisions[-1][1] in names}
         found: list[QueueClass] = []
@@ -180,6 +185,8 @@ class Outputs:
             amounts = shares.explicit(amounts, output.rate)
         for each, scheduler in zip(found, schedulers_of, strict=True):
             self._settings(each, scheduler, amounts.get(each.name), order, share, output, note)
+        if turns:
+            _turns(found, schedulers_of)
         _excess(found, schedulers_of, amounts, output.rate)
         room = Fraction(1) - sum(
             (
@@ -293,9 +300,9 @@ class Outputs:
             if "priority" not in nodes and output.entries is not None:
                 self.default(at, "priority", "low", "Junos CoS guide, priority (schedulers)")
         if order is not None and not each.strict:
-            name = (scheduler.priority if scheduler is not None else None) or "low"
-            settings["priority"] = order[name]
-            where(("priority",), "priority")
+            settings["priority"] = order[scheduler.borrows if scheduler is not None else "low"]
+            stated = "excess-priority" if "excess-priority" in nodes else "priority"
+            where(("priority",), stated)
             if "priority" in nodes:
                 nodes["priority"].approximated(_LATE)
         limit = shares.buffer_limit(scheduler, amount, output.buffers, share)
@@ -417,6 +424,21 @@ def _ceilings(
         transmit.approximated("the part of the remainder is a guarantee, and no ceiling")
     if scheduler.bound == "rate-limit" and transmit is not None:
         transmit.approximated("packets above the rate wait in the queue instead of being dropped")
+
+
+def _turns(found: Sequence[QueueClass], schedulers: Sequence[Scheduler | None]) -> None:
+    """Let queues of priority `high` take turns with a strict-high one.
+
+    Source: Juniper, Priority Scheduling Overview: "Queues with strict-high and high priority take
+    turns transmitting packets until the strict-high queue is empty, the high priority queues are
+    empty, or the high priority queues run out of bandwidth credit."
+    """
+    for each, scheduler in zip(found, schedulers, strict=True):
+        if scheduler is not None and scheduler.priority == "high":
+            each.settings["beside_strict"] = True
+            node = scheduler.nodes["priority"]
+            each.places["beside_strict",] = node.place
+            node.approximated(_TURNS)
 
 
 def _excess(

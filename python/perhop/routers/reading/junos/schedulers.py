@@ -59,6 +59,8 @@ class Scheduler:
         shaping: Its ceiling, with the burst in bytes.
         buffer: The size of its buffer.
         priority: ``strict-high`` or one of `PRIORITIES`; None if it states none.
+        excess_priority: One of `PRIORITIES`, for what exceeds the guarantees; None if it states
+            none.
         drops: The drop profile of each loss priority.
         ecn: True if packets are marked instead of dropped.
         nodes: The statements of its settings.
@@ -74,11 +76,17 @@ class Scheduler:
     shaping: tuple[Amount, int | None] | None = None
     buffer: Amount | None = None
     priority: str | None = None
+    excess_priority: str | None = None
     drops: dict[str, DropProfile] = field(default_factory=dict)
     ecn: bool = False
     nodes: dict[str, Node] = field(default_factory=dict)
     counted: bool = False
     used: bool = False
+
+    @property
+    def borrows(self) -> str:
+        """The priority by which it shares what exceeds the guarantees."""
+        return self.excess_priority or self.priority or "low"
 
     @property
     def strict(self) -> bool:
@@ -159,6 +167,7 @@ class Schedulers:
             "buffer-size": _buffer,
             "priority": _priority,
             "excess-rate": _excess,
+            "excess-priority": _excess_priority,
             "drop-profile-map": self._drops,
             "explicit-congestion-notification": _ecn,
         }
@@ -166,8 +175,6 @@ class Schedulers:
             if setting.word in readers:
                 found.nodes[setting.word] = setting
                 readers[setting.word](found, setting)
-            elif setting.word == "excess-priority":
-                setting.ignored("unused bandwidth is divided in the order of `priority`")
             elif setting.word in ("adjust-minimum", "adjust-percent", "overhead-accounting"):
                 setting.ignored("belongs to subscribers' rates")
             elif setting.word == "buffer-dynamic-threshold":
@@ -284,6 +291,17 @@ def _priority(found: Scheduler, node: Node) -> None:
         value.approximated("is the same as strict-high in perhop")
     else:
         value.ignored("expected low, medium-low, medium-high, high or strict-high")
+
+
+def _excess_priority(found: Scheduler, node: Node) -> None:
+    value = node.value()
+    if value is not None and value.word in PRIORITIES:
+        found.excess_priority = value.word
+        value.modelled()
+    elif value is not None and value.word == "none":
+        value.ignored("what exceeds the guarantees is divided in the order of `priority`")
+    else:
+        node.ignored("expected low, medium-low, medium-high, high or none")
 
 
 def _ecn(found: Scheduler, node: Node) -> None:

@@ -146,7 +146,7 @@ def explicit(amounts: Mapping[str, Amount | None], rate: int | None) -> dict[str
 def levels(schedulers: Sequence[Scheduler | None]) -> dict[str, int] | None:
     """Return the order of borrowing for each priority; None if all classes have the same one."""
     found = {
-        (scheduler.priority if scheduler is not None else None) or "low"
+        scheduler.borrows if scheduler is not None else "low"
         for scheduler in schedulers
         if scheduler is None or not scheduler.strict
     }
