@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import perhop
 from ios import (
     config,
     one,
@@ -13,7 +14,12 @@ from ios import (
     runs,
     treatments,
 )
+from perhop import analysis
 from perhop.routers.reading import Treatment
+from perhop.routers.scenario import build
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STATEMENTS = [
     ("bandwidth 2000", {"bandwidth": "2 Mbps"}),
@@ -408,6 +414,53 @@ interface GigabitEthernet0/1
     assert list(classes) == ["VOICE", "VIDEO", "class-default"]
     assert classes["VOICE"]["match"] == {"dscp": "cs5"}  # VIDEO takes the others first
     assert classes["VIDEO"]["match"] == {"dscp": ["af41", "ef"]}
+
+
+EXCESS = """\
+version VERSION
+class-map A
+ match dscp af31
+class-map B
+ match dscp af21
+policy-map P
+ class A
+  bandwidth percent 60
+ class B
+  bandwidth percent 10
+ class class-default
+  CDEF
+interface GigabitEthernet0/1
+ bandwidth 10000
+ service-policy output P
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "last", "rates"),
+    [
+        # "In a 3-parameter scheduler, the excess bandwidth are shared equally by default after
+        # satisfying minimum bandwidth requirements": 3 Mb/s in three parts.
+        ("17.3", "queue-limit 64 packets", [7, 2, 1]),
+        ("17.3", "queue-limit 50 ms", [7, 2, 1]),
+        # 60, 10 and 20%, and a third of 1 Mb/s for each.
+        ("17.3", "bandwidth percent 20", [6.33, 1.33, 2.33]),
+        # "In a 2-parameter scheduler, the excess bandwidth are shared by the classes
+        # proportionally"; class-default has what is left.
+        ("12.4", "queue-limit 64", [6, 1, 3]),
+        # class-default may have no more than 0.5 Mb/s, so that the others share 2.5.
+        ("17.3", "shape average 500000", [7.25, 2.25, 0.5]),
+    ],
+)
+def test_ios_xe_divides_what_exceeds_the_guarantees_equally(
+    version: str, last: str, rates: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "r.cfg").write_text(EXCESS.replace("VERSION", version).replace("CDEF", last))
+    found = build([tmp_path / "r.cfg"]).scenario()
+    run = perhop.run(found)
+    sent = analysis.class_counters(run).filter(link="edge>next")
+    seconds = found.duration / 1e12
+    got = [row["sent_bytes"] * 8 / seconds / 1e6 for row in sent.iter_rows(named=True)]
+    assert got == pytest.approx(rates, abs=0.12)
 
 
 def test_classes_without_a_guarantee_keep_something() -> None:

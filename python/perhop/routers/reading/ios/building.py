@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -175,12 +176,16 @@ class Builder:
             classes[key] = each
             if member.settings.level:
                 each["priority"] = "strict"
-            if bandwidth[0] is not None:
-                each["bandwidth"] = bandwidth[0]
+            if bandwidth.bandwidth is not None:
+                each["bandwidth"] = bandwidth.bandwidth
+            if bandwidth.quantum is not None:
+                each["quantum"] = f"{bandwidth.quantum} B"
             self._condition(member.settings, each, rate)
             if shape is not None:
                 each["shape"] = shape[1]
-            self._inside(member, each, at, places, bandwidth[1], rate)
+            self._inside(member, each, at, places, bandwidth.rate, rate)
+            if bandwidth.quantum is not None and member.settings.bandwidth is None:
+                _in_bytes(each.get("queue", {}), bandwidth.rate)
         return Built({"classes": classes}, places)
 
     def _start(self, member: Member, at: Loc, places: dict[Loc, Place]) -> dict[str, Any]:
@@ -190,6 +195,7 @@ class Builder:
         for key, name in (
             ("bandwidth", "remaining"),
             ("bandwidth", "bandwidth"),
+            ("quantum", "remaining"),
             ("priority", "priority"),
             ("police", "priority"),
             ("police", "police"),
@@ -375,6 +381,14 @@ class Builder:
             replace(each, name=member.name if each.name == DEFAULT_CLASS else each.name)
             for each in inner
         ]
+
+
+def _in_bytes(queue: dict[str, Any], rate: int) -> None:
+    """State the limit of a queue without a guarantee in bytes at `rate`, which the class gets."""
+    found = re.fullmatch(r"(\d+) (ms|us)", str(queue.get("limit", "")))
+    if found is not None:
+        per_second = {"ms": 10**3, "us": 10**6}[found[2]]
+        queue["limit"] = format_size(max(int(found[1]) * rate // 8 // per_second, 1500))
 
 
 def _unshaped(settings: Settings) -> Settings:

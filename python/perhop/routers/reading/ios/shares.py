@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.ios.defaults import COMMANDS
 from perhop.routers.reading.ios.numbers import share_text
+from perhop.scenario.model.quantities import QUANTA
 from perhop.units import WHOLE, format_rate
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ KEPT: Final = WHOLE // 100
 """The share that classes without a guarantee keep."""
 
 
+LEAST: Final = WHOLE // 10_000
+"""The share that stands for no guarantee beside an excess weight: a scenario has no class without
+one."""
+
+_TURN: Final = 1500
+"""The bytes of a turn of the class with the least excess weight: a full packet."""
+
+
 @dataclass(slots=True)
 class _Guarantee:
     """A guarantee in parts per billion of a bit/s, so that shares stay exact."""
@@ -29,6 +38,22 @@ class _Guarantee:
     share: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a class gets of the rate that its policy divides.
+
+    Attributes:
+        bandwidth: Its `bandwidth` as a scenario states it, or None.
+        rate: Its guarantee in bit/s, or for a class without one its part of what is left.
+        quantum: The weight by which it shares what exceeds the guarantees, in bytes of a turn; None
+            for classes that borrow in proportion to their guarantees.
+    """
+
+    bandwidth: str | None
+    rate: int
+    quantum: int | None = None
+
+
 def guarantees(
     classes: Sequence[Settings],
     ceilings: Sequence[int | None],
@@ -36,8 +61,12 @@ def guarantees(
     own: int,
     platform: Platform,
     account: Account,
-) -> list[tuple[str | None, int]]:
-    """Return the `bandwidth` of each class as a scenario states it, or None, and in bit/s.
+) -> list[Share]:
+    """Return what each class of a policy gets.
+
+    IOS-XE has a scheduler with three parameters: what exceeds the guarantees is divided equally,
+    or by `bandwidth remaining` (Cisco, QoS Modular QoS Command-Line Interface Configuration Guide,
+    IOS XE, 3-level user-defined queuing policy support).
 
     Args:
         classes: The classes of a policy.
@@ -67,13 +96,18 @@ def guarantees(
                     each.statements["remaining"],
                     "added to the guarantee, in proportion to which classes borrow",
                 )
-        if amount is not None and platform.xe and "remaining" not in each.statements:
-            account.approximated(
-                each.statements["bandwidth"],
-                "classes borrow in proportion to their guarantees; IOS-XE divides what is left "
-                "equally",
-            )
         found.append(guarantee)
+    several = sum(not each.level and each.drop is None for each in classes) > 1
+    if platform.xe and several and any(amount is not None for amount in fixed):
+        if not any(each.child is not None and each.bandwidth is None for each in classes):
+            return _three_parameters(found, fixed, ceilings, strict, capacity, own, account)
+        for each in classes:
+            if each.bandwidth is not None and not each.level:
+                account.approximated(
+                    each.statements["bandwidth"],
+                    "classes borrow in proportion to their guarantees, as the policy inside one "
+                    "divides a guarantee; IOS-XE divides what is left equally",
+                )
     _leave_some(found, strict, capacity, account)
     _respect_ceilings(found, ceilings, strict, capacity, account)
     if own < capacity:
@@ -82,12 +116,82 @@ def guarantees(
     takers = sum(each.amount is None and not each.settings.level for each in found)
     left = max(rest // takers // WHOLE, 1) if takers else own
     return [
-        (None, _priority(each.settings, capacity) // WHOLE or own)
+        Share(None, _priority(each.settings, capacity) // WHOLE or own)
         if each.settings.level
-        else (_text(each, own), max(each.amount // WHOLE, 1))
+        else Share(_text(each, own), max(each.amount // WHOLE, 1))
         if each.amount is not None
-        else (None, left)
+        else Share(None, left)
         for each in found
+    ]
+
+
+def _three_parameters(
+    found: Sequence[_Guarantee],
+    fixed: Sequence[int | None],
+    ceilings: Sequence[int | None],
+    strict: int,
+    capacity: int,
+    own: int,
+    account: Account,
+) -> list[Share]:
+    """Return guarantees and weights for what exceeds them.
+
+    Args:
+        found: The classes; amounts that are not those of `bandwidth` are taken back.
+        fixed: The amount of each class's `bandwidth`, or None.
+        ceilings: As for `guarantees`.
+        strict: The guarantees of strict classes, as amounts.
+        capacity: As for `guarantees`.
+        own: As for `guarantees`.
+        account: As for `guarantees`.
+    """
+    for each, amount in zip(found, fixed, strict=True):
+        each.amount = amount
+        each.share = each.settings.bandwidth.share or None if each.settings.bandwidth else None
+    given = sum(amount or 0 for amount in fixed)
+    _leave_some(found, strict, capacity, account)
+    kept = KEPT if sum(each.amount or 0 for each in found) < given else LEAST
+    for each, ceiling in zip(found, ceilings, strict=True):
+        if each.settings.level:
+            continue
+        if each.amount is None:
+            each.amount, each.share = capacity * kept, kept
+        if ceiling is not None and each.amount > ceiling * WHOLE:
+            each.amount, each.share = ceiling * WHOLE, None
+            if "bandwidth" in each.settings.statements:
+                statement = each.settings.statements["bandwidth"]
+                account.approximated(statement, "reduced to the rate of the shaper")
+    if own < capacity:
+        _fit(found, strict, capacity, own)
+    weights = _excess([each.settings for each in found])
+    least = min((weight for weight in weights if weight), default=1)
+    rest = max(own * WHOLE - strict - sum(each.amount or 0 for each in found), 0)
+    shares: list[Share] = []
+    for each, weight, amount in zip(found, weights, fixed, strict=True):
+        if each.settings.level or each.amount is None:
+            shares.append(Share(None, _priority(each.settings, capacity) // WHOLE or own))
+            continue
+        rate = each.amount if amount is not None else rest * weight // max(sum(weights), 1)
+        turn = min(_TURN * weight // least, QUANTA[1])
+        shares.append(Share(_text(each, own), max(rate // WHOLE, 1), max(turn, QUANTA[0])))
+    return shares
+
+
+def _excess(classes: Sequence[Settings]) -> list[int]:
+    """Return the weight of each class in what exceeds the guarantees; 0 for strict ones."""
+    sharing = [each for each in classes if not each.level and each.drop is None]
+    told = sum(each.remaining or 0 for each in sharing)
+    silent = sum(each.remaining is None and each.ratio is None for each in sharing)
+    usual = max(WHOLE - told, 0) // max(silent, 1) if told else 1
+    return [
+        0
+        if each.level or each.drop is not None
+        else each.ratio
+        if each.ratio is not None
+        else usual
+        if each.remaining is None
+        else each.remaining
+        for each in classes
     ]
 
 
