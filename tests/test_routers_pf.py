@@ -116,6 +116,63 @@ def test_queues_without_a_bandwidth_divide_what_the_others_leave(
     assert alone["b"]["bandwidth"] == "100%"
 
 
+KEPT = {
+    "altq": "altq on em0 priq bandwidth 10Mb queue { std, web, ssh }\nqueue std priq(default)\n"
+    "queue web priority 5\nqueue ssh priority 7\n",
+    "openbsd": "queue main on em0 bandwidth 10M\nqueue std parent main bandwidth 5M default\n"
+    "queue web parent main bandwidth 3M\nqueue ssh parent main bandwidth 2M\n",
+}
+
+
+@pytest.mark.parametrize("queues", KEPT)
+@pytest.mark.parametrize(
+    ("rules", "web", "other"),
+    [
+        # A rule without a queue leaves the packet the one that it has.
+        ("pass in on em1 proto tcp to port 80 QUEUE web\npass out on em0", "web", "std"),
+        ("pass in on em1 proto tcp to port 80 QUEUE web\npass out quick on em0", "web", "std"),
+        ("pass in on em1 proto tcp to port 80 QUEUE web\npass out", "web", "std"),
+        ("pass in on em1 QUEUE web\npass out on em0 proto tcp to port 80", "web", "web"),
+        ("pass in on em1 QUEUE web\npass out on em0 proto udp", "web", "web"),
+        ("pass in on { em1 em0 } QUEUE web\npass out on em0", "web", "web"),
+        # One with a queue decides, and one without after it undoes that, but not the first queue.
+        (
+            "pass in on em1 QUEUE web\npass out on em0 proto tcp to port 80 QUEUE ssh",
+            "ssh",
+            "web",
+        ),
+        (
+            "pass in on em1 QUEUE web\npass out on em0 proto tcp QUEUE ssh\n"
+            "pass out on em0 proto tcp to port 80",
+            "web",
+            "ssh",
+        ),
+        ("pass out on em0 proto tcp to port 80 QUEUE ssh\npass out on em0", "std", "std"),
+        # At the interface of arrival the last rule decides, too; those of others do not count.
+        ("pass in on em1 proto tcp to port 80 QUEUE web\npass in on em1\npass out", "std", "std"),
+        ("pass in on em1 proto tcp to port 80 QUEUE web\npass in on em2\npass out", "web", "std"),
+        (
+            "pass in quick on em1 proto tcp to port 80 QUEUE web\npass in on em1\npass out",
+            "web",
+            "std",
+        ),
+    ],
+)
+def test_packets_keep_a_queue_that_no_later_rule_replaces(
+    queues: str, rules: str, web: str, other: str
+) -> None:
+    """`pf_test` sets the queue of a packet only if the state or the rule has one.
+
+    FreeBSD: `if (s && s->qid) … else if (r->qid) …; if (action == PF_PASS && pd.act.qid)`.
+    """
+    keyword = "queue" if queues == "altq" else "set queue"
+    text = f"{KEPT[queues]}{rules.replace('QUEUE', keyword)}\n"
+    classes = policy(text, "em0").policy["classes"]
+    packet = {**PACKETS[0], "protocol": "tcp", "source_port": 4000, "dscp": "be"}
+    got = [class_of(classes, {**packet, "destination_port": port}) for port in (80, 443)]
+    assert got == [web, other]
+
+
 def test_queues_of_openbsd() -> None:
     found = policy(OPENBSD, "em0")
     assert found.rate == 90_000_000

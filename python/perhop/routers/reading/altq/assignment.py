@@ -21,6 +21,12 @@ __all__ = ["assign"]
 _LOW_DELAY: Final = frozenset(range(64)) - tos_dscps(0, 0x10)
 """The code points of an octet with the bit of low delay."""
 
+_MAX_KEPT: Final = 2**14
+"""The most entries of an interface that come from rules which leave packets their queue."""
+
+_MAX_SILENT: Final = 64
+"""The most rules without a queue that are compared with each rule at another interface."""
+
 _MAX_BLOCKED: Final = 2**17
 """The most pairs of rules, of which one blocks packets and one assigns a queue, at an interface."""
 
@@ -76,7 +82,8 @@ def _entries(
 
     Packets get a queue of, in this order: the rule whose reply they are, if it names a port; the
     last rule for sending at the interface, or an earlier `quick` one; other rules whose reply they
-    are; rules at other interfaces, whose queue a packet keeps.
+    are; rules at other interfaces. A rule without a queue leaves a packet the one that it has
+    (`pf_test` of FreeBSD and OpenBSD set a queue if the state or the rule has one).
     """
     here = [rule for rule in rules if rule.at(device.interface)]
     received = [rule for rule in here if rule.direction != "out" and rule.stateful]
@@ -88,31 +95,62 @@ def _entries(
         sent = [rule for rule in sent if rule.queue or (rule.quick and not rule.matches)]
     else:
         sent = [rule for rule in sent if not rule.matches]
-    elsewhere = [
-        rule
-        for rule in rules
-        if (rule.queue or rule.blocks) and rule.interfaces and not rule.at(device.interface)
-    ]
-    found: list[Entry] = []
-    for group, reply, plain in (
-        (services, True, True),
-        (sent, False, True),
-        (others, True, False),
-        ([rule for rule in elsewhere if rule.direction != "out"], False, False),
-        ([rule for rule in elsewhere if rule.direction == "out"], True, False),
-    ):
-        for rule in blocks.passing(_first_decides(group), reply=reply):
-            node = nodes.get(rule.queue, device.default)
-            if node is None or (rule.queue not in nodes and not plain and not rule.blocks):
-                continue
+    elsewhere = [rule for rule in rules if rule.elsewhere(device.interface)]
+    arrived = [rule for rule in elsewhere if rule.direction != "out"]
+    left = [rule for rule in elsewhere if rule.direction == "out"]
+
+    def decided(group: Iterator[Rule], *, reply: bool) -> Iterator[tuple[Conditions, Node | None]]:
+        """Yield packets and their class; None if a rule leaves them the queue that they have."""
+        for rule in blocks.passing(group, reply=reply):
             if rule.matches and not rule.queue:
                 continue
             packets = rule.packets(reply=reply)
             urgent = nodes.get(rule.urgent)
             if urgent is not None:
-                found.append((packets & Conditions(_LOW_DELAY), urgent))
+                yield packets & Conditions(_LOW_DELAY), urgent
+            told = rule.blocks or rule.queue
+            yield packets, nodes.get(rule.queue, device.default) if told else None
+
+    def known(group: Iterator[Rule], *, reply: bool) -> Iterator[Entry]:
+        """Yield those of a group that have a class of the interface, or are blocked."""
+        some = (rule for rule in group if rule.blocks or rule.queue in nodes)
+        for packets, node in decided(some, reply=reply):
+            if node is not None:
+                yield packets, node
+
+    before = [
+        *known(_assigning(arrived), reply=False),
+        *known(_assigning(left), reply=True),
+    ]
+    found: list[Entry] = []
+    for packets, node in (
+        *decided(_first_decides(services), reply=True),
+        *decided(_first_decides(sent), reply=False),
+    ):
+        if node is not None:
             found.append((packets, node))
-    return found
+            continue
+        for conditions, kept in before:
+            if len(found) < _MAX_KEPT and not conditions.disjoint(packets):
+                found.append((packets & conditions, kept))
+        if device.default is not None:
+            found.append((packets, device.default))
+    return [*found, *known(_first_decides(others), reply=True), *before]
+
+
+def _assigning(rules: Sequence[Rule]) -> Iterator[Rule]:
+    """Yield rules at other interfaces that assign or block, unless one without a queue decides.
+
+    It does if it comes before them in the order of decision, at all of their interfaces, for all of
+    their packets.
+    """
+    silent: list[Rule] = []
+    for rule in _first_decides(rules):
+        if rule.blocks or rule.queue:
+            if not any(each.covers(rule) for each in silent):
+                yield rule
+        elif not rule.matches and len(silent) < _MAX_SILENT:
+            silent.append(rule)
 
 
 def _first_decides(rules: Sequence[Rule]) -> Iterator[Rule]:

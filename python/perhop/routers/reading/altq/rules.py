@@ -94,6 +94,19 @@ class Rule:
         )
         return named != self.others
 
+    def elsewhere(self, interface: str) -> bool:
+        """Return whether the rule names other interfaces than one."""
+        if not self.interfaces:
+            return False
+        return self.others or not self.at(interface) or any(n != interface for n in self.interfaces)
+
+    def covers(self, other: Rule) -> bool:
+        """Return whether it applies to all packets of another rule, wherever that applies."""
+        everywhere = not self.interfaces or {*other.interfaces} <= {*self.interfaces}
+        same = (self.others, self.direction) == (other.others, other.direction)
+        anyhow = not self.interfaces and self.direction in ("", other.direction)
+        return everywhere and (same or anyhow) and self.conditions.contains(other.conditions)
+
     def packets(self, *, reply: bool) -> Conditions:
         """Return its packets, or those of the replies to them."""
         if not reply:
