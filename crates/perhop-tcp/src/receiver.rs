@@ -138,6 +138,28 @@ impl Receiver {
         self.received
     }
 
+    /// Returns the acknowledgement of a SYN that this receiver has not been passed yet, as part of
+    /// the segment `answer`. It takes the position `next` of its host's own data.
+    pub fn confirm(&self, now: Time, answer: &Segment, next: Seq) -> Segment {
+        Segment {
+            seq: next,
+            ack: Seq(1),
+            window: self.advertised,
+            flags: Flags::ACK,
+            timestamps: answer.timestamps.map(|(value, _)| (micros(now), value)),
+            ..Segment::default()
+        }
+    }
+
+    /// Returns the answer to the SYN again while no data has arrived, as its acknowledgement is
+    /// overdue.
+    pub fn repeat_answer(&mut self, now: Time) -> Option<Segment> {
+        (self.next == 1).then(|| {
+            self.last_ack = 0;
+            self.acknowledge(now)
+        })
+    }
+
     /// Returns when [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
         self.linux.as_ref().map_or(Time::MAX, |linux| linux.deadline()).min(self.deadline)
@@ -153,6 +175,9 @@ impl Receiver {
             }
             if let Some(delay) = &mut self.delay {
                 delay.on_syn(now);
+            }
+            if self.next == 1 {
+                self.last_ack = 0; // the answer to the first SYN was lost
             }
             self.next = self.next.max(1);
             self.highest = self.highest.max(1);

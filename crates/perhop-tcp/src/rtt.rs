@@ -6,6 +6,9 @@ use crate::Offset;
 
 /// Timeout before the first sample (RFC 6298, section 2.1; Linux: TCP_TIMEOUT_INIT).
 const INITIAL: Duration = Duration::from_secs(1);
+/// Timeout of a connection that opens after its timer has expired, until the first sample (section
+/// 5.7; Linux: TCP_TIMEOUT_FALLBACK in tcp_init_metrics).
+const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// Greatest timeout. Section 2.4 permits a ceiling of 60 s or more; Linux has 120 s (TCP_RTO_MAX).
 const MAXIMUM: Duration = Duration::from_secs(120);
 /// Granularity of a host's clock (RFC 6298, section 2: G), a millisecond as in ns-3.
@@ -31,7 +34,8 @@ pub enum RtoRule {
 /// added to the smoothed round-trip time.
 #[derive(Clone, Copy, Debug)]
 enum Estimate {
-    None(RtoRule),
+    /// None yet, and the timeout until there is one.
+    None(RtoRule, Duration),
     Rfc6298 {
         smoothed: Duration,
         variation: Duration,
@@ -61,7 +65,7 @@ pub struct RttEstimator {
 impl RttEstimator {
     /// Creates an estimator with a minimum of the timeout (RFC 6298) or of the variation (Linux).
     pub const fn new(rule: RtoRule, minimum: Duration) -> Self {
-        Self { minimum, estimate: Estimate::None(rule), backoff: 0 }
+        Self { minimum, estimate: Estimate::None(rule, INITIAL), backoff: 0 }
     }
 
     /// Takes a sample that is not from a retransmitted segment (Karn's algorithm, section 3).
@@ -70,10 +74,10 @@ impl RttEstimator {
         self.backoff = 0;
         let minimum = self.minimum;
         match &mut self.estimate {
-            Estimate::None(RtoRule::Rfc6298) => {
+            Estimate::None(RtoRule::Rfc6298, _) => {
                 self.estimate = Estimate::Rfc6298 { smoothed: rtt, variation: rtt * 2 };
             }
-            Estimate::None(RtoRule::Linux) => {
+            Estimate::None(RtoRule::Linux, _) => {
                 let deviation = rtt * 2;
                 let variation = deviation.max(minimum);
                 self.estimate = Estimate::Linux {
@@ -111,6 +115,16 @@ impl RttEstimator {
         }
     }
 
+    /// Records that the handshake is over. If its SYN was sent again and gave no sample, the
+    /// timeout is 3 s until there is one, without a backoff (section 5.7).
+    pub fn opened(&mut self) {
+        if let Estimate::None(_, initial) = &mut self.estimate
+            && self.backoff > 0
+        {
+            (*initial, self.backoff) = (AFTER_LOST_SYN, 0);
+        }
+    }
+
     /// Records an expiry of the timer.
     pub fn expired(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
@@ -119,7 +133,7 @@ impl RttEstimator {
     /// Returns the smoothed round-trip time; none before the first sample.
     pub fn smoothed(&self) -> Option<Duration> {
         match self.estimate {
-            Estimate::None(_) => None,
+            Estimate::None(..) => None,
             Estimate::Rfc6298 { smoothed, .. } | Estimate::Linux { smoothed, .. } => Some(smoothed),
         }
     }
@@ -127,7 +141,7 @@ impl RttEstimator {
     /// Returns the present timeout, with its backoff.
     pub fn timeout(&self) -> Duration {
         let timeout = match self.estimate {
-            Estimate::None(_) => INITIAL.max(self.minimum),
+            Estimate::None(_, initial) => initial.max(self.minimum),
             Estimate::Rfc6298 { smoothed, variation } => {
                 (smoothed + variation.max(GRANULARITY)).max(self.minimum)
             }
@@ -248,6 +262,31 @@ mod tests {
             assert_eq!(rtt.timeout(), first * 4);
             rtt.sample(MS(100), 1, 11);
             assert_eq!(rtt.timeout(), second);
+        }
+    }
+
+    /// Section 5.7: 3 s after a SYN that was sent again, however often; the first sample counts.
+    #[test]
+    fn a_lost_syn_leaves_three_seconds() {
+        for rule in [RtoRule::Rfc6298, RtoRule::Linux] {
+            for expiries in [1, 2, 3] {
+                let mut rtt = RttEstimator::new(rule, MS(200));
+                (0..expiries).for_each(|_| rtt.expired());
+                rtt.opened();
+                assert_eq!(rtt.timeout(), MS(3000));
+                rtt.expired();
+                assert_eq!(rtt.timeout(), MS(6000));
+                rtt.sample(MS(100), 1, 11);
+                assert_eq!(rtt.timeout(), MS(300));
+            }
+            let mut prompt = RttEstimator::new(rule, MS(200));
+            prompt.opened();
+            assert_eq!(prompt.timeout(), MS(1000), "no expiry");
+            let mut measured = RttEstimator::new(rule, MS(200));
+            measured.expired();
+            measured.sample(MS(100), 0, 1);
+            measured.opened();
+            assert_eq!(measured.timeout(), MS(300), "timestamps tell the round-trip time");
         }
     }
 

@@ -63,6 +63,8 @@ pub struct Sender {
     reducing: bool,
     /// True if it may still be undone.
     undoable: bool,
+    /// True if data sent during a recovery that ends now is lost, so that another begins.
+    lost_since: bool,
     usage: Usage,
     /// Last timestamp of the receiver.
     echo: u32,
@@ -116,6 +118,7 @@ impl Sender {
             reduction: None,
             reducing: false,
             undoable: false,
+            lost_since: false,
             usage: Usage::default(),
             echo: 0,
             deadline: Time::MAX,
@@ -244,6 +247,9 @@ impl Sender {
         }
         if let Some(rtt) = progress.rtt {
             self.rtt.sample(rtt, ack.max(una), self.scoreboard.end());
+        }
+        if una == 0 && ack > 0 {
+            self.rtt.opened();
         }
         if let Some((rack, tlp)) = self.rack.as_deref_mut() {
             rack.on_ack(progress.rtt, progress.newest, progress.reordered);

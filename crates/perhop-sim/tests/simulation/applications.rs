@@ -95,6 +95,26 @@ fn a_reused_connection_keeps_its_window_for_a_short_time() {
     assert!((2.0..2.1).contains(&time(SECOND)), "{}", time(SECOND));
 }
 
+/// A client acknowledges the answer to its SYN at once, also if it has nothing to send: its
+/// connection waits for a call while another one took the call that it was opened for. Without
+/// that, its server's timer expires, and the response waits for slow start from one segment. On
+/// a lossless path nothing is sent twice: 21 segments of a window of ten take two round trips
+/// after the request's, and the handshake another one.
+#[test]
+fn a_connection_that_is_not_used_at_once_is_open() {
+    let settings = json!({
+        "arrivals": {"open": {"mean": 170 * MILLISECOND, "exponential": true}},
+        "reuse": true, "response": {"constant": 30_000},
+    });
+    let flow = exchanges("rpc", settings, json!({}), json!({"stop": 50 * SECOND}));
+    let results = run(&direct(1_000_000_000, &[flow], 60 * SECOND));
+    assert_eq!(results.flow(0, "retransmits"), 0);
+    let spans = spans(&results);
+    let longest = spans.iter().map(|span| span.1.unwrap() - span.0).max().unwrap();
+    assert!(spans.len() > 200, "{}", spans.len());
+    assert!(longest < 4 * RTT, "{longest}");
+}
+
 /// A request and its response carry acknowledgements: a server that is about to delay its own has
 /// none to send, and nor has a client that asks again at once.
 #[test]

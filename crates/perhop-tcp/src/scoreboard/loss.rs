@@ -98,6 +98,11 @@ impl Scoreboard {
         self.segments.iter().any(|sent| sent.retransmitted && !sent.sacked)
     }
 
+    /// Returns `true` if a segment is lost and has not arrived, whether it was sent again or not.
+    pub fn has_losses(&self) -> bool {
+        self.segments.iter().any(|sent| sent.lost && !sent.sacked)
+    }
+
     /// Removes all marks of lost segments.
     pub fn unmark_lost(&mut self) {
         for index in 0..self.segments.len() {

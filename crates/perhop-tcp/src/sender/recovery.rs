@@ -40,6 +40,8 @@ pub(super) struct Reduction {
     at: Time,
     /// End of the data sent before it: until it is acknowledged, marks belong to the same signal.
     until: Offset,
+    /// True if marks were its cause.
+    by_marks: bool,
     /// Rate reduction, while it is in proportion to delivered data.
     pub prr: Prr,
     /// State before it, while it may be undone.
@@ -73,7 +75,9 @@ impl Sender {
                     (false, true) => bytes = 0,
                     (false, false) => {}
                 }
-                self.end_recovery();
+                if self.end_recovery() {
+                    return;
+                }
             }
             Recovery::Fast { .. } => {
                 // A partial acknowledgement: without SACK, the next hole begins here (RFC 6582,
@@ -83,6 +87,7 @@ impl Sender {
                 }
                 return;
             }
+            Recovery::Open if self.lost_since => return,
             Recovery::Open if self.reducing => {
                 if ack <= self.reduced_until() {
                     return;
@@ -110,7 +115,21 @@ impl Sender {
         self.config.congestion.on_ack(&mut self.window, mss, acked);
     }
 
-    pub(super) fn end_recovery(&mut self) {
+    /// Ends a recovery; returns `true` if another begins, since data that was sent during this one
+    /// is lost (RFC 6675, section 5: any acknowledgement after the recovery point is examined
+    /// anew; Linux: tcp_time_to_recover). Its loss is another congestion signal.
+    fn end_recovery(&mut self) -> bool {
+        self.lost_since = self.scoreboard.has_losses();
+        if self.lost_since
+            && self.config.congestion.is_modelled()
+            && let Recovery::Fast { point, .. } = &mut self.recovery
+        {
+            // A model sees one recovery (Linux: bbr_set_cwnd_to_recover_or_restore compares the
+            // states before and after an acknowledgement).
+            *point = self.scoreboard.end();
+            self.lost_since = false;
+            return true;
+        }
         self.recovery = Recovery::Open;
         self.duplicates = 0;
         let window = self.window.cwnd.max(self.window.ssthresh) / self.mss();
@@ -122,6 +141,7 @@ impl Sender {
         if let Some((rack, _)) = self.rack.as_deref_mut() {
             rack.on_recovered();
         }
+        self.lost_since
     }
 
     /// Ends a proportional reduction at its target.
@@ -143,7 +163,8 @@ impl Sender {
                 && self.duplicates >= DUPLICATE_THRESHOLD as u64
                 && self.scoreboard.lose_first()
         };
-        if lost && self.recovery == Recovery::Open {
+        let lost_since = std::mem::take(&mut self.lost_since);
+        if (lost || lost_since) && self.recovery == Recovery::Open {
             self.begin_recovery(now, progress);
         }
         lost
@@ -166,8 +187,9 @@ impl Sender {
         }
         let reduced_at = self.reduction.as_ref().map_or(Time::ZERO, |reduction| reduction.at);
         let lost_again = found.retransmission.is_some_and(|at| at >= reduced_at);
+        let lost_since = std::mem::take(&mut self.lost_since);
         match self.recovery {
-            Recovery::Open if found.lost => self.begin_recovery(now, progress),
+            Recovery::Open if found.lost || lost_since => self.begin_recovery(now, progress),
             // The loss of a retransmission is a second congestion signal (RFC 5681, section 4.3),
             // but not in Linux (tcp_fastretrans_alert).
             Recovery::Fast { .. } if lost_again && !self.config.decrease_from_window => {
@@ -182,9 +204,17 @@ impl Sender {
 
     pub(super) fn begin_recovery(&mut self, now: Time, progress: &Progress) {
         let point = self.scoreboard.end();
-        self.reduce(now);
-        self.recovery = Recovery::Fast { point, urgent: true, rescued: false };
-        if self.config.prr && self.uses_sack() && !self.config.congestion.is_modelled() {
+        let reduced = self.recovery == Recovery::Open && self.has_answered_marks();
+        if reduced {
+            self.undoable = false;
+        } else {
+            self.reduce(now);
+        }
+        // The first retransmission may have been sent by the recovery before.
+        let urgent = self.scoreboard.next_lost().is_some();
+        self.recovery = Recovery::Fast { point, urgent, rescued: false };
+        if !reduced && self.config.prr && self.uses_sack() && !self.config.congestion.is_modelled()
+        {
             let sacked_before = self.scoreboard.sacked_bytes().saturating_sub(progress.delivered);
             let flight = self.scoreboard.flight() + progress.acked - sacked_before;
             self.begin_reduction(flight);
@@ -198,7 +228,7 @@ impl Sender {
     pub(super) fn reduce(&mut self, now: Time) {
         let recovering = self.recovery != Recovery::Open;
         // The loss of a retransmission proves congestion.
-        self.note_reduction(now, self.config.undo && !recovering);
+        self.note_reduction(now, self.config.undo && !recovering, false);
         if let Some(model) = self.config.congestion.model() {
             model.on_recovery(&self.window, recovering);
             return;
@@ -248,7 +278,7 @@ impl Sender {
         }
         let (mss, from) = (self.mss(), self.decrease_from(acked));
         if self.config.congestion.on_mark(&mut self.window, mss, from, marked) {
-            self.note_reduction(marked.now, false);
+            self.note_reduction(marked.now, false, true);
             let answers_as_to_loss = !self.config.congestion.is_scalable();
             if self.config.prr && self.uses_sack() && answers_as_to_loss {
                 let flight = self.scoreboard.pipe() + marked.delivered;
@@ -279,21 +309,31 @@ impl Sender {
         }
     }
 
+    /// Returns `true` if the window was reduced because of marks in the window of data that is
+    /// acknowledged or lost now: marks and losses of one window are one congestion signal (RFC
+    /// 3168, section 6.1.2; Linux: tcp_enter_recovery in CA_CWR). The response of scalable
+    /// controls to marks is less than that to a loss, which they add (RFC 8257, section 3.5).
+    fn has_answered_marks(&self) -> bool {
+        let una = self.scoreboard.acknowledged();
+        let answered = self.reduction.as_ref().is_some_and(|reduction| reduction.by_marks);
+        answered && una < self.reduced_until() && !self.config.congestion.is_scalable()
+    }
+
     /// Records a reduction of the window, and the state before it if it may be undone.
-    fn note_reduction(&mut self, at: Time, undoable: bool) {
+    fn note_reduction(&mut self, at: Time, undoable: bool, by_marks: bool) {
         let until = self.scoreboard.end();
         let una = self.scoreboard.acknowledged();
         let before = || Undo::new(self.window, &self.config.congestion, una);
         match &mut self.reduction {
             Some(reduction) => {
-                (reduction.at, reduction.until) = (at, until);
+                (reduction.at, reduction.until, reduction.by_marks) = (at, until, by_marks);
                 if undoable {
                     reduction.undo = before();
                 }
             }
             None => {
                 let (prr, undo) = (Prr::default(), before());
-                self.reduction = Some(Box::new(Reduction { at, until, prr, undo }));
+                self.reduction = Some(Box::new(Reduction { at, until, by_marks, prr, undo }));
             }
         }
         self.undoable = undoable;
@@ -310,6 +350,13 @@ impl Sender {
 
     fn reduced_until(&self) -> Offset {
         self.reduction.as_ref().map_or(0, |reduction| reduction.until)
+    }
+
+    /// Records that the last reduction was undone: other congestion signals of its window count.
+    pub(super) fn forget_reduction(&mut self) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.until = 0;
+        }
     }
 
     /// Returns the rate reduction, if the window is reduced in proportion to delivered data.
@@ -383,8 +430,11 @@ impl Sender {
         let established = self.scoreboard.acknowledged() > 0;
         // A second timeout of a segment is not a new congestion signal (RFC 5681, section 3.1); the
         // loss of a retransmission in fast recovery is (section 4.3).
-        if established && !matches!(self.recovery, Recovery::Timeout { .. }) {
-            self.reduce(now);
+        match self.recovery {
+            _ if !established => {}
+            Recovery::Timeout { .. } => {}
+            Recovery::Open if self.has_answered_marks() => self.undoable = false,
+            _ => self.reduce(now),
         }
         self.config.congestion.on_timeout();
         self.scoreboard.lose_all(self.overdue_at_timeout(now));

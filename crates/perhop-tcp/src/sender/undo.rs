@@ -144,9 +144,14 @@ impl Sender {
         let Some(undo) = self.undo_mut() else { return };
         let (window, congestion) = (undo.window, undo.congestion.take());
         self.undoable = false;
+        self.forget_reduction();
         if unmark {
             self.scoreboard.unmark_lost();
             self.scoreboard.requeue_transmissions();
+        } else {
+            // What is lost still may have been sent during the recovery (Linux:
+            // tcp_fastretrans_alert after tcp_try_undo_dsack).
+            self.lost_since = self.scoreboard.has_losses();
         }
         self.reducing = false;
         self.recovery = Recovery::Open;

@@ -45,7 +45,11 @@ impl ModelledHosts {
             }
             let Some(mut segment) = end.sender.poll(now) else { return };
             if segment.flags.has(Flags::SYN) && !end.is_client() {
-                continue; // the acknowledgement of the client's SYN stands for it
+                // The acknowledgement of the client's SYN stands for it.
+                if let Some(answer) = end.receiver.repeat_answer(now) {
+                    line.send_segment(network, &mut self.bodies, answer);
+                }
+                continue;
             }
             end.last_sent = now;
             if !segment.flags.has(Flags::SYN) {
@@ -119,6 +123,7 @@ impl ModelledHosts {
         let handshake = self.share_handshake(now, id, &segment);
         let Some(end) = self.connection(id) else { return };
         let was_open = end.sender.is_open();
+        let next = end.sender.next_seq();
         let data = segment.payload > 0 || segment.flags.has(Flags::FIN);
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         let acknowledges = !(data || opens) || end.piggyback && end.sender.is_advanced_by(&segment);
@@ -148,8 +153,24 @@ impl ModelledHosts {
         if let Some(end) = self.connection(id) {
             end.follow_close();
             self.send_on_connection(network, id);
+            if is_client && (!was_open || segment.flags.has(Flags::SYN)) {
+                self.confirm_handshake(network, id, &segment, next);
+            }
             self.set_timer(network, id);
             self.end_if_closed(id);
+        }
+    }
+
+    /// Acknowledges the server's SYN at once, unless data of the client does so (RFC 9293, section
+    /// 3.10.7.3). `next` was the position of that data when the SYN arrived.
+    fn confirm_handshake(&mut self, network: &mut Net, id: u32, answer: &Segment, next: Seq) {
+        let now = network.now();
+        let line = self.endpoints[id as usize].line;
+        let Some(end) = self.connection(id) else { return };
+        let waits = end.sender.is_open() && end.receiver.received().segments == 0;
+        if waits && end.sender.next_seq() == next {
+            let confirmation = end.receiver.confirm(now, answer, next);
+            line.send_segment(network, &mut self.bodies, confirmation);
         }
     }
 
