@@ -54,7 +54,8 @@ def test_reno_gets_what_its_sawtooth_leaves() -> None:
         at_once, spaced = (
             min(1.0, 0.75 * (1 + sqrt(2 * spared) / packets)) for spared in (spare, spare + packets)
         )
-        assert at_once - 0.03 < point.share < spaced + 0.02, point
+        # Data lost during a recovery begins another, which the sawtooth leaves out.
+        assert at_once - 0.04 < point.share < spaced + 0.02, point
         if spare > packets / 2:
             assert point.share == pytest.approx(at_once, abs=0.05), point
         compared += 1

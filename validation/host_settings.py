@@ -193,9 +193,8 @@ REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
     ),
     "policer-50k": known(
         0.9, 1.35,
-        "It is the first second. In it recovery's slow start grows by a segment for each "
-        "acknowledgement (RFC 9937), of which Linux's receiver sends fewer: it joins what arrives "
-        "until it wakes up.",
+        "Measured before data that is lost during a recovery began another (RFC 6675, section 5): "
+        "with that, sim loses as many as Linux to a few per cent. To be measured again.",
         "lost", "resent",
     ),
     "far": known(
@@ -207,9 +206,9 @@ REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
     ),
     "policer-250k": known(
         0.7, 1.4,
-        "It is the first second, as with policer-50k, and how hosts spread slow start's bursts "
-        "decides: emu had 694 and 750 in two measurements, and 276 (108 to 577) with a bucket of "
-        "one packet before its hosts' links, where otherwise they send what a millisecond takes.",
+        "As with policer-50k. How hosts spread slow start's bursts matters, too: emu had 694 and "
+        "750 in two measurements, and 276 (108 to 577) with a bucket of one packet before its "
+        "hosts' links, where otherwise they send what a millisecond takes.",
         "lost", "resent",
     ),
     "no-sack": known(
