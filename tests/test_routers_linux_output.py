@@ -226,9 +226,12 @@ def test_rules_of_nft() -> None:
             chain="voice",
         ),
     )  # fmt: skip
-    classes = out(found).policy["classes"]
+    policy = out(found).policy
+    classes = policy["classes"]
     assert classes["c10"]["match"] == {"dscp": [5, "af31"]}
-    assert classes["c10"]["police"]["rate"] == "1.024 Mbps"
+    # Packets of c20 pass the limit, too.
+    assert policy["policers"]["limit"]["match"] == {"dscp": [5, "af31"]}
+    assert policy["policers"]["limit"]["police"]["rate"] == "1.024 Mbps"
     assert classes["c20"]["mark"] == "cs1"
     assert [line.note for line in found.lines if line.note] == [
         'the rule is not modelled: `vmap{"key": {"payload": {"prot`'

@@ -184,10 +184,7 @@ def test_filters_that_perhop_does_not_apply_are_noted() -> None:
         "tc filter add dev eth0 egress protocol ip prio 1 matchall action drop\n"
         "tc filter add dev eth0 egress protocol ip prio 2 matchall action ok\n"
     )
-    assert notes(text) == {
-        2: "perhop models no classes of the qdisc of this filter",
-        4: "filters of clsact for sent packets are not modelled",
-    }
+    assert notes(text) == {2: "perhop models no classes of the qdisc of this filter"}
 
 
 @pytest.mark.parametrize("word", ["quanta 99999999999999999999", "quanta 1@2", "priomap 1@"])

@@ -4,8 +4,8 @@ use perhop_core::{
     Bytes, Dscp, Encapsulation, IpVersion, LinkClass, NodeId, Protocol, Rate, Stream,
 };
 use perhop_queue::{
-    Action, Actions, Class, ClassService, ClassSpec, Classes, Mark, Match, MatchRule, MatchRules,
-    Policer, Queue, QueueConfig, Shaper, Sharing, Weight,
+    Action, Actions, Class, ClassService, ClassSpec, Classes, Framing, Mark, Match, MatchRule,
+    MatchRules, Policed, Policer, PolicerSpec, Queue, QueueConfig, Shaper, Sharing, Weight,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,31 @@ pub enum DisciplinePlan {
     Hfsc(HfscPlan),
     /// Classes with hierarchical token buckets.
     Htb(Box<HtbPlan>),
+    /// Policers before another discipline.
+    Policed(Box<PolicedPlan>),
+}
+
+/// Policers, each with one bucket for packets of any class, before a discipline.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicedPlan {
+    /// Policers, in the order in which they measure packets.
+    pub policers: Vec<PolicerPlan>,
+    /// Discipline behind them.
+    pub discipline: DisciplinePlan,
+}
+
+/// A policer before classes.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicerPlan {
+    /// Name in results.
+    pub name: String,
+    /// Filter of its packets.
+    #[serde(rename = "match")]
+    pub matches: Vec<MatchRulePlan>,
+    /// Buckets and actions.
+    pub police: PolicePlan,
 }
 
 /// Classes that share a link.
@@ -157,6 +182,9 @@ pub struct PolicePlan {
     /// True if a verdict is never better than the packet's mark.
     #[serde(default)]
     pub colour_aware: bool,
+    /// Bytes that buckets count for a packet.
+    #[serde(default)]
+    pub framing: Framing,
     /// Action on conforming packets.
     #[serde(default)]
     pub conform: Action,
@@ -228,7 +256,25 @@ impl DisciplinePlan {
             Self::AltqCbq(plan) => plan.queue(site),
             Self::Hfsc(plan) => plan.queue(site),
             Self::Htb(plan) => plan.queue(site),
+            Self::Policed(plan) => plan.queue(class, site),
         }
+    }
+}
+
+impl PolicedPlan {
+    fn queue<B>(&self, class: &str, site: Site<'_>) -> Result<Queue<B>, BuildError> {
+        checked_rules(self.policers.iter().map(|policer| &policer.matches[..]))?;
+        let spec = |plan: &PolicerPlan| {
+            Ok(PolicerSpec {
+                name: plan.name.as_str().into(),
+                matches: resolve(&plan.matches, site.names)?,
+                policer: plan.police.policer(),
+                actions: plan.police.actions(),
+            })
+        };
+        let policers = self.policers.iter().map(spec).collect::<Result<_, BuildError>>()?;
+        let queue = self.discipline.queue(class, site)?;
+        Ok(Queue::Policed(Box::new(Policed::new(policers, queue))))
     }
 }
 
@@ -387,6 +433,7 @@ impl PolicePlan {
             (None, Some(excess)) => Policer::single_rate(rate, burst, excess),
             (None, None) => Policer::new(rate, burst),
         };
+        let policer = policer.framed(self.framing);
         if self.colour_aware { policer.colour_aware() } else { policer }
     }
 

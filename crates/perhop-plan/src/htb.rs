@@ -27,7 +27,7 @@ pub struct HtbPlan {
 #[serde(rename_all = "lowercase")]
 pub enum HtbClassPlan {
     /// Leaf class.
-    Leaf(HtbLeafPlan),
+    Leaf(Box<HtbLeafPlan>),
     /// Interior class: classes that share its bandwidth.
     Interior(HtbInteriorPlan),
 }

@@ -82,21 +82,32 @@ impl<B> Class<B> {
 
     /// Returns the classes inside this one; none for a plain queue, CBQ, H-FSC or HTB.
     pub fn inner(&self) -> &[Self] {
-        match &self.queue {
+        match self.content() {
             Queue::Classes(classes) => classes.classes(),
             _ => &[],
         }
     }
 
+    /// Returns the queue, or the classes, behind policers of several classes.
+    fn content(&self) -> &Queue<B> {
+        match &self.queue {
+            Queue::Policed(policed) => policed.queue(),
+            queue => queue,
+        }
+    }
+
     /// Calls `visit` with the name, the counters and the backlog of this class and then, depth
-    /// first, of every class and every tin of CAKE inside it. At a link with [reserved](Reserved)
-    /// classes, it visits the class behind them.
+    /// first, of every policer, class and tin of CAKE inside it. At a link with
+    /// [reserved](Reserved) classes, it visits the class behind them.
     pub fn visit(&self, visit: &mut impl FnMut(&str, &ClassCounters, Backlog)) {
         if let Queue::Reserved(classes) = &self.queue {
             return classes.last().visit(visit);
         }
         visit(&self.name, &self.counters, self.backlog());
-        match &self.queue {
+        if let Queue::Policed(policed) = &self.queue {
+            policed.visit(visit);
+        }
+        match self.content() {
             Queue::Classes(classes) => {
                 classes.classes().iter().for_each(|inner| inner.visit(visit))
             }
@@ -129,7 +140,11 @@ impl<B> Class<B> {
         if *self.name == *name && !matches!(self.queue, Queue::Reserved(_)) {
             return Some(self);
         }
-        match &mut self.queue {
+        let queue = match &mut self.queue {
+            Queue::Policed(policed) => policed.queue_mut(),
+            queue => queue,
+        };
+        match queue {
             Queue::Reserved(classes) => classes.classes_mut().last_mut()?.class_mut(name),
             Queue::Classes(classes) => {
                 classes.classes_mut().iter_mut().find_map(|class| class.class_mut(name))

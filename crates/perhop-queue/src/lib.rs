@@ -13,6 +13,8 @@
 //!   [`ClassCounters`];
 //! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
+//! * [`Policed`] is a queue or classes behind policers, each with one bucket for packets of any
+//!   class;
 //! * [`Reserved`] classes precede all of that, and are added and removed during a run;
 //! * [`Cbq`] divides a link as ALTQ's implementation of class-based queueing does;
 //! * [`Hfsc`] divides a link by service curves: guarantees, shares and limits;
@@ -36,6 +38,7 @@ mod htb;
 #[cfg(test)]
 mod lab;
 mod link_share;
+mod policed;
 mod policer;
 mod queue;
 mod scheduler;
@@ -54,6 +57,7 @@ pub use fifo::{Drop, Fifo, FifoConfig, Limit};
 pub use hfsc::{Hfsc, HfscClassKind, HfscCurves, HfscSpec, ServiceCurve};
 pub use htb::{Htb, HtbClassKind, HtbRates, HtbSpec};
 pub use link_share::{LinkShare, Priority};
+pub use policed::{Policed, PolicerSpec};
 pub use policer::{Action, Actions, Policer, Verdict};
 pub use queue::*;
 pub use scheduler::Sharing;

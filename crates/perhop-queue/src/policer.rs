@@ -2,6 +2,8 @@
 
 use perhop_core::{Bytes, Dscp, Rate, Time, TokenBucket};
 
+use crate::Framing;
+
 /// Verdict of a policer, from best to worst: green, yellow and red in RFC 2697.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
@@ -67,7 +69,7 @@ impl Actions {
     }
 }
 
-/// A meter of IP bytes. Its buckets are full at first.
+/// A meter of IP bytes, or of those of [frames](Policer::framed). Its buckets are full at first.
 ///
 /// The arithmetic is exact: over any interval of length t, the conforming packets have at most
 /// `burst + rate · t` bytes.
@@ -77,6 +79,8 @@ pub struct Policer {
     /// True if the colour of a packet's mark bounds the verdict; otherwise the mark is ignored
     /// (colour-blind).
     colour_aware: bool,
+    /// Bytes that buckets count for a packet.
+    framing: Framing,
 }
 
 #[derive(Clone, Debug)]
@@ -108,13 +112,19 @@ impl Policer {
     }
 
     fn of(meter: Meter) -> Self {
-        Self { meter, colour_aware: false }
+        Self { meter, colour_aware: false, framing: Framing::default() }
     }
 
     /// Returns the same policer, colour-aware: a verdict is never better than the packet's mark.
     #[must_use]
     pub fn colour_aware(self) -> Self {
         Self { colour_aware: true, ..self }
+    }
+
+    /// Returns the same policer with buckets that count the bytes of layer 2, too.
+    #[must_use]
+    pub fn framed(self, framing: Framing) -> Self {
+        Self { framing, ..self }
     }
 
     /// Changes the committed rate and burst from `now` on; the other buckets stay as they are.
@@ -130,11 +140,12 @@ impl Policer {
         }
     }
 
-    /// Measures a packet of `size` bytes with this mark that arrives at `now`, which is not before
-    /// the last call.
+    /// Measures a packet of `size` IP bytes with this mark that arrives at `now`, which is not
+    /// before the last call.
     #[inline]
     pub fn police(&mut self, now: Time, size: Bytes, mark: Dscp) -> Verdict {
         let colour = if self.colour_aware { Verdict::of_mark(mark) } else { Verdict::Conformed };
+        let size = self.framing.charge(size);
         match &mut self.meter {
             Meter::TwoColour(bucket) => {
                 let _ = bucket.fill(now);

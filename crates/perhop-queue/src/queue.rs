@@ -26,7 +26,7 @@ pub use sfq::{Sfq, SfqConfig};
 
 use crate::class::Unmarked;
 use crate::{
-    Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Hfsc, Htb, Ledger, Pass,
+    Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Hfsc, Htb, Ledger, Pass, Policed,
 };
 
 /// Any discipline. The set is closed and known when a scenario is compiled, so that the dispatch is
@@ -59,6 +59,8 @@ pub enum Queue<B> {
     Hfsc(Box<Hfsc<B>>),
     /// Classes with hierarchical token buckets.
     Htb(Box<Htb<B>>),
+    /// A queue, or classes, behind policers.
+    Policed(Box<Policed<B>>),
     /// [Reserved](crate::Reserved) classes and, as the last one, the class behind them.
     Reserved(Box<Classes<B>>),
 }
@@ -80,6 +82,7 @@ macro_rules! delegate {
             Queue::Cbq($discipline) => $call,
             Queue::Hfsc($discipline) => $call,
             Queue::Htb($discipline) => $call,
+            Queue::Policed($discipline) => $call,
             Queue::Reserved($discipline) => $call,
         }
     };
@@ -128,6 +131,7 @@ impl<B> Queue<B> {
     ) {
         match self {
             Self::Classes(classes) => classes.enqueue_marked(now, packet, unmarked, ledger),
+            Self::Policed(policed) => policed.enqueue_marked(now, packet, unmarked, ledger),
             _ => self.enqueue(now, packet, ledger),
         }
     }

@@ -5,9 +5,9 @@ use perhop_core::{
     Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Action, Actions, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger,
-    Limit, Mark, Match, Measure, Policer, Queue, QueueConfig, RedConfig, RedProfile, RedRule,
-    RedSpec, Weight,
+    Action, Actions, Cause, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo,
+    Framing, Ledger, Limit, Mark, Match, Measure, Policed, Policer, PolicerSpec, Queue,
+    QueueConfig, RedConfig, RedProfile, RedRule, RedSpec, Weight,
 };
 
 fn dscp(value: u8) -> Dscp {
@@ -40,13 +40,17 @@ fn one(class: Class<()>, exceed: Action) -> Class<()> {
 
 /// Returns classes for the DSCPs 1 and 2, and one for the rest.
 fn by_dscp(classes: [Class<()>; 3]) -> Class<()> {
+    Class::new(queue_by_dscp(classes))
+}
+
+fn queue_by_dscp(classes: [Class<()>; 3]) -> Queue<()> {
     let specs = classes.into_iter().zip([vec![dscp(1)], vec![dscp(2)], vec![]]);
     let spec = |(class, dscps)| ClassSpec {
         matches: Match { dscps, ..Match::default() }.into(),
         service: ClassService::Share(Weight::new(1).unwrap(), 0),
         class,
     };
-    Class::new(Queue::Classes(Box::new(Classes::new(specs.map(spec).collect()))))
+    Queue::Classes(Box::new(Classes::new(specs.map(spec).collect())))
 }
 
 /// Offers packets with these DSCPs, and returns those with which packets leave, sorted.
@@ -189,4 +193,68 @@ fn red_has_the_thresholds_of_the_mark() {
     let class = || Class::new(QueueConfig::Red(spec.clone()).queue(stream));
     assert_eq!(leave(&mut class(), &[1; 20]).len(), 20);
     assert!(leave(&mut class().marked(dscp(46)), &[1; 20]).len() < 5);
+}
+
+/// Returns a policer before classes that lets `packets` with these DSCPs conform.
+fn before(name: &str, packets: u64, dscps: &[u8], exceed: Action) -> PolicerSpec {
+    let dscps = dscps.iter().map(|&value| dscp(value)).collect();
+    PolicerSpec {
+        name: name.into(),
+        matches: Match { dscps, ..Match::default() }.into(),
+        policer: Policer::new(Rate::new(8).unwrap(), Bytes::new(1000 * packets)),
+        actions: Actions::exceed(exceed),
+    }
+}
+
+/// Returns classes for the DSCPs 1 and 2, and one for the rest, behind policers.
+fn behind(policers: Vec<PolicerSpec>) -> Class<()> {
+    let classes = [fifo().named("one"), fifo().named("two"), fifo().named("rest")];
+    Class::new(Queue::Policed(Box::new(Policed::new(policers, queue_by_dscp(classes)))))
+}
+
+/// Returns the packets that each policer and class dropped and exceeded, by name.
+fn exceeded(class: &Class<()>) -> Vec<(String, u64, u64)> {
+    let mut seen = Vec::new();
+    class.visit(&mut |name, counters, _| {
+        seen.push((name.to_owned(), counters.dropped(Cause::Policer), counters.exceeded.packets));
+    });
+    seen
+}
+
+#[test]
+fn a_policer_before_classes_has_one_bucket_for_all_of_them() {
+    let mut class = behind(vec![before("both", 3, &[1, 2], Action::Drop)]);
+    assert_eq!(leave(&mut class, &[1, 2, 5, 1, 2, 1, 5]), [1, 1, 2, 5, 5]);
+    let zero = |name: &str| (name.to_owned(), 0, 0);
+    let expected =
+        [(String::new(), 2, 0), ("both".into(), 2, 2), zero("one"), zero("two"), zero("rest")];
+    assert_eq!(exceeded(&class), expected);
+    assert_eq!(class.inner().len(), 3);
+}
+
+#[test]
+fn policers_before_classes_measure_in_turn() {
+    // The second one gets what the first one lets pass, with its new DSCP.
+    let policers =
+        vec![before("a", 1, &[1], Action::Remark(dscp(2))), before("b", 2, &[2], Action::Drop)];
+    let mut class = behind(policers);
+    assert_eq!(leave(&mut class, &[1, 1, 1, 1]), [1, 2, 2]);
+    assert_eq!(exceeded(&class)[1..3], [("a".into(), 0, 3), ("b".into(), 1, 1)]);
+}
+
+#[test]
+fn a_policer_before_inner_classes_selects_by_the_mark_that_packets_had() {
+    let inner = behind(vec![before("inner", 1, &[1], Action::Drop)]).marked(dscp(9));
+    let mut class = by_dscp([inner, fifo(), fifo()]);
+    assert_eq!(leave(&mut class, &[1, 1]), [9]);
+}
+
+#[test]
+fn a_framed_policer_counts_the_bytes_of_layer_2() {
+    let framing = Framing { overhead: 14, ..Framing::default() };
+    for (burst, conform) in [(1013, 0), (1014, 1), (2027, 1), (2028, 2)] {
+        let policer = Policer::new(Rate::new(8).unwrap(), Bytes::new(burst)).framed(framing);
+        let mut class = fifo().policed(policer, Actions::exceed(Action::Drop));
+        assert_eq!(leave(&mut class, &[0, 0, 0]).len(), conform);
+    }
 }

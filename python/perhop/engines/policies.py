@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
-from perhop.engines.queues import queue_plan
+from perhop.engines.queues import framing_plan, queue_plan
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.classes import CEILING_BURST
 from perhop.scenario.model.htb import Htb, default_quantum, slack
@@ -53,7 +53,33 @@ def _mark(link: Link, class_: Class, above: plans.MarkPlan | None = None) -> pla
 def _classes(
     scenario: Scenario, link: Link, policy: Policy, capacity: int, above: str = ""
 ) -> plans.DisciplinePlan:
-    """Return the classes of a policy; `above` is the prefix of the names of nested classes."""
+    """Return a policy: its classes, behind its policers if it has any.
+
+    Args:
+        scenario: The scenario.
+        link: The link.
+        policy: The policy.
+        capacity: The rate that it divides, in bit/s.
+        above: Prefix of the names of nested classes.
+    """
+    discipline = _shared(scenario, link, policy, capacity, above)
+    if not policy.policers:
+        return discipline
+    policers: list[plans.PolicerPlan] = [
+        {
+            "name": f"{above}{name}",
+            "match": rule_plans(scenario, policer.match),
+            "police": _police(policer.police, capacity),
+        }
+        for name, policer in policy.policers.items()
+    ]
+    return {"policed": {"policers": policers, "discipline": discipline}}
+
+
+def _shared(
+    scenario: Scenario, link: Link, policy: Policy, capacity: int, above: str
+) -> plans.DisciplinePlan:
+    """Return the classes of a policy."""
     guaranteed = rates(policy, capacity)
     turns = policy.has_quanta
 
@@ -249,16 +275,11 @@ def _htb(scenario: Scenario, link: Link, policy: Policy, capacity: int) -> plans
         return found
 
     settings = policy.htb or Htb()
-    framing = settings.overhead
     whole = _bucketed(root, {"rate": root, "burst": settings.burst})
     whole["burst"] = whole["cburst"]
     return {
         "root": whole,
-        "framing": {
-            "overhead": framing.overhead,
-            "mpu": framing.mpu,
-            "coding": framing.coding,
-        },
+        "framing": framing_plan(settings.overhead),
         "classes": classes(policy, root, "", None),
     }
 
@@ -316,6 +337,7 @@ def _police(police: Police, capacity: int) -> plans.PolicePlan:
         "excess_burst": police.excess_burst,
         "peak": peak,
         "colour_aware": police.colour_aware,
+        "framing": framing_plan(police.overhead),
         "conform": action(police.conform),
         "exceed": action(police.effective_exceed),
         "violate": action(police.effective_violate),

@@ -20,8 +20,9 @@ from perhop.scenario.model.queues import (
 if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import Limit, Queue
+    from perhop.scenario.model.cake import Framing
 
-__all__ = ["queue_plan"]
+__all__ = ["framing_plan", "queue_plan"]
 
 _PICOBITS = 8 * 10**12
 
@@ -157,15 +158,10 @@ def _packet_time(red: Red | Wred, rate: int) -> int:
 
 
 def _cake(cake: Cake, limit: plans.Limit) -> plans.CakeConfig:
-    framing = cake.overhead
     return {
         "limit": limit,
         "bandwidth": cake.bandwidth,
-        "framing": {
-            "overhead": framing.overhead,
-            "mpu": framing.mpu,
-            "coding": framing.coding,
-        },
+        "framing": framing_plan(cake.overhead),
         "diffserv": cake.diffserv,
         "isolation": cake.isolation,
         "rtt": cake.rtt,
@@ -193,3 +189,8 @@ def _pie(pie: Pie, limit: plans.Limit) -> plans.PieConfig:
         "burst": pie.burst,
         "ecn": pie.ecn,
     }
+
+
+def framing_plan(framing: Framing) -> plans.Framing:
+    """Return the bytes of layer 2 that rates count."""
+    return {"overhead": framing.overhead, "mpu": framing.mpu, "coding": framing.coding}

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perhop.errors import UnsupportedError
-from perhop.scenario.resolve.elements import link_classes
+from perhop.scenario.model.cake import Framing
+from perhop.scenario.resolve.elements import link_classes, polices
+from perhop.scenario.resolve.nesting import with_nested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from perhop.scenario import Scenario
 
-__all__ = ["Gap", "link_class_gaps", "refuse", "tunnel_gaps"]
+__all__ = ["Gap", "link_class_gaps", "policer_gaps", "refuse", "tunnel_gaps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,21 @@ def link_class_gaps(scenario: Scenario) -> list[Gap]:
     """Return the matches and marks of classes at layer 2, which perhop writes for no target."""
     reason = "perhop writes no matches or marks of VLAN tags and MPLS labels"
     return [Gap(".".join(map(str, loc)), reason) for loc in link_classes(scenario)]
+
+
+def policer_gaps(scenario: Scenario, policies: Iterable[str]) -> list[Gap]:
+    """Return the policers before classes, and those that count layer 2, of these policies."""
+    reason = "perhop writes policers of single classes only"
+    named = sorted(with_nested(scenario, policies))
+    return [
+        Gap(f"policies.{name}.policers", reason)
+        for name in named
+        if scenario.policies[name].policers
+    ] + [
+        Gap(".".join(map(str, (*loc, "overhead"))), "perhop writes policers of IP packets only")
+        for loc, _, police in polices(scenario)
+        if loc[1] in named and loc[2] == "classes" and police.overhead != Framing()
+    ]
 
 
 def tunnel_gaps(scenario: Scenario) -> list[Gap]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from perhop.linux import ets
 from perhop.linux.buckets import LONGEST_S, Limit, PoliceAction
 from perhop.linux.gaps import Gap
+from perhop.scenario.model.cake import Framing
 from perhop.scenario.resolve import walk
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def action(police: Police, capacity: int) -> PoliceAction:
 def _fits(police: Police, capacity: int) -> bool:
     """Return whether tc's action can express a policer."""
     conform, exceed, _ = police.actions
-    plain = not (police.three_colours or police.colour_aware)
+    plain = not (police.three_colours or police.colour_aware) and police.overhead == Framing()
     marks = any(each.remark is not None for each in (conform, exceed))
     fits = action(police, capacity).fits
     return plain and not marks and not conform.drops and fits
@@ -194,6 +195,9 @@ def by_limit(
     """
     if police.three_colours or police.colour_aware:
         gaps.append(Gap(place, "its limits tell two colours apart, not three"))
+        return
+    if police.overhead != Framing():
+        gaps.append(Gap(f"{place}.overhead", "a limit where packets leave counts IP packets"))
         return
     limit = Limit.holding(_rate(police, capacity), police.burst)
     if limit.bucket > police.burst:

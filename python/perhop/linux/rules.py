@@ -7,6 +7,7 @@ and lengths are those of IP packets. Marks are set where packets arrive, before 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.linux.gaps import Gap
@@ -94,6 +95,9 @@ def classify(
             at = f"{place}.{key}"
             label = f"{name}_{node.minor:x}"
             nested = scenario.divided(policy, class_)
+            if nested is not None and nested.policers:
+                reason = "perhop writes policers before the classes of an interface only"
+                gaps.append(Gap(f"policies.{class_.policy}.policers", reason))
             mark = above if class_.dscp_mark is None else class_.dscp_mark
             # Classes inside classify by the DSCP that a packet had.
             inside = _marks(mark) if mark is not None and nested is None else []
@@ -125,6 +129,16 @@ def classify(
         chains.append(Chain(called, tuple(rules)))
 
     walk(scenario.policies[policy], "", name, f"policies.{policy}.classes", capacity, None)
+    first: list[str] = []
+    for number, (key, policer) in enumerate(scenario.policies[policy].policers.items()):
+        label, place = f"{name}_before{number}", f"policies.{policy}.policers.{key}.police"
+        limit = by_limit(policer.police, capacity, f"{label}_limit", place, gaps)
+        counters = (f"{label}_limit_conform", f"{label}_limit_exceed")
+        chains.insert(0, Chain(f"{label}_limit", tuple(limit), counters=counters))
+        rules, more = _chosen(scenario, policer.match, [f"goto {label}_limit"], f"{label}_match")
+        chains[1:1] = [*more, Chain(label, tuple(rules))]
+        first.append(f"jump {label}")
+    chains[-1] = replace(chains[-1], rules=(*first, *chains[-1].rules))
     return chains, gaps
 
 

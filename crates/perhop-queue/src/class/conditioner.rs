@@ -32,6 +32,11 @@ impl Unmarked {
         Self { dscp: header.dscp(), link: header.link_class() }
     }
 
+    /// Returns the same marks with another DSCP.
+    pub const fn with_dscp(self, dscp: Dscp) -> Self {
+        Self { dscp, ..self }
+    }
+
     /// Returns a header with these marks.
     pub fn restored(self, mut header: Header) -> Header {
         header.traffic_class = header.traffic_class.with_dscp(self.dscp);
@@ -78,7 +83,7 @@ impl Conditioner {
             Action::Remark(dscp) => {
                 counters.remarked += 1;
                 set_dscp(packet, dscp);
-                Ok(unmarked.map(|unmarked| Unmarked { dscp, ..unmarked }))
+                Ok(unmarked.map(|unmarked| unmarked.with_dscp(dscp)))
             }
         }
     }

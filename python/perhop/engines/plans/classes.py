@@ -43,6 +43,7 @@ class PolicePlan(TypedDict):
     excess_burst: int | None
     peak: Shape | None
     colour_aware: bool
+    framing: Framing
     conform: Action
     exceed: Action
     violate: Action
@@ -213,4 +214,19 @@ class _Htb(TypedDict):
     htb: HtbPlan
 
 
-DisciplinePlan = _Queue | _Classes | _AltqCbq | _Hfsc | _Htb
+class PolicerPlan(TypedDict):
+    name: str
+    match: list[MatchRulePlan]
+    police: PolicePlan
+
+
+class PolicedPlan(TypedDict):
+    policers: list[PolicerPlan]
+    discipline: DisciplinePlan
+
+
+class _Policed(TypedDict):
+    policed: PolicedPlan
+
+
+DisciplinePlan = _Queue | _Classes | _AltqCbq | _Hfsc | _Htb | _Policed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.linux import one_line
-from perhop.linux.gaps import link_class_gaps, tunnel_gaps
+from perhop.linux.gaps import link_class_gaps, policer_gaps, tunnel_gaps
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.routers.writing import altq, ios, junos, pf, tc, vyos
 from perhop.routers.writing.draft import Draft
@@ -112,6 +112,13 @@ def write(
         return tc.write(scenario, links, named, police)
     writer = _WRITERS[family]
     missing = [*([] if writer.link_classes else link_class_gaps(scenario)), *tunnel_gaps(scenario)]
+    used = dict.fromkeys(
+        policy
+        for name in links or scenario.directions
+        for link, node in (scenario.directions[name],)
+        if (policy := link.egress.get(node)) is not None
+    )
+    missing += policer_gaps(scenario, used)
     draft = Draft(approximate, missing, versions=scenario.ip_versions)
     lines = [scenario.title or scenario.name, *_changes(scenario, links)]
     head = [f"{writer.comment} {one_line(line)}" for line in lines]

@@ -33,6 +33,13 @@ class Framing:
     mpu: int = 0
     coding: Coding = "none"
 
+    def charge(self, size: int) -> int:
+        """Return the bytes that count for an IP packet of `size` bytes."""
+        length = max(size + self.overhead, self.mpu)
+        if self.coding == "atm":
+            return -(-length // 48) * 53
+        return length + -(-length // 64) if self.coding == "ptm" else length
+
 
 FRAMINGS: Final[Mapping[str, Framing]] = {
     "none": Framing(),

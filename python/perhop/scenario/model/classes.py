@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.base import Model, with_short_form
+from perhop.scenario.model.cake import Framing, FramingBytes
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.dscp import Dscp
 from perhop.scenario.model.encapsulation import Mark
@@ -115,6 +116,10 @@ class Police(Model):
     peak_burst: Size | None = None
     """The size of the bucket of the peak rate in bytes."""
 
+    overhead: FramingBytes = Framing()
+    """The bytes of layer 2 that buckets count for each packet, as `police` of Linux counts 14 B at
+    an Ethernet: keywords and bytes as for `cake`. By default buckets count IP packets."""
+
     colour_aware: StrictBool = False
     """With `true`, the DSCP of a packet limits its colour: AFx2 is yellow at best, AFx3 is red (RFC
     2597)."""
@@ -151,7 +156,7 @@ class Police(Model):
     @property
     def discards(self) -> bool:
         """True if it lets no packet pass: also where its bucket holds less than an IP header."""
-        none_conforms = self.conform.drops or self.burst < IP_HEADER
+        none_conforms = self.conform.drops or self.burst < self.overhead.charge(IP_HEADER)
         return none_conforms and all(
             action.drops for action in self.actions[1 : 3 if self.three_colours else 2]
         )
@@ -275,6 +280,16 @@ class PolicyReference(Model):
     """The family of the configuration; by default it is detected."""
 
 
+class Policer(Model):
+    """A policer before the classes of a policy: one bucket for packets of any class."""
+
+    match: Matching
+    """The packets that the policer measures."""
+
+    police: Police
+    """Its bucket and its actions. A new DSCP counts for later policers and for the classes."""
+
+
 class Policy(Model):
     """Traffic classes at an end of a link; the first class that a packet matches decides."""
 
@@ -293,6 +308,10 @@ class Policy(Model):
 
     htb: Htb | None = None
     """Settings of hierarchical token buckets."""
+
+    policers: Annotated[dict[Name, Policer], Field(max_length=1024, default_factory=dict)]
+    """Policers before the classes, in the order in which they measure packets. What one drops
+    reaches no later one and no class."""
 
     classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=1024)]
     """The classes in the order of matching; the last one matches ``any``."""
@@ -338,4 +357,4 @@ class Policy(Model):
         """Return the policy that the `classes` of a class form; its scheduler is this one's."""
         if class_.classes is None:
             return None
-        return Policy.model_construct(scheduler=self.scheduler, classes=class_.classes)
+        return Policy.model_construct(scheduler=self.scheduler, policers={}, classes=class_.classes)

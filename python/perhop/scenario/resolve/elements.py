@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.scenario.model.base import Loc
-    from perhop.scenario.model.classes import Class, Policy
+    from perhop.scenario.model.classes import Class, Police, Policer, Policy
     from perhop.scenario.model.expectations import Measured
     from perhop.scenario.model.marking import MarkRule
+    from perhop.scenario.model.matching import Matching
     from perhop.scenario.model.queues import Queue
     from perhop.scenario.model.traffic import Flow, Ping
     from perhop.scenario.resolve.scenario import ResolvedScenario
@@ -38,6 +39,22 @@ def classes(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policy, Class]]:
             yield (*loc, key), policy, class_
 
 
+def policers(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policer]]:
+    """Yield every policer before classes."""
+    for name, policy in scenario.policies.items():
+        for key, policer in policy.policers.items():
+            yield ("policies", name, "policers", key), policer
+
+
+def polices(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Matching, Police]]:
+    """Yield the policer of every class and policy that has one, with its place and packets."""
+    for loc, policer in policers(scenario):
+        yield (*loc, "police"), policer.match, policer.police
+    for loc, _, class_ in classes(scenario):
+        if class_.police is not None:
+            yield (*loc, "police"), class_.match, class_.police
+
+
 def queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
     """Yield the queue of every link, and the queues that classes have in the file."""
     for index, link in enumerate(scenario.links):
@@ -53,6 +70,7 @@ def queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
 def link_classes(scenario: ResolvedScenario) -> Iterator[Loc]:
     """Yield the places of all matches and marks of classes at layer 2."""
     matches = [((*loc, "match"), class_.match) for loc, _, class_ in classes(scenario)]
+    matches += [((*loc, "match"), policer.match) for loc, policer in policers(scenario)]
     matches += [
         ((*loc, index, "match"), rule.match)
         for loc, rules in markings(scenario)

@@ -21,7 +21,7 @@ from perhop.scenario.model.metrics import RELIABLE
 from perhop.scenario.model.names import EVERY_ADDRESS, prefixes_of
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
 from perhop.scenario.model.tunnels import COPY
-from perhop.scenario.resolve.elements import markings
+from perhop.scenario.resolve.elements import classes, markings, polices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -291,11 +291,10 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
     addresses: dict[IpVersion, Mapping[str, Address]]
     addresses = {4: scenario.addresses, 6: scenario.addresses_v6}
     marks: set[int] = {rule.dscp for _, rules in markings(scenario) for rule in rules}
-    for _, policy in scenario.all_policies():
-        for class_ in policy.classes.values():
-            actions = class_.police.actions if class_.police is not None else ()
-            new = (class_.dscp_mark, *(action.remark for action in actions))
-            marks |= {dscp for dscp in new if dscp is not None}
+    new = [class_.dscp_mark for _, _, class_ in classes(scenario)]
+    for _, _, police in polices(scenario):
+        new += [action.remark for action in police.actions]
+    marks |= {dscp for dscp in new if dscp is not None}
 
     kinds = {link.encapsulation.kind for link in scenario.links if link.encapsulation is not None}
     tags = (LinkClass(CLASS_KEYS[kind], value) for kind in kinds for value in range(8))

@@ -10,7 +10,7 @@ from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.model.htb import HTB
 from perhop.scenario.model.matching import match_rules, matches_any
 from perhop.scenario.resolve import nesting
-from perhop.scenario.resolve.elements import classes
+from perhop.scenario.resolve.elements import classes, policers, polices
 from perhop.scenario.resolve.nesting import has_cycles, references, with_nested
 from perhop.scenario.resolve.packets import Index, Selection, sent
 from perhop.scenario.resolve.shares import guarantee, rates, rest
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perhop.scenario.model.base import Loc
-    from perhop.scenario.model.classes import Class, Policy
+    from perhop.scenario.model.classes import Class, Police, Policy
     from perhop.scenario.resolve.scenario import ResolvedScenario
     from perhop.scenario.resolve.steps import Attachment
 
@@ -155,13 +155,9 @@ def turns_beside_strict(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
 
 
-def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
+def colours(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find policers that are neither a two-colour nor one kind of three-colour policer."""
-    for loc, _, class_ in classes(scenario):
-        police = class_.police
-        if police is None:
-            continue
-        at: Loc = (*loc, "police")
+    for at, _, police in polices(scenario):
         peak = (police.peak_rate, police.peak_burst)
         if police.excess_burst is not None and peak != (None, None):
             key = "peak_rate" if police.peak_rate is not None else "peak_burst"
@@ -183,6 +179,15 @@ def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
 
 
+def names_of_policers(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find policers before classes that have the name of a class, by which results tell them."""
+    for loc, _ in policers(scenario):
+        if loc[-1] in scenario.policies[str(loc[1])].classes:
+            yield Finding(
+                loc, "has the name of a class; expected another, as both have results", at_key=True
+            )
+
+
 def number_of_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find too many classes."""
     total = sum(len(policy.classes) for _, policy in scenario.all_policies())
@@ -196,12 +201,16 @@ def class_matches(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find matches with unknown nodes, and elements of a match that have no effect."""
     for loc, _, class_ in classes(scenario):
         yield from matches(class_.match, scenario.nodes, (*loc, "match"))
+    for loc, policer in policers(scenario):
+        yield from matches(policer.match, scenario.nodes, (*loc, "match"))
 
 
 def number_of_rules(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find policies whose matches have too many elements."""
     for loc, policy in scenario.all_policies():
-        total = sum(len(match_rules(class_.match)) for class_ in policy.classes.values())
+        found = [class_.match for class_ in policy.classes.values()]
+        found += [policer.match for policer in policy.policers.values()]
+        total = sum(len(match_rules(match)) for match in found)
         if total > MAX_RULES:
             yield Finding(
                 loc, f"match by {total:,} elements together; expected at most {MAX_RULES:,}"
@@ -270,6 +279,9 @@ def guarantees(
         policy = scenario.policies[name]
         capacity = policy.root(divided)
         where = f"link {quote(directed)}" if capacity == divided else f"the root of {quote(name)}"
+        for key, policer in policy.policers.items():
+            at: Loc = ("policies", name, "policers", key, "police")
+            yield from _tiny_rates(at, policer.police, divided, where)
         todo = [(top, policy, capacity, where)]
         while todo:
             loc, policy, capacity, where = todo.pop()
@@ -408,17 +420,20 @@ def _ceilings(
                 f"is less than the {format_rate(rate)} that the class is guaranteed; "
                 "expected no less",
             )
-    police = class_.police
-    if police is None:
-        return
+    if class_.police is not None:
+        yield from _tiny_rates((*loc, "police"), class_.police, capacity, where)
+
+
+def _tiny_rates(loc: Loc, police: Police, capacity: int, where: str) -> Iterator[Finding]:
+    """Find rates of a policer that are less than nothing, or than each other."""
     if police.rate.of(capacity) < 1:
         yield Finding(
-            (*loc, "police", "rate"),
+            (*loc, "rate"),
             f"is less than 1 bps of the {format_rate(capacity)} of {where}",
         )
     elif police.peak_rate is not None and police.peak_rate.of(capacity) < police.rate.of(capacity):
         yield Finding(
-            (*loc, "police", "peak_rate"),
+            (*loc, "peak_rate"),
             f"is less than the committed {format_rate(police.rate.of(capacity))}; expected no less",
         )
 

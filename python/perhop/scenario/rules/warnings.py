@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.encapsulation import CLASS_KEYS
 from perhop.scenario.model.quic import LEAST_DATAGRAM
-from perhop.scenario.resolve.elements import link_classes
+from perhop.scenario.resolve.elements import link_classes, polices
 from perhop.scenario.resolve.packets import Packets, Selection, sent
 from perhop.scenario.resolve.paths import agreed_mtu, next_hops, path_mtu, path_mtus
 from perhop.scenario.resolve.sizes import datagram_headers, packet_size
@@ -174,19 +174,17 @@ def small_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
         pinned = flow.model_copy(update={"port": scenario.port_of(name)})
         alone = scenario.model_copy(update={"flows": {name: pinned}, "pings": {}})
         largest.append((sent(alone)[0], (packet_size(flow, scenario.ip_of(flow)), name)))
-    for loc, policy in scenario.all_policies():
-        for key, class_ in policy.classes.items():
-            if class_.police is None:
-                continue
-            taken = Selection.of(class_.match, scenario.all_addresses)
-            met = (size for packets, size in largest if taken.meets(packets))
-            size, name = max(met, default=(0, ""))
-            if class_.police.burst < size:
-                yield Finding(
-                    (*loc, key, "police", "burst"),
-                    f"{format_size(class_.police.burst)} is less than a packet of {quote(name)}, "
-                    f"{format_size(size)}, which therefore never conforms",
-                )
+    for loc, match, police in polices(scenario):
+        taken = Selection.of(match, scenario.all_addresses)
+        met = (size for packets, size in largest if taken.meets(packets))
+        size, name = max(met, default=(0, ""))
+        size = police.overhead.charge(size) if size else 0
+        if police.burst < size:
+            yield Finding(
+                (*loc, "burst"),
+                f"{format_size(police.burst)} is less than a packet of {quote(name)}, "
+                f"{format_size(size)}, which therefore never conforms",
+            )
 
 
 def roots_above_links(scenario: ResolvedScenario) -> Iterator[Finding]:

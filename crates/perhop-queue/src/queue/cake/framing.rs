@@ -4,7 +4,7 @@ use perhop_core::Bytes;
 
 /// Layer-2 overhead that the shaper counts (tc-cake(8), overhead compensation parameters). It does
 /// not depend on the overhead of the link, which may be another one than the bottleneck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Framing {
@@ -17,11 +17,12 @@ pub struct Framing {
 }
 
 /// Coding of frames on a DSL line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Coding {
     /// None.
+    #[default]
     None,
     /// Cells of 53 bytes that carry 48.
     Atm,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from perhop.routers.reading.linux.model import Filter, Test
 
@@ -25,6 +25,7 @@ _EVERY_IPV4: Final = Conditions(source=(IPv4Network("0.0.0.0/0"),))
 MOST_PAIRS: Final = 2**18
 """The most pairs of entries that are compared for an interface."""
 
+_DEEPEST: Final = 100
 MOST_VERDICTS: Final = 2**15
 """The most entries of a decision list."""
 
@@ -42,16 +43,28 @@ class Packets:
         mark: The mark of netfilter.
         priority: `skb->priority`, or None where the type of service tells it.
         dscp: The new code point, or None.
-        police: The policer that they have passed: rate in bit/s, bucket in bytes, and whether it
-            drops; None for none.
+        policers: The keys of the buckets that measure them, in order; see `Buckets`.
+        origin: Conditions on the header, with those that the classes around have.
     """
 
     header: Conditions = field(default_factory=Conditions)
     mark: int = 0
     priority: int | None = None
     dscp: int | None = None
-    police: tuple[tuple[str, Any], ...] | None = None
+    policers: tuple[int, ...] = ()
+    origin: Conditions = field(default_factory=Conditions)
 
+    def narrowed(self, header: Conditions) -> Packets | None:
+        """Return those that meet conditions, too; None for no packet."""
+        both = self.header & header
+        if both.is_never:
+            return None
+        origin = both if self.origin == self.header else self.origin & header
+        return replace(self, header=both, origin=origin)
+
+
+Policers: TypeAlias = "Callable[[Filter], tuple[tuple[int, ...], bool]]"
+"""The keys of a filter's policers, and whether it leads what they pass to later filters."""
 
 EVERY: Final = Packets()
 """All packets as they arrive."""
@@ -79,10 +92,7 @@ def meet(packets: Packets, test: Test) -> Packets | None:
         if packets.dscp not in header.dscp:
             return None
         header = replace(header, dscp=None)
-    both = packets.header & header
-    if both.is_never:
-        return None
-    return Packets(both, packets.mark, packets.priority, packets.dscp, packets.police)
+    return packets.narrowed(header)
 
 
 def priority(dscp: int) -> int:
@@ -90,8 +100,12 @@ def priority(dscp: int) -> int:
     return _PRIORITIES[dscp & 7]
 
 
-def classify(arriving: Sequence[Packets], filters: Sequence[Filter]) -> list[Verdict]:
+def classify(
+    arriving: Sequence[Packets], filters: Sequence[Filter], policers: Policers
+) -> list[Verdict]:
     """Return where filters lead packets, as a decision list.
+
+    Packets that a policer lets pass by ``continue`` go on to the filters after it.
 
     Filters with ``protocol ip`` are of IPv4 alone beside others with ``protocol ipv6``.
 
@@ -102,29 +116,41 @@ def classify(arriving: Sequence[Packets], filters: Sequence[Filter]) -> list[Ver
         raise TooManyRulesError(f"compares more than {8 * MOST_PAIRS:,} pairs of rules")
     found: list[Verdict] = []
     both = any(each.protocol in _IPV6 for each in filters)
-    for packets in arriving:
-        whole = False
-        for each in filters:
+
+    def walk(packets: Packets, start: int, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise TooManyRulesError(f"has more than {_DEEPEST} policers one after another")
+        for index in range(start, len(filters)):
+            each = filters[index]
             if len(found) > MOST_VERDICTS:
                 raise TooManyRulesError(f"has more than {MOST_VERDICTS:,} combinations of rules")
             target = each.target or 0
+            passed, goes_on = policers(each) if each.actions else ((), False)
             if each.by_mark:
                 target = packets.mark
                 if not target:
                     continue
-            elif each.target is None:
-                if not any(action.verdict in ("drop", "shot") for action in each.actions):
-                    continue
+            elif any(action.drops for action in each.actions):
                 target = -1
+            elif each.target is None and not passed:
+                continue
+            whole = False
             for test in each.tests or ():
                 met = meet(packets, _of_ipv4(test) if both and each.protocol in _IPV4 else test)
-                if met is not None:
+                if met is None:
+                    continue
+                whole = whole or met.header == packets.header
+                met = replace(met, policers=tuple(dict.fromkeys((*met.policers, *passed))))
+                if goes_on:
+                    walk(met, index + 1, depth + 1)
+                else:
                     found.append(Verdict(met, target, each))
-                    whole = whole or met.header == packets.header
             if whole:
-                break
-        if not whole:
-            found.append(Verdict(packets, 0))
+                return
+        found.append(Verdict(packets, 0))
+
+    for packets in arriving:
+        walk(packets, 0, 0)
     return found
 
 

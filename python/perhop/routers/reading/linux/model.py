@@ -148,6 +148,11 @@ class Action:
     values: dict[str, str]
     verdict: str = ""
 
+    @property
+    def drops(self) -> bool:
+        """True if it drops all packets."""
+        return self.kind == "gact" and self.verdict in ("drop", "shot")
+
 
 @dataclass(frozen=True, slots=True)
 class Test:
@@ -208,6 +213,7 @@ class Device:
         length: The packets of its transmit queue, if the script sets it.
         speed: The speed of the card in bit/s, if the script sets it.
         names: Names of classes, where they have one.
+        actions: The policers of the host with an index that filters refer to.
         framing: The bytes beside an IP packet that Linux counts, as a scenario writes them: an
             Ethernet header, and what a size table adds; "" for none, and None if it is not known
             which settings of tc a router makes.
@@ -220,6 +226,7 @@ class Device:
     length: int | None = None
     speed: int | None = None
     names: dict[int, str] = field(default_factory=dict)
+    actions: dict[str, Action] = field(default_factory=dict)
     framing: str | None = "14 B"
     _next: int = 0x8000
     _numbered: dict[int, Qdisc] = field(default_factory=dict)
@@ -264,10 +271,12 @@ class Host:
     Attributes:
         speeds: Speeds of cards in bit/s, in place of those that scripts set.
         devices: Its interfaces, by name.
+        actions: Its policers with an index, by that.
     """
 
     speeds: Mapping[str, int]
     devices: dict[str, Device] = field(default_factory=dict)
+    actions: dict[str, Action] = field(default_factory=dict)
 
     def device(self, name: str) -> Device:
         """Return an interface, new or known.
@@ -278,5 +287,5 @@ class Host:
         if name not in self.devices:
             if len(self.devices) >= MOST_DEVICES:
                 raise ValueError(f"perhop reads {MOST_DEVICES:,} interfaces at most")
-            self.devices[name] = Device(name, speed=self.speeds.get(name))
+            self.devices[name] = Device(name, speed=self.speeds.get(name), actions=self.actions)
         return self.devices[name]

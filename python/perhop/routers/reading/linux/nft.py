@@ -13,20 +13,23 @@ from perhop.routers.reading.linux.classify import EVERY, Packets, meet
 from perhop.routers.reading.linux.filters import ports_of
 from perhop.routers.reading.linux.model import Test
 from perhop.routers.reading.linux.u32 import PROTOCOLS
-from perhop.routers.reading.matching import Conditions, TooManyRulesError
+from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp, parse_dscp
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.linux.policers import Buckets
 
 __all__ = ["Ruleset"]
 
 _TOKEN: Final = re.compile(r"[{};,]|\"[^\"]*\"|[^\s{};,\"]+")
-_HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting")
+_HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting", "egress")
+_POLICE: Final = frozenset({"police"})
+_ETHERNET: Final = "14 B"
 _FAMILIES: Final = frozenset({"ip", "ip6", "inet", "arp", "bridge", "netdev"})
 _SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
 _SAYS_IPTABLES: Final = re.compile(
@@ -55,7 +58,8 @@ class _Rule:
     """A rule.
 
     `earlier` has the changes before its limit, `exceeding` the mark after it, and `kept` the bits
-    of the mark that stay when it sets the mark.
+    of the mark that stay when it sets the mark. `arrives` is the interface by which its packets
+    come, and `within` is true if its verdict is that of packets within its limit.
     """
 
     place: Place
@@ -67,11 +71,17 @@ class _Rule:
     earlier: Mapping[str, Any] = field(default_factory=lambda: _UNCHANGED)
     exceeding: int | None = None
     kept: int = 0
+    arrives: str | None = None
+    within: bool = False
 
 
 @dataclass(slots=True)
 class _Chain:
+    """A chain; `device` is that of a hook of the family `netdev`."""
+
     hook: str = ""
+    device: str | None = None
+    drops: bool = False
     rules: list[_Rule] = field(default_factory=list)
 
 
@@ -86,11 +96,15 @@ class Ruleset:
     def __bool__(self) -> bool:
         return any(each.rules for each in self._chains.values())
 
-    def unused(self) -> None:
-        """Note that no interface has a policy that sees what the rules set."""
+    def unused(self, *, policed: bool) -> None:
+        """Note that no interface has a policy that sees what the rules set.
+
+        Args:
+            policed: True if what interfaces receive is policed.
+        """
         for chain in self._chains.values():
             for rule in chain.rules:
-                if rule.changes:
+                if rule.changes and not (policed and rule.changes.keys() <= _POLICE):
                     note = "no interface of these files has a policy that it could act on"
                     self.ledger.ignored(rule.place, note)
 
@@ -190,6 +204,10 @@ class Ruleset:
     def _hook(self, chain: _Chain, words: list[str]) -> None:
         if "hook" in words[:-1]:
             chain.hook = words[words.index("hook") + 1]
+        if "device" in words[:-1]:
+            chain.device = words[words.index("device") + 1].strip('"')
+        if "policy" in words[:-1]:
+            chain.drops = words[words.index("policy") + 1] == "drop"
 
     def _rule(
         self,
@@ -216,7 +234,15 @@ class Ruleset:
                 reason = str(error)[:120] or "it ends too early"
                 self.ledger.ignored(place, f"the rule is not modelled: {reason}")
             return
-        if "police" in rule.changes and rule.verdict != "drop":
+        if rule.arrives is not None and rule.verdict in ("jump", "goto") and quality:
+            self.ledger.approximated(place, "only policers are modelled by interface of arrival")
+        if rule.within:
+            if rule.verdict not in ("accept", "return"):
+                if quality:
+                    note = "the rule is not modelled: a limit that neither drops nor accepts"
+                    self.ledger.ignored(place, note)
+                return
+        elif "police" in rule.changes and rule.verdict != "drop":
             # Only packets that exceed get to what follows the limit.
             before = rule.earlier
             after = {key: each for key, each in rule.changes.items() if each != before.get(key)}
@@ -261,6 +287,8 @@ class Ruleset:
                 del words[:1]
             elif word in ("oifname", "oif"):
                 rule.device = words.pop(0).strip('"')
+            elif word in ("iifname", "iif"):
+                rule.arrives = words.pop(0).strip('"')
             elif word == "limit":
                 self._limit(rule, words)
             elif word in ("meta", "mark", "priority", "l4proto") or word in ("ip", "ip6", "th"):
@@ -270,14 +298,18 @@ class Ruleset:
                 self._field(rule, "th", words)
             else:
                 raise ValueError(f"`{word[:30]}`")
+        if rule.arrives is not None and (rule.device is not None or rule.changes.keys() - _POLICE):
+            raise ValueError("`iifname`, but to police what arrives")
 
     def _limit(self, rule: _Rule, words: list[str]) -> None:
-        if words[:2] != ["rate", "over"]:
-            raise ValueError("a limit that does not drop")
-        number, (unit, _, per) = units.number(words[2]), words[3].partition("/")
+        if words[:1] != ["rate"]:
+            raise ValueError(f"`limit {' '.join(words[:2])[:30]}`")
+        rule.within = words[1] != "over"
+        del words[: 1 if rule.within else 2]
+        number, (unit, _, per) = units.number(words[0]), words[1].partition("/")
         if unit not in _UNITS or per != "second":
-            raise ValueError(f"a limit in `{words[3][:20]}`")
-        del words[:4]
+            raise ValueError(f"a limit in `{words[1][:20]}`")
+        del words[:2]
         rate, burst = number * _UNITS[unit], 0
         if words[:1] == ["burst"]:
             burst = units.number(words[1]) * _UNITS.get(words[2], 8) // 8
@@ -327,25 +359,59 @@ class Ruleset:
 
     # Evaluation
 
-    def packets(self, device: str) -> list[Packets]:
+    def devices(self, known: Collection[str]) -> list[str]:
+        """Return the interfaces of policers that no command of tc names.
+
+        "" stands for all, if no interface is named at all.
+        """
+        policing = [
+            (chain, rule)
+            for chain in self._chains.values()
+            for rule in chain.rules
+            if "police" in rule.changes
+        ]
+        named = {
+            name
+            for chain in self._chains.values()
+            for name in (chain.device, *(n for r in chain.rules for n in (r.device, r.arrives)))
+            if name is not None and policing
+        }
+        if policing and not named and not known:
+            return [""]
+        return sorted(named - set(known))
+
+    def packets(self, device: str, buckets: Buckets) -> list[Packets]:
         """Return all packets that leave by an interface, with what the rules make of them.
+
+        Args:
+            device: The interface.
+            buckets: Its policers, to which those of the rules are added.
 
         Raises:
             TooManyRulesError: If the rules have too many combinations.
         """
+        return self._hooks(_Way(device, buckets, sent=True), _HOOKS)
+
+    def received(self, device: str, buckets: Buckets) -> list[Packets]:
+        """Return all packets that come by an interface, as `packets` does those that leave."""
+        return self._hooks(_Way(device, buckets, sent=False), ("ingress", "prerouting", "forward"))
+
+    def _hooks(self, way: _Way, hooks: Sequence[str]) -> list[Packets]:
         now = [EVERY]
-        for hook in _HOOKS:
+        for hook in hooks:
             for chain in self._chains.values():
-                if chain.hook == hook:
-                    now = [
-                        each
-                        for packets in now
-                        for each, _ in self._walk(chain, 0, packets, device, 0)
-                    ]
+                foreign = chain.device is not None and chain.device != way.device
+                if chain.hook != hook or (foreign and (hook == "egress" or not way.sent)):
+                    continue
+                # Where a device is about to send, a packet has its Ethernet header.
+                way.overhead = _ETHERNET if hook == "egress" else ""
+                way.polices = way.sent != (hook == "ingress" and chain.device is not None)
+                now = [each for packets in now for each, _ in self._walk(chain, 0, packets, way, 0)]
+        way.buckets.reached([EVERY], now, Rules.any())
         return now
 
     def _walk(
-        self, chain: _Chain, start: int, packets: Packets, device: str, depth: int
+        self, chain: _Chain, start: int, packets: Packets, way: _Way, depth: int
     ) -> list[tuple[Packets, bool]]:
         """Return what a chain makes of packets, and whether that is final."""
         if depth > _DEEPEST:
@@ -356,28 +422,38 @@ class Ruleset:
             self._steps += 1
             if self._steps > _MOST_STEPS:
                 raise TooManyRulesError("rules have too many combinations")
-            if rule.device not in (None, device):
+            if not way.sees(rule):
                 continue
             whole = False
             for test in rule.tests:
                 met = meet(packets, test)
                 if met is not None:
                     whole = whole or met.header == packets.header
-                    found += self._apply(chain, index, rule, met, device, depth)
+                    found += self._apply(chain, index, rule, met, way, depth)
             if whole:
                 return found
         return [*found, (packets, False)]
 
     def _apply(
-        self, chain: _Chain, index: int, rule: _Rule, met: Packets, device: str, depth: int
+        self, chain: _Chain, index: int, rule: _Rule, met: Packets, way: _Way, depth: int
     ) -> list[tuple[Packets, bool]]:
-        changed = replace(met, **rule.changes)
+        changes = {name: value for name, value in rule.changes.items() if name != "police"}
+        changed = replace(met, **changes)
         if rule.kept and "mark" in rule.changes:
             changed = replace(changed, mark=met.mark & rule.kept | changed.mark)
         verdict = rule.verdict
         if "police" in rule.changes:
+            if rule.within and not self._drops(chain, index + 1, changed, way):
+                note = "what exceeds the limit is treated as what does not"
+                self.ledger.approximated(rule.place, note)
+            elif way.polices or rule.arrives is not None:
+                police = of_text(rule.changes["police"])
+                key = way.buckets.add(id(rule), rule.place, "limit", police, way.overhead)
+                changed = replace(changed, policers=(*changed.policers, key))
+            if rule.within:
+                return [(changed, verdict == "accept")]
             # Conforming packets pass over the verdict.
-            return self._walk(chain, index + 1, changed, device, depth + 1)
+            return self._walk(chain, index + 1, changed, way, depth + 1)
         if verdict in ("accept", "drop"):
             return [(changed, True)]
         if verdict == "return":
@@ -385,13 +461,53 @@ class Ruleset:
         if verdict in ("jump", "goto"):
             inner = self._chains.get(rule.to, _Chain())
             found = []
-            for each, final in self._walk(inner, 0, changed, device, depth + 1):
+            for each, final in self._walk(inner, 0, changed, way, depth + 1):
                 if final or verdict == "goto":
                     found.append((each, True))
                 else:
-                    found += self._walk(chain, index + 1, each, device, depth + 1)
+                    found += self._walk(chain, index + 1, each, way, depth + 1)
             return found
-        return self._walk(chain, index + 1, changed, device, depth + 1)
+        return self._walk(chain, index + 1, changed, way, depth + 1)
+
+    def _drops(self, chain: _Chain, start: int, packets: Packets, way: _Way) -> bool:
+        """Return whether the rest of a chain drops all packets that it gets."""
+        for rule in chain.rules[start:]:
+            met = [meet(packets, test) for test in rule.tests] if way.sees(rule) else []
+            if not any(each is not None for each in met):
+                continue
+            whole = any(each is not None and each.header == packets.header for each in met)
+            return rule.verdict == "drop" and "police" not in rule.changes and whole
+        return chain.drops
+
+
+@dataclass(slots=True)
+class _Way:
+    """The way of packets by an interface.
+
+    Attributes:
+        device: The interface.
+        buckets: Its policers.
+        sent: True if it sends the packets, false if it receives them.
+        overhead: The bytes beside an IP packet that limits count at a hook.
+        polices: True if the limits at a hook are those of this way.
+    """
+
+    device: str
+    buckets: Buckets
+    sent: bool
+    overhead: str = ""
+    polices: bool = True
+
+    def sees(self, rule: _Rule) -> bool:
+        """Return whether a rule applies to packets on this way."""
+        if self.sent:
+            return rule.arrives is None and rule.device in (None, self.device)
+        return rule.arrives in (None, self.device) and rule.device is None
+
+
+def of_text(police: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """Return a policer from its settings; what is a mapping in it is pairs, too."""
+    return {key: dict(value) if isinstance(value, tuple) else value for key, value in police}
 
 
 def _exceed(rule: _Rule, dscp: int | None) -> None:

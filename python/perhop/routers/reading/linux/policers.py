@@ -1,43 +1,176 @@
-"""Policers of filters and of nftables, as policers of classes."""
+"""Policers of filters and of nftables, as policers of classes or before them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.routers.reading.configuration import scenario_name
+from perhop.routers.reading.linux.classify import matches
 from perhop.routers.reading.linux.model import Options
+from perhop.routers.reading.matching import Rules
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
-    from perhop.routers.reading.linux.ledger import Ledger
-    from perhop.routers.reading.linux.model import Device, Filter
+    from collections.abc import Collection, Hashable, Iterator, Sequence
 
-__all__ = ["of_actions", "of_text", "policer"]
+    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.classify import Packets
+    from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.linux.model import Action, Device, Filter
+
+__all__ = ["DROPS", "Buckets", "policer"]
+
+DROPS: Final[dict[str, Any]] = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
+"""A policer that drops all packets."""
 
 _SENDS: Final = frozenset({"ok", "pass", "pipe", "continue"})
 
 
-def of_actions(filter_: Filter, device: Device, ledger: Ledger) -> dict[str, Any] | None:
-    """Return the policer among the actions of a filter; None if it has none."""
-    for action in filter_.actions:
-        if action.kind == "police":
-            values = action.values
-            index = values.get("index")
-            if "rate" not in values and index is not None:
-                values = next(
-                    (
-                        other.values
-                        for each in device.filters
-                        for other in each.actions
-                        if other.kind == "police"
-                        and other.values.get("index") == index
-                        and "rate" in other.values
-                    ),
-                    values,
-                )
-            return policer(Options(filter_.place, values, ledger), action.verdict)
-        if action.kind not in ("gact", "mirred"):
-            ledger.approximated(filter_.place, f"the action {action.kind[:20]} is not modelled")
-    return None
+@dataclass(slots=True)
+class _Bucket:
+    """A policer.
+
+    `levels` has the packets of each place where packets got to it, and the packets that reach this
+    place at all.
+    """
+
+    place: Place
+    label: str
+    police: dict[str, Any]
+    levels: list[tuple[Sequence[Packets], Rules]] = field(default_factory=list)
+    claimed: bool = False
+
+
+class Buckets:
+    """The policers of an interface: packets have their keys, and all with one key share a bucket.
+
+    A policer becomes that of a class whose packets it measures all, and no others. The rest stand
+    before the classes.
+    """
+
+    def __init__(self, device: Device, ledger: Ledger, overhead: str = "") -> None:
+        """Begin without policers.
+
+        Args:
+            device: The interface.
+            ledger: Where differences are noted.
+            overhead: The bytes beside an IP packet that filters count, as a scenario writes them.
+        """
+        self.device = device
+        self.ledger = ledger
+        self.overhead = overhead
+        self._known: dict[Hashable, int] = {}
+        self._buckets: list[_Bucket] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._buckets)
+
+    @property
+    def place(self) -> Place:
+        """The line of the first policer."""
+        return self._buckets[0].place
+
+    def add(
+        self, identity: Hashable, place: Place, label: str, police: dict[str, Any], overhead: str
+    ) -> int:
+        """Return the key of a policer, which is added if it is not known."""
+        if identity not in self._known:
+            counted = {"overhead": overhead} if overhead else {}
+            self._known[identity] = len(self._buckets)
+            self._buckets.append(_Bucket(place, label, police | counted))
+        return self._known[identity]
+
+    def of_actions(self, filter_: Filter) -> tuple[tuple[int, ...], bool]:
+        """Return the policers of a filter, and whether it leads what they pass to later filters."""
+        keys: list[int] = []
+        for number, action in enumerate(filter_.actions):
+            if action.kind == "gact" and action.verdict not in ("pipe", "continue"):
+                break
+            if action.kind != "police":
+                if action.kind not in ("gact", "mirred", "skbedit"):
+                    note = f"the action {action.kind[:20]} is not modelled"
+                    self.ledger.approximated(filter_.place, note)
+                continue
+            named = self._defined(action)
+            index = action.values.get("index")
+            identity: Hashable = ("index", index) if index else (id(filter_), number)
+            if identity in self._known:
+                keys.append(self._known[identity])
+            else:
+                police = policer(Options(filter_.place, named.values, self.ledger), named.verdict)
+                if police is None:
+                    continue
+                keys.append(self.add(identity, filter_.place, "police", police, self.overhead))
+            given = named.values.get("conform-exceed", "")
+            conform = given.partition("/")[2]
+            if conform == "continue":
+                return tuple(keys), True
+            if conform != "pipe":
+                break
+        return tuple(keys), False
+
+    def _defined(self, action: Action) -> Action:
+        """Return the policer that an index stands for."""
+        if "rate" in action.values:
+            return action
+        return self.device.actions.get(action.values.get("index", ""), action)
+
+    def reached(self, arriving: Sequence[Packets], now: Sequence[Packets], within: Rules) -> None:
+        """Note the packets that get to policers, where these measure them first.
+
+        Args:
+            arriving: The packets before these policers.
+            now: All packets after them, as a decision list.
+            within: All packets that get here.
+        """
+        before = {key for packets in arriving for key in packets.policers}
+        for key in sorted({key for packets in now for key in packets.policers} - before):
+            self._buckets[key].levels.append((now, within))
+
+    def claim(
+        self, own: Sequence[Packets], level: Sequence[Packets], within: Rules
+    ) -> dict[str, Any] | None:
+        """Return the policer of a class if it measures all packets of this class, and no others.
+
+        Args:
+            own: The packets of the class.
+            level: All packets of the discipline that the class belongs to.
+            within: The packets that get to this discipline.
+        """
+        keys = dict.fromkeys(key for packets in own for key in packets.policers)
+        left = [key for key in keys if not self._buckets[key].claimed]
+        if len(left) != 1 or any(left[0] not in packets.policers for packets in own):
+            return None
+        bucket = self._buckets[left[0]]
+        others = sum(left[0] in packets.policers for packets in level) > len(own)
+        if others or [where for _, where in bucket.levels] != [within]:
+            return None
+        bucket.claimed = True
+        return bucket.police
+
+    def rest(self, taken: Collection[str]) -> Iterator[tuple[str, dict[str, Any], Place]]:
+        """Yield the name, the settings and the line of each policer before the classes.
+
+        Args:
+            taken: The names of the classes.
+
+        Raises:
+            TooManyRulesError: If it takes too many rules to tell its packets.
+        """
+        names = [*taken]
+        for key, bucket in enumerate(self._buckets):
+            if bucket.claimed:
+                continue
+            those = Rules.never()
+            for level, within in bucket.levels:
+                found = [(packets.origin, key in packets.policers) for packets in level]
+                those = those | (matches(found, [True, False])[True] & within)
+            if those.is_never:
+                continue
+            name = scenario_name(bucket.label, names)
+            names.append(name)
+            yield name, {"match": those.written(), "police": bucket.police}, bucket.place
 
 
 def policer(options: Options, verdict: str) -> dict[str, Any] | None:
@@ -71,8 +204,3 @@ def policer(options: Options, verdict: str) -> dict[str, Any] | None:
         found |= {"peak_rate": format_rate(max(peak, rate)), "peak_burst": format_size(mtu)}
         found["exceed"] = found.get("exceed", "drop")
     return found
-
-
-def of_text(police: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """Return a policer from its settings; what is a mapping in it is pairs, too."""
-    return {key: dict(value) if isinstance(value, tuple) else value for key, value in police}

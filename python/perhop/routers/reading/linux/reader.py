@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import (
@@ -15,6 +16,7 @@ from perhop.routers.reading.configuration import (
     Source,
     Treatment,
 )
+from perhop.routers.reading.linux import units
 from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.linux.model import (
@@ -26,20 +28,20 @@ from perhop.routers.reading.linux.model import (
 )
 from perhop.routers.reading.linux.nft import Ruleset
 from perhop.routers.reading.linux.output import is_output
-from perhop.routers.reading.linux.policers import of_actions
+from perhop.routers.reading.linux.policers import DROPS, Buckets
 from perhop.routers.reading.linux.shell import SAYS, Command, commands
 from perhop.routers.reading.linux.state import State
 from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
 from perhop.routers.reading.linux.tree import Tree, fit_shares
 from perhop.routers.reading.linux.words import unknown
-from perhop.routers.reading.matching import TooManyRulesError
+from perhop.routers.reading.matching import Rules, TooManyRulesError
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.configuration import Loc
-    from perhop.routers.reading.linux.model import Filter
+    from perhop.routers.reading.linux.model import Action, Filter
 
 __all__ = ["attachments", "read"]
 
@@ -83,20 +85,17 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
     state.apply()
     found = []
     devices = tc.host.devices
-    for name in list(devices):
+    names = list(devices)
+    for name in names:
         device = devices.pop(name)  # its policy takes its place in memory
-        arriving = None
-        if rules and ROOT in device.qdiscs:
-            try:
-                arriving = rules.packets(device.name)
-            except TooManyRulesError as error:
-                ledger.approximated(device.qdiscs[ROOT].place, f"without rules of nft: {error}")
-        found += attachments([device], ledger, arriving)
+        found += attachments([device], ledger, rules)
+    for name in rules.devices(names):
+        found += attachments([Device(name)], ledger, rules)
     for place, added in tc.changes:
         if ledger.treatment(added) is Treatment.NOT_MODELLED:
             ledger.ignored(place, f"it changes {added}, which is not modelled")
     if not any(each.direction == "out" for each in found):
-        rules.unused()
+        rules.unused(policed=any(each.direction == "in" for each in found))
     return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))
 
 
@@ -214,48 +213,87 @@ def _other(tool: str, words: list[str], command: Command, rules: Ruleset, ledger
 
 
 def attachments(
-    devices: Sequence[Device], ledger: Ledger, arriving: Sequence[Packets] | None
+    devices: Sequence[Device], ledger: Ledger, rules: Ruleset | None
 ) -> list[Attachment]:
     """Return the policies of interfaces.
 
     Args:
         devices: The interfaces.
         ledger: Where differences are noted.
-        arriving: The packets with what rules have made of them; by default all, as they are.
+        rules: The rules of the host, if there are any.
     """
     found = []
     for device in devices:
-        root = device.qdiscs.get(ROOT)
-        if root is not None:
-            found.append(_egress(device, ledger, arriving or [EVERY]))
-        _egress_filters(device, ledger)
-        if INGRESS in device.qdiscs:
-            one = _ingress(device, ledger)
-            if one is not None:
-                found.append(one)
+        found += _egress(device, ledger, rules)
+        one = _ingress(device, ledger, rules)
+        if one is not None:
+            found.append(one)
     return found
 
 
-def _egress_filters(device: Device, ledger: Ledger) -> None:
-    """Note filters of `clsact` for what an interface sends."""
-    for each in device.filters:
-        passes = all(act.kind == "gact" and act.verdict in ("ok", "pass") for act in each.actions)
-        if each.parent == CLSACT_EGRESS and not passes:
-            ledger.ignored(each.place, "filters of clsact for sent packets are not modelled")
+def _sent(device: Device, arriving: Sequence[Packets], buckets: Buckets) -> list[Packets]:
+    """Return the packets after the filters of `clsact` for what an interface sends."""
+    own = [replace(each) for each in device.filters if each.parent == CLSACT_EGRESS and each.tests]
+    own.sort(key=lambda each: each.prio)
+    for each in own:
+        each.target = 0
+    found = []
+    for verdict in classify(arriving, own, buckets.of_actions):
+        packets, filter_ = verdict.packets, verdict.filter
+        if verdict.target == -1 and filter_ is not None:
+            key = buckets.add("drop", filter_.place, "dropped", DROPS, "")
+            packets = replace(packets, policers=(*packets.policers, key))
+        for action in filter_.actions if filter_ is not None else ():
+            if action.kind == "skbedit":
+                packets = _edited(packets, action)
+        found.append(packets)
+    buckets.reached(arriving, found, Rules.any())
+    return found
 
 
-def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Attachment:
-    root = device.qdiscs[ROOT]
-    tree = Tree(device, ledger)
-    part = tree.part(root, arriving, root.place)
-    places: dict[Loc, Place] = {(): root.place, **part.places}
+def _edited(packets: Packets, action: Action) -> Packets:
+    """Return packets with what `skbedit` sets."""
+    if "priority" in action.values:
+        packets = replace(packets, priority=units.classid(action.values["priority"]))
+    if "mark" in action.values:
+        packets = replace(packets, mark=units.number(action.values["mark"]))
+    return packets
+
+
+def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attachment]:
+    """Return the policy for what an interface sends; none without a qdisc or a policer."""
+    root = device.qdiscs.get(ROOT)
+    above = [each for each in device.filters if each.parent == CLSACT_EGRESS]
+    buckets = Buckets(device, ledger, device.framing or "")
+    arriving: Sequence[Packets] = [EVERY]
+    try:
+        if rules:
+            arriving = rules.packets(device.name, buckets)
+        if above:
+            arriving = _sent(device, arriving, buckets)
+    except (TooManyRulesError, ValueError) as error:
+        without = "rules of nft and filters of clsact" if above else "rules of nft"
+        for line in [root.place] if root is not None else [each.place for each in above]:
+            ledger.approximated(line, f"without {without}: {error}")
+        buckets, arriving = Buckets(device, ledger, device.framing or ""), [EVERY]
+    if root is None and not buckets:
+        for each in above:
+            ledger.ignored(each.place, "it polices nothing, and its interface has no qdisc")
+        return []
+    top = root.place if root is not None else buckets.place
+    tree = Tree(device, ledger, buckets)
+    part = tree.part(root, arriving, top)
+    places: dict[Loc, Place] = {(): top, **part.places}
     policy = part.policy()
     if "classes" not in policy:
         policy = {"classes": {"all": {"match": "any", **part.keys}}}
         moved = {("classes", "all", *loc): place for loc, place in part.places.items()}
-        places = {(): root.place, **moved}
-        if part.shape is not None and root.kind in ("htb", "tbf") and device.framing:
+        places = {(): top, **moved}
+        shaped = root is not None and root.kind in ("htb", "tbf")
+        if part.shape is not None and shaped and device.framing:
             policy = tree.buckets(part, policy)
+    policy, more = _before(policy, buckets)
+    places |= more
     shape = None
     if part.shape is not None:
         rate, burst = part.shape
@@ -267,10 +305,10 @@ def _egress(device: Device, ledger: Ledger, arriving: Sequence[Packets]) -> Atta
         fit_shares(policy["classes"], min(known))
     _unreached(device, tree, ledger)
     for each in device.filters:
-        if each.parent not in tree.asked and each.parent < INGRESS:
+        if root is not None and each.parent not in tree.asked and each.parent < INGRESS:
             ledger.ignored(each.place, "perhop models no classes of the qdisc of this filter")
-    name = device.name.rpartition("/")[2]
-    return Attachment(device.name, "out", name, policy, places, None, part.shape_place, shape)
+    name = device.name.rpartition("/")[2] or "nft"
+    return [Attachment(device.name, "out", name, policy, places, None, part.shape_place, shape)]
 
 
 def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:
@@ -293,24 +331,43 @@ def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:
                 ledger.ignored(below.place, "no filter leads packets to its class")
 
 
-def _ingress(device: Device, ledger: Ledger) -> Attachment | None:
+def _before(policy: dict[str, Any], buckets: Buckets) -> tuple[dict[str, Any], dict[Loc, Place]]:
+    """Return a policy with the policers that no class has, before its classes."""
+    policers: dict[str, Any] = {}
+    places: dict[Loc, Place] = {}
+    for name, police, place in buckets.rest(policy["classes"]):
+        policers[name] = police
+        places["policers", name] = place
+    return ({"policers": policers, **policy} if policers else policy), places
+
+
+def _ingress(device: Device, ledger: Ledger, hooked: Ruleset | None) -> Attachment | None:
     """Return the policers of received packets, a class for each filter."""
     own = [each for each in device.filters if each.parent == CLSACT_INGRESS]
     own.sort(key=lambda each: each.prio)
     direction: Direction = "in"
-    place = device.qdiscs[INGRESS].place
+    buckets = Buckets(device, ledger)
     classes: dict[str, Any] = {}
-    places: dict[Loc, Place] = {(): place}
+    places: dict[Loc, Place] = {}
     try:
-        used = [each for each in own if each.tests]
-        for index, each in enumerate(used):
-            each.target = index + 1
-        verdicts = classify([EVERY], used)
+        arriving = [EVERY] if hooked is None else hooked.received(device.name, buckets)
+        if INGRESS not in device.qdiscs and not buckets:
+            return None
+        used = [replace(each, target=index + 1) for index, each in enumerate(own) if each.tests]
+        verdicts = [
+            replace(each, target=used.index(each.filter) + 1) if each.filter is not None else each
+            for each in classify(arriving, used, buckets.of_actions)
+        ]
+        level = [verdict.packets for verdict in verdicts]
+        buckets.reached(arriving, level, Rules.any())
         keys = list(dict.fromkeys(verdict.target for verdict in verdicts))
         rules = matches([(v.packets.header, v.target) for v in verdicts], keys)
     except TooManyRulesError as error:
-        ledger.ignored(place, f"its filters: {error}")
+        if INGRESS in device.qdiscs:
+            ledger.ignored(device.qdiscs[INGRESS].place, f"its filters: {error}")
         return None
+    place = device.qdiscs[INGRESS].place if INGRESS in device.qdiscs else buckets.place
+    places[()] = place
     for number, key in enumerate(keys):
         if rules[key].is_never:
             continue
@@ -319,19 +376,21 @@ def _ingress(device: Device, ledger: Ledger) -> Attachment | None:
         if key:
             filter_ = used[key - 1]
             places["classes", name] = filter_.place
-            classes[name] |= _received(filter_, device, ledger)
-    if not any("police" in each for each in classes.values()):
+            classes[name] |= _received(filter_, ledger)
+        police = buckets.claim([v.packets for v in verdicts if v.target == key], level, Rules.any())
+        if police is not None:
+            classes[name] |= {"police": police}
+    policy, more = _before({"classes": classes}, buckets)
+    places |= more
+    if "policers" not in policy and not any("police" in each for each in classes.values()):
         return None
-    return Attachment(device.name, direction, f"{device.name}-in", {"classes": classes}, places)
+    return Attachment(device.name, direction, f"{device.name}-in", policy, places)
 
 
-def _received(filter_: Filter, device: Device, ledger: Ledger) -> dict[str, Any]:
-    police = of_actions(filter_, device, ledger)
-    if police is not None:
-        return {"police": police}
+def _received(filter_: Filter, ledger: Ledger) -> dict[str, Any]:
     for action in filter_.actions:
-        if action.verdict in ("drop", "shot"):
-            return {"police": {"rate": "8 bps", "burst": "1 B", "conform": "drop"}}
+        if action.drops:
+            return {"police": dict(DROPS)}
         if action.kind == "mirred":
             to = action.values.get("dev", "another interface")
             ledger.approximated(filter_.place, f"the policy of {to} is that of packets sent by it")

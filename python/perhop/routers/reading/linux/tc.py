@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.linux import units
 from perhop.routers.reading.linux.cake import ETHERNET
 from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
-from perhop.routers.reading.linux.filters import Words, filter_of
+from perhop.routers.reading.linux.filters import Words, actions, filter_of
 from perhop.routers.reading.linux.model import (
     CLSACT_EGRESS,
     CLSACT_INGRESS,
     INGRESS,
     ROOT,
+    Action,
     Class,
     Device,
     Filter,
@@ -121,7 +122,7 @@ class Tc:
             elif kind == "filter":
                 self._filter(verb, rest, place, branch, space)
             else:
-                self.ledger.ignored(place, "actions of their own are not modelled")
+                self._action(verb, rest, place)
         except (ValueError, OverflowError) as error:
             self.ledger.ignored(place, _because(str(error)))
 
@@ -314,6 +315,22 @@ class Tc:
             intern(kind), classid, parent or classid & 0xFFFF0000, options, place
         )
 
+    def _action(self, verb: str, words: Words, place: Place) -> None:
+        """Add a policer with an index, to which filters refer."""
+        if words.next == "action":
+            words.take()
+        kinds = actions(words)
+        if verb == "del" or not all(each.kind == "police" for each in kinds):
+            self.ledger.ignored(place, "only policers are modelled among actions of their own")
+        for each in kinds:
+            self._register(each)
+
+    def _register(self, action: Action) -> None:
+        """Keep a policer that has an index."""
+        index = action.values.get("index")
+        if action.kind == "police" and index is not None and "rate" in action.values:
+            self.host.actions[index] = action
+
     def _filter(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
         given, kind = _before_kind(words, _OF_FILTERS)
         if "block" in given:
@@ -361,6 +378,8 @@ class Tc:
         protocol, kind, handle = intern(protocol), intern(kind), intern(handle)
         base = Filter(parent, prio, kind, protocol, handle, None, None, (), place)
         made = filter_of(kind, words, base, self.ledger, place)
+        for each in made.actions:
+            self._register(each)
         if verb in ("replace", "change"):
             same = [
                 each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Fault, Loc, Place, scenario_name
@@ -17,10 +17,10 @@ from perhop.routers.reading.linux.classify import (
     priority,
     within,
 )
-from perhop.routers.reading.linux.policers import of_actions, of_text
+from perhop.routers.reading.linux.policers import DROPS, Buckets
 from perhop.routers.reading.linux.queues import PLAIN, queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares
-from perhop.routers.reading.matching import Conditions, TooManyRulesError
+from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.htb import HTB, slack
@@ -39,7 +39,6 @@ _MOST_CLASSES: Final = 1024
 _PACKET: Final = 1500
 _ANY_RATE: Final = 10**12
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
-_DROPS: Final = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
 _LEAVES: Final = PLAIN | {"cake"}
 """The qdiscs of leaves that leave the shares to the qdisc above."""
 
@@ -78,13 +77,21 @@ class Part:
 class Tree:
     """The policy of an interface."""
 
-    def __init__(self, device: Device, ledger: Ledger) -> None:
+    def __init__(self, device: Device, ledger: Ledger, buckets: Buckets | None = None) -> None:
         self.device = device
+        self.policers = (
+            Buckets(device, ledger, device.framing or "") if buckets is None else buckets
+        )
         self.ledger = ledger
         self.reached: set[int] = set()
         self.asked: set[int] = set()
         """The qdiscs and classes whose filters were applied."""
         self._count = 0
+        self._landed: Sequence[tuple[Verdict, int]] = ()
+        """The packets of the discipline that is being read, with their leaves."""
+        self._level: Sequence[Packets] = ()
+        self._within = Rules.any()
+        """All packets that reach this discipline."""
 
     def part(
         self, qdisc: Qdisc | None, arriving: Sequence[Packets], place: Place, depth: int = 0
@@ -205,6 +212,25 @@ class Tree:
     # Classes
 
     def _classful(self, qdisc: Qdisc, arriving: Sequence[Packets], depth: int) -> Part:
+        above = self._landed, self._level, self._within
+        if depth:
+            self._within = self._of_class(arriving)
+        try:
+            return self._classes_of(qdisc, arriving, depth)
+        finally:
+            self._landed, self._level, self._within = above
+
+    def _of_class(self, arriving: Sequence[Packets]) -> Rules:
+        """Return the packets that reach a discipline in a class, if its filters police any."""
+        if not any(action.kind == "police" for f in self.device.filters for action in f.actions):
+            return Rules.any()
+        origins = {packets.origin for packets in arriving}
+        found = [(v.packets.origin, v.packets.origin in origins) for v, _ in self._landed]
+        if not found or all(inside for _, inside in found):
+            return self._within
+        return self._within & matches(found, [True, False])[True]
+
+    def _classes_of(self, qdisc: Qdisc, arriving: Sequence[Packets], depth: int) -> Part:
         verdicts = self._verdicts(qdisc, arriving)
         found = shares(qdisc, self.device, self.ledger)
         default = direct(qdisc, found, self.ledger)
@@ -219,6 +245,8 @@ class Tree:
                 if not self.ledger.unread_class:
                     note = f"there is no class {name}"
                     self.ledger.approximated(verdict.filter.place, note, Fault.UNDEFINED)
+        self._landed, self._level = landed, [verdict.packets for verdict, _ in landed]
+        self.policers.reached(arriving, self._level, self._within)
         used = {key for _, key in landed}
         if len(used) > _MOST_CLASSES:
             raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
@@ -294,7 +322,7 @@ class Tree:
             written = {"match": rules[key].written()}
             loc: Loc = ("classes", name)
             if key == -1:
-                classes[name] = {**written, "police": dict(_DROPS), "priority": "strict"}
+                classes[name] = {**written, "police": dict(DROPS), "priority": "strict"}
                 continue
             if key == 0:
                 queued = queue(None, found.place, self.device.length, self.ledger)
@@ -302,7 +330,8 @@ class Tree:
                 continue
             places[loc], names[name] = found.places[key], key
             written |= settings[key]
-            written |= self._marks(key, own, found.places[key])
+            leaf = key in found.leaves or not (found.by_buckets or found.by_curves)
+            written |= self._marks(own, found.places[key], leaf=leaf)
             outer = [verdict.packets.header for verdict, _ in own]
             inner_landed = [
                 (self._relative(verdict, outer if len(outer) == 1 else ()), leaf)
@@ -331,13 +360,7 @@ class Tree:
 
     def _relative(self, verdict: Verdict, outer: Sequence[Conditions]) -> Verdict:
         header = within(verdict.packets.header, outer)
-        packets = Packets(
-            header,
-            verdict.packets.mark,
-            verdict.packets.priority,
-            verdict.packets.dscp,
-            verdict.packets.police,
-        )
+        packets = replace(verdict.packets, header=header)
         return Verdict(packets, verdict.target, verdict.filter)
 
     def _order(
@@ -362,7 +385,9 @@ class Tree:
         first = [key for key in (-1, 0) if key in rest and key != last]
         return [*first, *ranked, *(key for key in rest if key not in first)]
 
-    def _marks(self, key: int, own: Sequence[tuple[Verdict, int]], place: Place) -> dict[str, Any]:
+    def _marks(
+        self, own: Sequence[tuple[Verdict, int]], place: Place, *, leaf: bool
+    ) -> dict[str, Any]:
         """Return the new code point and the policer of a class, if all its packets share them."""
         written: dict[str, Any] = {}
         points = {verdict.packets.dscp for verdict, _ in own}
@@ -372,33 +397,18 @@ class Tree:
                 written["mark"] = format_dscp(point)
         elif points:
             self.ledger.approximated(place, "its packets get different code points: not modelled")
-        polices = []
-        for verdict, leaf in own:
-            police = None
-            if verdict.filter is not None and (verdict.target == key or leaf == key):
-                police = of_actions(verdict.filter, self.device, self.ledger)
-            if police is None and verdict.packets.police is not None and leaf == key:
-                police = of_text(verdict.packets.police)
-            polices.append(police)
-        outer = self._outer.get(key)
-        if outer is not None:
-            polices = [outer]
-        if any(polices):
-            if all(each == polices[0] for each in polices):
-                written["police"] = polices[0]
-            else:
-                note = "only some packets of its class pass this policer: not modelled"
-                for verdict, _ in own:
-                    if verdict.filter is not None and verdict.filter.actions:
-                        self.ledger.approximated(verdict.filter.place, note)
+        if leaf:
+            measured = [verdict.packets for verdict, _ in own]
+            police = self.policers.claim(measured, self._level, self._within)
+            if police is not None:
+                written["police"] = police
         return written
 
     # Classification
 
     def _verdicts(self, qdisc: Qdisc, arriving: Sequence[Packets]) -> list[Verdict]:
         """Return where the filters of a qdisc, and those of its classes, lead packets."""
-        self._outer: dict[int, dict[str, Any]] = {}
-        found = classify(arriving, self._filters(qdisc.handle << 16))
+        found = classify(arriving, self._filters(qdisc.handle << 16), self.policers.of_actions)
         inner = {each.classid for each in self.device.classes.values()}
         parents = {each.parent for each in self.device.filters}
         for _ in range(_DEEPEST):
@@ -407,11 +417,9 @@ class Tree:
             for verdict in found:
                 target = verdict.target
                 if target in parents and target in inner:
-                    if verdict.filter is not None and verdict.filter.actions:
-                        police = of_actions(verdict.filter, self.device, self.ledger)
-                        if police is not None:
-                            self._outer[target] = police
-                    nested = classify([verdict.packets], self._filters(target))
+                    nested = classify(
+                        [verdict.packets], self._filters(target), self.policers.of_actions
+                    )
                     changed = changed or any(each.target != target for each in nested)
                     again += nested
                 else:
@@ -455,6 +463,9 @@ class Tree:
                 result.append(Verdict(packets, given, verdict.filter))
             elif verdict.target in found.leaves or verdict.target == -1 or not prios:
                 result.append(verdict)
+            elif verdict.filter is not None:
+                # A filter without a class of the discipline (`prio_classify`).
+                result.append(Verdict(packets, prios[0], verdict.filter))
             elif given is not None:
                 result.append(Verdict(packets, prios[given & 15], verdict.filter))
             else:
@@ -475,10 +486,10 @@ def fit_shares(classes: Mapping[str, Any], capacity: int) -> None:
     rates: dict[str, int] = {}
     shares: dict[str, int] = {}
     for name, each in classes.items():
-        police = each.get("police", _DROPS)
+        police = each.get("police", DROPS)
         strict = each.get("priority") == "strict"
         given = each.get("bandwidth", "0 bps")
-        if strict and police != _DROPS:
+        if strict and police != DROPS:
             rates[name] = parse_rate(police["rate"])
         elif not strict and given.endswith("%"):
             shares[name] = parse_share(given)
@@ -516,8 +527,7 @@ def _by_dscp(verdict: Verdict, prios: Sequence[int]) -> list[Verdict]:
     largest = max(bands, key=lambda band: len(bands[band]))
     found = []
     for band, points in sorted(bands.items()):
-        header = packets.header & Conditions(dscp=frozenset(points))
-        if band != largest and not header.is_never:
-            some = Packets(header, packets.mark, packets.priority, packets.dscp, packets.police)
+        some = packets.narrowed(Conditions(dscp=frozenset(points)))
+        if band != largest and some is not None:
             found.append(Verdict(some, band, verdict.filter))
     return [*found, Verdict(packets, largest, verdict.filter)]

@@ -29,7 +29,7 @@ def limiter(statements: Statements, node: Node) -> Attachment | None:
     classes.sort(key=lambda each: (_rank(each), int(each.word)))
     statements.filters(device, classes, shaped=False)
     try:
-        verdicts = classify([EVERY], device.filters)
+        verdicts = classify([EVERY], device.filters, lambda _: ((), False))
         keys = list(dict.fromkeys(verdict.target for verdict in verdicts))
         rules = matches([(v.packets.header, v.target) for v in verdicts], keys)
     except TooManyRulesError as error:
