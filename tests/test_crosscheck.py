@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -17,9 +18,13 @@ from perhop.analysis import TOLERANCES
 from perhop.crosscheck import crosscheck
 from perhop.dataset import Dataset
 from perhop.errors import UnsupportedError, UsageError
+from perhop.report.comparison import comparison_tables
 from perhop.scenario import parse
 
 Perhop = Callable[..., Outcome]
+
+ABSENT = {"call", "application", "codepoint", "order", "queueing"}
+"""The kinds that the synthetic run of transfers over TCP has nothing of."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def worst(kind: str, other: Dataset, whole: Dataset) -> float:
 
 def test_a_run_agrees_with_itself(whole: Dataset) -> None:
     found = analysis.agreement(analysis.compare([whole, whole]))
-    assert {each.kind for each in found} == set(TOLERANCES) - {"call", "application"}
+    assert {each.kind for each in found} == set(TOLERANCES) - ABSENT
     assert all(each.ok and each.difference == 0 for each in found)
 
 
@@ -191,10 +196,7 @@ def test_the_command_says_who_differs(
     assert code == 0
     assert found["engines"] == ["sim", "emu"]
     assert found["ok"]
-    assert {each["kind"] for each in found["deviations"]} == set(TOLERANCES) - {
-        "call",
-        "application",
-    }
+    assert {each["kind"] for each in found["deviations"]} == set(TOLERANCES) - ABSENT
 
 
 def test_the_command_needs_two_engines(
@@ -212,3 +214,185 @@ def test_tolerances_are_numbers_of_a_kind(perhop: Perhop, given: str) -> None:
     code, _, err = perhop("crosscheck", "qbss-1-70", "--tolerance", given)
     assert code == 2
     assert given in err
+
+
+DEPLOYED = """
+perhop: 1
+name: deployed
+nodes: {lan: host, edge: router, isp: router, cloud: host}
+links:
+  - {ends: [lan, edge], rate: 1 Gbps, delay: 100 us}
+  - {ends: [edge, isp], rate: 5 Mbps, delay: 8 ms, egress: {edge: uplink, isp: uplink}}
+  - {ends: [isp, cloud], rate: 1 Gbps, delay: 2 ms}
+policies:
+  uplink:
+    classes:
+      voice: {match: {dscp: ef}, priority: strict, police: {rate: 2 Mbps, burst: 10 kB}}
+      rest: {match: any, queue: {limit: 100 ms}}
+flows:
+  call: {from: lan, to: cloud, udp: {rate: 500 kbps, size: 160 B}, dscp: ef, stop: 6 s}
+  back: {from: cloud, to: lan, udp: {rate: 500 kbps, size: 160 B}, dscp: ef, stop: 6 s}
+  web: {from: lan, to: cloud, tcp: {}, streams: 2, start: 2 s, stop: 4 s}
+pings:
+  voice: {from: lan, to: cloud, dscp: ef, every: 100 ms, stop: 6 s}
+report: {interval: 500 ms}
+"""
+
+
+LAST = "rate: 1 Gbps, delay: 2 ms"
+BLEACH = "[{match: {dscp: ef}, dscp: be}]"
+
+
+def deployed(*changes: tuple[str, str], seed: int = 1) -> Dataset:
+    """The run of a network that is not quite what was designed."""
+    text = DEPLOYED
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return perhop.run(parse(text, "deployed.yaml"), seed=seed)
+
+
+@pytest.fixture(scope="module")
+def designed() -> Dataset:
+    return deployed()
+
+
+def differing(designed: Dataset, real: Dataset) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for each in analysis.agreement(analysis.compare([designed, real])):
+        if not each.ok:
+            found.setdefault(each.kind, set()).add(each.name)
+    return found
+
+
+def test_a_network_as_designed_agrees(designed: Dataset) -> None:
+    for seed in range(2, 6):
+        assert differing(designed, deployed(seed=seed)) == {}
+    found = analysis.agreement(analysis.compare([designed, deployed(seed=2)]))
+    assert {each.kind for each in found} == set(TOLERANCES) - {"call", "application"}
+
+
+def test_code_points_are_compared_by_flow_and_direction(
+    monkeypatch: pytest.MonkeyPatch, perhop: Perhop, designed: Dataset, tmp_path: Path
+) -> None:
+    """What a provider does: all EF arrives as best effort, in one direction, behind the queue."""
+    real = deployed((LAST, f"{LAST}, remark: {{cloud: {BLEACH}}}"))
+    assert differing(designed, real) == {
+        "codepoint": {
+            "call, ef as ef at cloud",
+            "call, ef as be at cloud",
+            "voice, ef as ef at cloud",
+            "voice, ef as be at cloud",
+        }
+    }
+    (tmp_path / "deployed.yaml").write_text(DEPLOYED)
+    fake(monkeypatch, sim=designed, live=real)
+    arguments = ("crosscheck", str(tmp_path / "deployed.yaml"), "--engines", "sim,live")
+    code, out, _ = perhop(*arguments)
+    assert code == 1
+    [row] = [line for line in out.splitlines() if "call, ef as be at cloud" in line]
+    assert row.split()[0] == "DIFFER"
+    assert "100.0 points" in row
+    assert "1.0 points" in row
+    code, out, _ = perhop(*arguments, "--tolerance", "codepoint=100")
+    assert code == 0
+
+
+def test_answers_without_their_code_point_differ(designed: Dataset) -> None:
+    first = "rate: 1 Gbps, delay: 100 us"
+    marks = "[{match: {dscp: ef}, dscp: af41}]"
+    assert differing(designed, deployed((first, f"{first}, remark: {{lan: {marks}}}"))) == {
+        "codepoint": {
+            "back, ef as ef at lan",
+            "back, ef as af41 at lan",
+            "voice, ef as ef at lan",
+            "voice, ef as af41 at lan",
+        }
+    }
+
+
+def test_code_points_that_nobody_saw_are_unknown(
+    monkeypatch: pytest.MonkeyPatch, perhop: Perhop, designed: Dataset, tmp_path: Path
+) -> None:
+    blind = replace(designed, codepoints=designed.codepoints.clear())
+    assert differing(designed, blind) == {}
+    (tmp_path / "deployed.yaml").write_text(DEPLOYED)
+    fake(monkeypatch, sim=designed, live=blind)
+    code, out, _ = perhop("crosscheck", str(tmp_path / "deployed.yaml"), "--engines", "sim,live")
+    assert code == 0
+    [row] = [line for line in out.splitlines() if "call, ef as ef at cloud" in line]
+    assert row.split()[0] == "unknown"
+
+
+@pytest.mark.parametrize(("lost", "differs"), [("0.2%", False), ("3%", True)])
+def test_losses_are_compared(designed: Dataset, lost: str, differs: bool) -> None:
+    found = differing(designed, deployed((LAST, f"{LAST}, loss: {lost}")))
+    names = found.get("loss", set())
+    assert ({"call", "back"} <= names) is differs
+    assert ("call" in names) is differs
+    assert set(found) <= {"loss", "share", "goodput", "rtt"}
+    if not differs:
+        assert not {"call", "back", "voice"} & names
+
+
+def test_one_lost_ping_of_sixty_is_chance(designed: Dataset) -> None:
+    """Of 60 requests one is 1.7%: three standard errors of that difference are 5 points."""
+    assert designed.pings["rtt_s"].null_count() == 0
+
+    def losing(number: int) -> Dataset:
+        gone = pl.col("sequence") < number
+        columns = ("rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed")
+        columns = (*columns, "ecn_arrived", "ecn_echoed")
+        lost = designed.pings.with_columns(
+            pl.when(gone).then(None).otherwise(column).alias(column) for column in columns
+        )
+        return replace(designed, pings=lost)
+
+    assert differing(designed, losing(1)) == {}
+    assert differing(designed, losing(30)) == {"loss": {"voice"}}
+
+
+def test_order_is_compared(designed: Dataset) -> None:
+    """Packets that take 5 ms longer are overtaken by one or two: one comes each 3 ms."""
+    found = differing(designed, deployed((LAST, f"{LAST}, reorder: {{share: 3%, by: 8 ms}}")))
+    assert found["order"] == {"call", "back"}
+
+
+def test_queueing_is_compared_where_there_is_some(designed: Dataset) -> None:
+    """Without the policy the call waits behind the web: up to 100 ms, while that sends."""
+    plain = "egress: {isp: uplink}, queue: {limit: 100 ms}"
+    found = differing(designed, deployed(("egress: {edge: uplink, isp: uplink}", plain)))
+    assert found["queueing"] == {"call, 2\N{EN DASH}4 s"}
+
+
+@pytest.mark.parametrize("offset", [0.25, 20.0])
+def test_clocks_need_not_agree(designed: Dataset, offset: float) -> None:
+    delays = ("owd_s", "owd_min_s", "owd_max_s")
+    real = replace(
+        designed,
+        intervals=designed.intervals.with_columns(pl.col(*delays) + offset),
+        delays=designed.delays.with_columns(pl.col("low_s", "high_s") + offset),
+    )
+    assert differing(designed, real) == {}
+
+
+def test_hosts_that_stall_for_a_while_agree(designed: Dataset) -> None:
+    """In two of twelve intervals packets are 60 ms late: a busy host, not a queue."""
+    late = pl.col("start_s").is_in([0.5, 2.5])
+    delays = ("owd_s", "owd_max_s")
+    rows = designed.intervals.with_columns(
+        pl.when(late).then(pl.col(delay) + 0.06).otherwise(delay).alias(delay) for delay in delays
+    )
+    assert differing(designed, replace(designed, intervals=rows)) == {}
+
+
+def test_comparisons_show_code_points_that_differ(designed: Dataset) -> None:
+    real = deployed((LAST, f"{LAST}, remark: {{cloud: {BLEACH}}}"))
+    compared = analysis.compare([designed, real], ["one", "two"])
+    [table] = [each for each in comparison_tables(compared) if "Code points" in each.title]
+    assert ("call", "ef as be at cloud", "0%", "100%") in table.rows
+    assert not any(row[0] == "back" for row in table.rows)
+    same = analysis.compare([designed, designed])
+    assert not [each for each in comparison_tables(same) if "Code points" in each.title]
+    written = analysis.compared(compared)["codepoints"]["call"]
+    assert {"node": "cloud", "sent": 46, "arrived": 0, "values": [0.0, 1.0]} in written

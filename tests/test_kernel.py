@@ -195,13 +195,15 @@ def test_captures_are_refused(place: Path) -> None:
 @MEASURES
 def test_engines_can_be_crosschecked(perhop: Perhop, place: Path) -> None:
     (place / "three.yaml").write_text(THREE)
-    arguments = ("--tolerance", "share=10", "--tolerance", "goodput=25", "--tolerance", "rtt=500")
+    tolerances = ("share=10", "goodput=25", "rtt=500", "loss=10")
+    arguments = [word for each in tolerances for word in ("--tolerance", each)]
     code, out, err = perhop(
         "crosscheck", "three.yaml", "--engines", "sim,kernel", "--json", *arguments
     )
     found = json.loads(out)
     assert found["engines"] == ["sim", "kernel"], err
-    assert {each["kind"] for each in found["deviations"]} == {"share", "goodput", "rtt"}
+    kinds = {each["kind"] for each in found["deviations"]}
+    assert kinds == {"share", "goodput", "rtt", "loss", "codepoint"}
     assert (code, found["ok"]) == (0, True), out
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Final
 
 from perhop.analysis.compared import ComparedQuantity, RunComparison
@@ -11,13 +12,29 @@ TOLERANCES: Final[Mapping[str, float]] = {
     "share": 0.05,
     "goodput": 0.05,
     "rtt": 0.10,
+    "codepoint": 0.01,
+    "loss": 0.01,
+    "order": 0.01,
+    "queueing": 0.25,
     "call": 0.10,
     "application": 0.10,
 }
 """Tolerances between runs of one scenario: of the share that a flow has of a phase's goodput
 (0.05 are 5 points), in the goodput of a phase, in median round-trip times, of flows smoothed ones,
-in scores and mouth-to-ear delays of calls, and in what clients of applications get: median
-completion and page load times, start-up times and bit rates of video (0.05 are 5%)."""
+of the shares of packets that arrive with a code point, are lost, or come out of order (points), in
+the queueing delay of datagrams in a phase, in scores and mouth-to-ear delays of calls, and in what
+clients of applications get: median completion and page load times, start-up times and bit rates of
+video (0.05 are 5%)."""
+
+LEAST_QUEUEING_S: Final = 0.005
+"""A difference in queueing delays, in seconds, that is never judged: hosts that share a processor
+delay packets by as much."""
+
+_POINTS: Final = ("share", "codepoint", "loss", "order")
+"""The kinds whose differences are points of a share, not relative."""
+
+_CHANCE: Final = 3.0
+"""Standard errors of the difference between two shares of packets that chance may explain."""
 
 _MEASURES: Final = {
     "call": {"mos": "MOS", "mouth_to_ear": "mouth to ear"},
@@ -36,11 +53,11 @@ class Deviation:
     """One quantity in all runs, and its difference.
 
     Attributes:
-        kind: "share", "goodput", "rtt", "call" or "application".
+        kind: A key of `TOLERANCES`.
         name: The name of the quantity, for people.
         beside: Its value in each run.
-        difference: The greatest value less the least; for goodput and round-trip times relative to
-            the first run. None if fewer than two runs have a value.
+        difference: The greatest value less the least: of shares, and of queueing in seconds; of
+            others relative to the first run. None if fewer than two runs have a value.
         tolerance: The largest difference of runs that agree.
     """
 
@@ -60,7 +77,11 @@ class Deviation:
 def agreement(
     side_by_side: RunComparison, tolerances: Mapping[str, float] | None = None
 ) -> list[Deviation]:
-    """Return the deviations of runs: shares, goodput, round-trip times, calls and applications.
+    """Return the deviations of runs, of each kind in `TOLERANCES`.
+
+    Lost and late packets are few and random. Their shares may differ by what chance explains in so
+    many packets, if that is more than the tolerance. TCP makes the most of its losses itself, in
+    bursts: they may be twice those of the first run.
 
     Args:
         side_by_side: The runs. Phases in which no flow sends are left out. A flow's share is looked
@@ -69,10 +90,38 @@ def agreement(
         tolerances: Tolerances in place of `TOLERANCES`, by kind.
     """
     allowed = {**TOLERANCES, **(tolerances or {})}
+    absolute = (*_POINTS, "queueing")
     return [
-        Deviation(kind, name, beside, _apart(beside, relative=kind != "share"), allowed[kind])
+        Deviation(
+            kind,
+            name,
+            beside,
+            _apart(beside, relative=kind not in absolute),
+            _tolerance(kind, beside, allowed[kind], of_tcp=name in side_by_side.tcp),
+        )
         for kind, name, beside in _quantities(side_by_side)
     ]
+
+
+def _tolerance(kind: str, beside: ComparedQuantity, allowed: float, *, of_tcp: bool) -> float:
+    """Return the largest difference of a quantity in runs that agree."""
+    first = next((value for value in beside.values if value is not None), 0.0)
+    if kind == "queueing":
+        return max(allowed * first, LEAST_QUEUEING_S)
+    if kind == "loss" and of_tcp:
+        return max(allowed, first)
+    return max(allowed, _chance(beside)) if kind in ("loss", "order") else allowed
+
+
+def _chance(beside: ComparedQuantity) -> float:
+    """Return the difference between the extremes of shares that chance may explain."""
+    pairs = zip(beside.values, beside.packets, strict=False)
+    known = sorted((value, count) for value, count in pairs if value is not None and count)
+    if len(known) < 2:
+        return 0.0
+    (low, few), (high, many) = known[0], known[-1]
+    pooled = (low * few + high * many) / (few + many)
+    return _CHANCE * sqrt(pooled * (1 - pooled) * (1 / few + 1 / many))
 
 
 def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuantity]]:
@@ -86,10 +135,20 @@ def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuanti
                 yield "share", f"{flow}, {when}", phase.share[flow]
         if any(phase.throughput[TOTAL].values):
             yield "goodput", f"total, {when}", phase.throughput[TOTAL]
+        for flow, delays in phase.queueing.items():
+            yield "queueing", f"{flow}, {when}", delays
     for traffic, median in ((found.flows, "srtt_median"), (found.pings, "rtt_median")):
         for name, quantities in traffic.items():
             if median in quantities:
                 yield "rtt", name, quantities[median]
+    for name, shares in found.codepoints.items():
+        for path, share in shares.items():
+            yield "codepoint", f"{name}, {path}", share
+    for traffic in (found.flows, found.pings):
+        for name, quantities in traffic.items():
+            for kind, quantity in (("loss", "loss"), ("order", "reordered")):
+                if quantity in quantities:
+                    yield kind, name, quantities[quantity]
     for name, quantities in found.flows.items():
         for kind, measures in _MEASURES.items():
             for value, words in measures.items():

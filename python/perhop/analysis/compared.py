@@ -1,10 +1,11 @@
 """What a comparison of runs has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from perhop.analysis.windows import Window
 from perhop.displays import settings, show
+from perhop.scenario import format_dscp
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +15,13 @@ class ComparedQuantity:
     Attributes:
         unit: "bps", "s", "share" (0 to 1) or "packets".
         values: The value in each run; None if it is undefined or was not measured.
+        packets: The number of packets of which a share is, in each run; empty if it is of no
+            packets.
     """
 
     unit: str
     values: tuple[float | None, ...]
+    packets: tuple[float | None, ...] = ()
 
     @property
     def ratios(self) -> tuple[float | None, ...]:
@@ -41,6 +45,7 @@ class Difference:
 class ComparedPhase:
     """A phase in every run: by flow, and for "total", the goodput, and its share of the total.
 
+    `queueing` is the queueing delay of each flow of datagrams, as `phase_queueing` defines it.
     Without `sending`, no flow sends in it: what arrives is the rest of flows that have stopped.
     """
 
@@ -48,6 +53,20 @@ class ComparedPhase:
     throughput: dict[str, ComparedQuantity]
     share: dict[str, ComparedQuantity]
     sending: bool = True
+    queueing: dict[str, ComparedQuantity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CodePointPath:
+    """The host at which packets arrived, and their code points (0 to 63) as sent and there."""
+
+    node: str
+    sent: int
+    arrived: int
+
+    def __str__(self) -> str:
+        """Return ``ef as be at cloud``."""
+        return f"{format_dscp(self.sent)} as {format_dscp(self.arrived)} at {self.node}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,13 +78,17 @@ class RunComparison:
         differences: The differences between their scenarios, engines and seeds.
         covered_s: The part of the scenario that all runs cover; nothing after it is compared.
         phases: The phases of the first run.
-        flows: By flow and quantity: `throughput` while active, `loss`, `retransmits`, `rtt_median`,
+        flows: By flow and quantity: `throughput` while active, `loss`, `retransmits`, `reordered`
+            (the share of datagrams that came out of order), `rtt_median`,
             `rtt_p99`, `srtt_median`, `srtt_p99`, `owd_median`, `owd_p99`, `completion`, `mos`,
             `mouth_to_ear`, `completion_median`, `completion_p95`, `page_load_median`,
             `page_load_p95`, `startup`, `bitrate`, `stall_time`.
         pings: By ping and quantity: `loss`, `rtt_median`, `rtt_p95`, `rtt_p99`.
         classes: By directed link and class, the `share` of the bytes that the link's end sent, and
             the packets that it `dropped`. Links with a single class in one run are left out.
+        codepoints: By flow or ping, the shares of its packets by code points: of those that arrived
+            at a host and were sent with one code point, those that had one when they arrived.
+        tcp: The flows whose senders retransmit what is lost: TCP and QUIC.
     """
 
     names: tuple[str, ...]
@@ -75,6 +98,8 @@ class RunComparison:
     flows: dict[str, dict[str, ComparedQuantity]]
     pings: dict[str, dict[str, ComparedQuantity]]
     classes: dict[str, dict[str, dict[str, ComparedQuantity]]]
+    codepoints: dict[str, dict[CodePointPath, ComparedQuantity]]
+    tcp: frozenset[str]
 
     def __repr__(self) -> str:
         """Return ``<RunComparison of 1%, 5%: 3 flows, 1 difference>``."""

@@ -5,14 +5,34 @@ Values that only some runs have are None in the others.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import polars as pl
 
+from perhop.analysis.arrivals import order
 from perhop.analysis.calls import quality
-from perhop.analysis.compared import ComparedPhase, ComparedQuantity, Difference, RunComparison
+from perhop.analysis.codepoints import codepoints
+from perhop.analysis.compared import (
+    CodePointPath,
+    ComparedPhase,
+    ComparedQuantity,
+    Difference,
+    RunComparison,
+)
 from perhop.analysis.completions import completions, page_loads, video
-from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
+from perhop.analysis.distributions import (
+    completion,
+    count,
+    flow_rtt,
+    flow_srtt,
+    loss,
+    owd,
+    phase_queueing,
+    rtt,
+    sent,
+    under_way,
+)
 from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed_all
 from perhop.dataset import ROUTER, Dataset
@@ -54,6 +74,16 @@ def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> 
         flows={flow: _flow(datasets, flow) for flow in _all(datasets, "flows")},
         pings={ping: _ping(datasets, ping) for ping in _all(datasets, "pings")},
         classes=_classes(datasets),
+        codepoints={
+            name: found
+            for name in [*_all(datasets, "flows"), *_all(datasets, "pings")]
+            if (found := _codepoints(datasets, name))
+        },
+        tcp=frozenset(
+            flow
+            for flow in _all(datasets, "flows")
+            if not any(_is_datagrams(d, flow) for d in datasets)
+        ),
     )
 
 
@@ -79,6 +109,7 @@ def compared(side_by_side: RunComparison) -> dict[str, Any]:
                 "end_s": phase.window[1],
                 "throughput_bps": written(phase.throughput),
                 "share": written(phase.share),
+                "queueing_s": written(phase.queueing),
             }
             for phase in side_by_side.phases
         ],
@@ -87,6 +118,12 @@ def compared(side_by_side: RunComparison) -> dict[str, Any]:
         "classes": {
             link: {name: written(found) for name, found in parts.items()}
             for link, parts in side_by_side.classes.items()
+        },
+        "codepoints": {
+            name: [
+                {**asdict(path), "values": list(shares.values)} for path, shares in paths.items()
+            ]
+            for name, paths in side_by_side.codepoints.items()
         },
     }
 
@@ -206,7 +243,26 @@ def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[ComparedPhase]:
             {flow: ComparedQuantity("bps", tuple(values)) for flow, values in rates.items()},
             {flow: ComparedQuantity("share", values) for flow, values in shares.items()},
             any(_sends(dataset, flow, window) for dataset in datasets for flow in flows),
+            _queueing(datasets, window),
         )
+
+
+def _queueing(datasets: Sequence[Dataset], window: Window) -> dict[str, ComparedQuantity]:
+    """Return the queueing delays of flows of datagrams in a phase, in seconds."""
+    found = {}
+    for flow in _all(datasets, "flows"):
+        values = tuple(
+            phase_queueing(dataset, flow, window) if _is_datagrams(dataset, flow) else None
+            for dataset in datasets
+        )
+        if any(value is not None for value in values):
+            found[flow] = ComparedQuantity("s", values)
+    return found
+
+
+def _is_datagrams(dataset: Dataset, flow: str) -> bool:
+    own = dataset.scenario.flows.get(flow)
+    return own is not None and own.datagrams is not None
 
 
 def _sends(dataset: Dataset, flow: str, window: Window) -> bool:
@@ -216,11 +272,14 @@ def _sends(dataset: Dataset, flow: str, window: Window) -> bool:
 
 
 def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]:
-    rows = []
+    rows, packets = [], []
     for dataset in datasets:
         if flow not in dataset.scenario.flows:
             rows.append(dict.fromkeys(_FLOW))
+            packets.append(None)
             continue
+        arrived, lost = (count(dataset, flow, column) for column in ("packets", "lost"))
+        packets.append(None if arrived is None or lost is None else arrived + lost)
         window = active(dataset, flow)
         trips, delays = flow_rtt(dataset, flow), owd(dataset, flow)
         smoothed = flow_srtt(dataset, flow)
@@ -229,6 +288,7 @@ def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]
                 "throughput": throughput(dataset, flow, window) if window else None,
                 "loss": loss(dataset, flow),
                 "retransmits": count(dataset, flow, "retransmits"),
+                "reordered": order(dataset, flow).share if _is_datagrams(dataset, flow) else None,
                 "rtt_median": trips and trips.median,
                 "rtt_p99": trips and trips.p99,
                 "srtt_median": smoothed and smoothed.median,
@@ -241,7 +301,7 @@ def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]
                 **_application(dataset, flow),
             }
         )
-    return _beside(rows, _FLOW)
+    return _of_packets(_beside(rows, _FLOW), packets)
 
 
 def _application(dataset: Dataset, flow: str) -> dict[str, float | None]:
@@ -262,13 +322,15 @@ def _application(dataset: Dataset, flow: str) -> dict[str, float | None]:
 
 
 def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, ComparedQuantity]:
-    rows = []
+    rows, packets = [], []
     for dataset in datasets:
         own = dataset.scenario.pings.get(ping)
         # Of several nodes there is no one loss or round-trip time.
         if own is None or own.is_trace:
             rows.append(dict.fromkeys(_PING))
+            packets.append(None)
             continue
+        packets.append(float(sent(dataset, ping).height - under_way(dataset, ping)))
         trips = rtt(dataset, ping)
         rows.append(
             {
@@ -278,7 +340,46 @@ def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, ComparedQuantity]
                 "rtt_p99": trips and trips.p99,
             }
         )
-    return _beside(rows, _PING)
+    return _of_packets(_beside(rows, _PING), packets)
+
+
+def _of_packets(
+    found: dict[str, ComparedQuantity], packets: Sequence[float | None]
+) -> dict[str, ComparedQuantity]:
+    """Return quantities of which shares of packets have the numbers of these."""
+    shares = {name: found[name] for name in ("loss", "reordered") if name in found}
+    return found | {name: replace(share, packets=tuple(packets)) for name, share in shares.items()}
+
+
+def _codepoints(datasets: Sequence[Dataset], name: str) -> dict[CodePointPath, ComparedQuantity]:
+    """Return the shares of a flow's or ping's packets by code points, in order of hosts.
+
+    A share is None in a run that did not see packets with that code point as sent at the host.
+    """
+    shares: list[dict[CodePointPath, float]] = []
+    for dataset in datasets:
+        scenario = dataset.scenario
+        ping = scenario.pings.get(name)
+        there = name in scenario.flows or (ping is not None and not ping.is_trace)
+        rows = codepoints(dataset, name).iter_rows() if there else ()
+        shares.append(
+            {
+                CodePointPath(node, as_sent, arrived): part
+                for _, node, as_sent, arrived, _, part in rows
+            }
+        )
+    return {
+        path: ComparedQuantity(
+            "share",
+            tuple(
+                run.get(path, 0.0)
+                if any((path.node, path.sent) == (seen.node, seen.sent) for seen in run)
+                else None
+                for run in shares
+            ),
+        )
+        for path in sorted({path for run in shares for path in run})
+    }
 
 
 _APPLICATION: Final = {
@@ -294,6 +395,7 @@ _FLOW: Final = {
     "throughput": "bps",
     "loss": "share",
     "retransmits": "packets",
+    "reordered": "share",
     "rtt_median": "s",
     "rtt_p99": "s",
     "srtt_median": "s",

@@ -147,6 +147,27 @@ def queueing(dataset: Dataset, flow: str, window: Window | None = None) -> Distr
     return replace(found, **{name: getattr(found, name) - whole.min for name in delays})
 
 
+def phase_queueing(dataset: Dataset, flow: str, window: Window) -> float | None:
+    """Return the queueing delay of a flow in a window, in seconds.
+
+    It is the median over report intervals of the mean one-way delay above the smallest one of the
+    run. An offset between the clocks of both ends does not matter, and a host that stalls in a few
+    intervals changes little.
+
+    Returns:
+        None if no delay was measured in the window.
+    """
+    samples = pl.col("owd_samples")
+    known = of_flow(dataset, "intervals", flow).filter(samples > 0)
+    part = clip(dataset, window)
+    if part is None or known["owd_s"].has_nulls() or known["owd_min_s"].has_nulls():
+        return None
+    mean = (pl.col("owd_s") * samples).sum() / samples.sum()
+    means = cut(known, part).group_by("start_s", "end_s").agg(mean.alias("owd_s"))
+    middle, least = means["owd_s"].median(), known["owd_min_s"].min()
+    return None if middle is None else float(middle) - float(least)  # type: ignore[arg-type]
+
+
 def _measured(
     dataset: Dataset, flow: str, name: str, window: Window | None = None
 ) -> Distribution | None:

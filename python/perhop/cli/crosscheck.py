@@ -41,8 +41,8 @@ __all__ = ["crosscheck"]
     "tolerances",
     multiple=True,
     metavar="KIND=PART",
-    help="The largest difference: share=5 (points), goodput=5 (%), rtt=10 (%), call=10 (%), "
-    "application=10 (%). Repeatable.",
+    help="The largest difference: share=5, codepoint=1, loss=1, order=1 (points), goodput=5, "
+    "rtt=10, queueing=25, call=10, application=10 (%). Repeatable.",
 )
 @click.option(
     "--out",
@@ -71,8 +71,9 @@ def crosscheck(
     SCENARIO is a file, or a name that `perhop list` prints.
 
     Engines agree if the flows' shares of each phase differ by at most 5 percentage points, the
-    goodput of each phase by 5%, and median round-trip times by 10%. The exit code is 1 if they
-    do not agree, and 3 if fewer than two engines can run the scenario.
+    goodput of each phase by 5%, median round-trip times by 10%, queueing delays by 25%, and code
+    points on arrival, loss and order by 1 point. The exit code is 1 if they do not agree, and 3 if
+    fewer than two engines can run the scenario.
     """
     from perhop import rights
     from perhop.errors import UnsupportedError

@@ -33,10 +33,17 @@ _KINDS: Final = {
     "share": "share",
     "goodput": "goodput",
     "rtt": "median (S)RTT",
+    "codepoint": "code points",
+    "loss": "loss",
+    "order": "order",
+    "queueing": "queueing",
     "call": "calls",
     "application": "application",
 }
 """Names of the kinds of deviations."""
+
+_POINTS: Final = ("share", "codepoint", "loss", "order")
+"""The kinds whose differences are points."""
 
 _WORDS: Final = {
     "rtt_median": "RTT median",
@@ -73,21 +80,35 @@ def comparison_tables(compared: RunComparison) -> list[Table]:
             _table(f"Classes of {link}", "class", compared, classes)
             for link, classes in compared.classes.items()
         ),
+        _codepoint_table(compared),
     ]
     return [table for table in found if table is not None]
+
+
+def _codepoint_table(compared: RunComparison) -> Table | None:
+    """Return the shares of packets by code point that differ between runs; None if none do."""
+    rows = [
+        (name, str(path), *(text.share(value) for value in share.values))
+        for name, shares in compared.codepoints.items()
+        for path, share in shares.items()
+        if len(set(share.values) - {None}) > 1
+    ]
+    if not rows:
+        return None
+    columns = (*(Column(name, "left") for name in ("of", "arrived")), *map(Column, compared.names))
+    note = "Shares are of the packets that arrived there and were sent with that code point."
+    return Table("Code points on arrival", columns, tuple(rows[:_MOST_LISTED]), note)
 
 
 def agreement_table(compared: RunComparison, deviations: Sequence[Deviation]) -> Table:
     """Return the table of the differences between engines, and the tolerances."""
     rows = []
     for each in deviations:
-        points = each.kind == "share"
-        amounts = [
-            f"{100 * part:.1f}{' points' if points else '%'}" if part is not None else text.ABSENT
-            for part in (each.difference, each.tolerance)
-        ]
+        amounts = [_amount(each.kind, part) for part in (each.difference, each.tolerance)]
         values = (text.quantity(value, each.beside.unit) for value in each.beside.values)
         verdict = "agree" if each.ok else "DIFFER"
+        if each.difference is None:
+            verdict = "unknown"
         rows.append((verdict, _KINDS[each.kind], each.name, *values, *amounts))
     columns = (
         *(Column(name, "left") for name in ("", "what", "of")),
@@ -96,6 +117,13 @@ def agreement_table(compared: RunComparison, deviations: Sequence[Deviation]) ->
         Column("at most"),
     )
     return Table("Engines side by side", columns, tuple(rows))
+
+
+def _amount(kind: str, part: float | None) -> str:
+    """Return a difference or a tolerance in words."""
+    if part is None or kind == "queueing":
+        return text.duration(part)
+    return f"{100 * part:.1f}{'%' if kind not in _POINTS else ' points'}"
 
 
 def comparison_chart(compared: RunComparison) -> Spec | None:
