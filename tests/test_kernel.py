@@ -203,7 +203,7 @@ def test_engines_can_be_crosschecked(perhop: Perhop, place: Path) -> None:
     found = json.loads(out)
     assert found["engines"] == ["sim", "kernel"], err
     kinds = {each["kind"] for each in found["deviations"]}
-    assert kinds == {"share", "goodput", "rtt", "loss", "codepoint"}
+    assert kinds == {"share", "goodput", "rtt", "loss", "codepoint", "order", "queueing"}
     assert (code, found["ok"]) == (0, True), out
 
 

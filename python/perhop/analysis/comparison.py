@@ -75,9 +75,9 @@ def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> 
         pings={ping: _ping(datasets, ping) for ping in _all(datasets, "pings")},
         classes=_classes(datasets),
         codepoints={
-            name: found
+            name: shares
             for name in [*_all(datasets, "flows"), *_all(datasets, "pings")]
-            if (found := _codepoints(datasets, name))
+            if (shares := _codepoints(datasets, name))
         },
         tcp=frozenset(
             flow
@@ -272,7 +272,8 @@ def _sends(dataset: Dataset, flow: str, window: Window) -> bool:
 
 
 def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, ComparedQuantity]:
-    rows, packets = [], []
+    rows: list[dict[str, Any]] = []
+    packets: list[float | None] = []
     for dataset in datasets:
         if flow not in dataset.scenario.flows:
             rows.append(dict.fromkeys(_FLOW))
@@ -322,7 +323,8 @@ def _application(dataset: Dataset, flow: str) -> dict[str, float | None]:
 
 
 def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, ComparedQuantity]:
-    rows, packets = [], []
+    rows: list[dict[str, Any]] = []
+    packets: list[float | None] = []
     for dataset in datasets:
         own = dataset.scenario.pings.get(ping)
         # Of several nodes there is no one loss or round-trip time.
