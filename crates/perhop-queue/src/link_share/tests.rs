@@ -145,3 +145,59 @@ proptest! {
         }
     }
 }
+
+fn weight(weight: u64) -> Weight {
+    Weight::new(weight).unwrap()
+}
+
+/// Returns how many of `packets` packets of 100 bytes each of two backlogged classes sends.
+fn counts(mut next: impl FnMut() -> usize, packets: usize) -> [usize; 2] {
+    let mut counts = [0; 2];
+    (0..packets).for_each(|_| counts[next()] += 1);
+    counts
+}
+
+/// Guarantees of 3 and 1 kb/s are paid from buckets of 4500 bytes, 45 packets, until they are
+/// overdrawn by one more: in the first 60 packets 45 and 15, then the other 1 and 31. What exceeds
+/// them is divided by the weights for it, 1 and 4, and not by the guarantees.
+#[test]
+fn excess_is_divided_by_its_own_weights() {
+    let mut shares =
+        LinkShare::with_excess(&[(weight(3_000), 0, weight(1)), (weight(1_000), 0, weight(4))]);
+    (0..2).for_each(|class| shares.activate(class));
+    let mut next = || {
+        let class = shares.select().unwrap();
+        shares.served(class, Bytes::new(100), true);
+        class
+    };
+    assert_eq!(counts(&mut next, 60), [45, 15]);
+    assert_eq!(counts(&mut next, 32), [1, 31]);
+    assert_eq!(counts(&mut next, 500), [100, 400]);
+}
+
+/// The same by the classes of a link.
+#[test]
+fn classes_lend_by_the_weights_for_excess() {
+    use crate::{Class, Queue, Sharing};
+    use crate::{
+        ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
+    };
+    let spec = |dscp: u8, guarantee, excess| ClassSpec {
+        matches: Match { dscps: vec![perhop_core::Dscp::new(dscp).unwrap()], ..Match::default() }
+            .into(),
+        service: ClassService::Lent(weight(guarantee), 0, weight(excess)),
+        class: Class::new(Queue::Fifo(Fifo::new(Limit::packets(1_000)))),
+    };
+    let specs = vec![spec(0, 3_000, 1), spec(1, 1_000, 4)];
+    let mut classes = Classes::sharing(specs, Sharing::LinkShare);
+    let mut ledger = Ledger::new();
+    for number in 0..2_000_u32 {
+        classes.enqueue(Time::ZERO, crate::lab::packet(100, (number % 2) as u8), &mut ledger);
+    }
+    let mut next = || match classes.dequeue(Time::ZERO, &mut ledger) {
+        Dequeue::Packet(packet) => usize::from(packet.header.dscp().get()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(counts(&mut next, 92), [46, 46]);
+    assert_eq!(counts(&mut next, 500), [100, 400]);
+}

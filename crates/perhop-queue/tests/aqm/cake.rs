@@ -482,3 +482,22 @@ fn the_filter_thins_acknowledgements() {
     assert_eq!(run(AckFilter::On), 2);
     assert_eq!(run(AckFilter::Aggressive), 1);
 }
+
+/// The quantum of a flow is what a tin sends in a 4096th of a second, from 300 to 1514 bytes
+/// (`cake_set_rate`): 125,000 / 4096 = 30, 1,250,000 / 4096 = 305, 5,000,000 / 4096 = 1220. Two
+/// flows with packets of 100 bytes take turns of a quantum on average.
+#[test]
+fn quanta_follow_from_the_rate() {
+    for (bandwidth, quantum) in
+        [(1_000_000, 300.0), (10_000_000, 305.0), (40_000_000, 1220.0), (100_000_000, 1514.0)]
+    {
+        let flows: Vec<Packet<Id>> = (0..2_u16)
+            .map(|flow| between(packet(0, flow, 100, Ecn::NotEct), flow, 10 + flow))
+            .collect();
+        let sent = saturate(&mut cake(config(bandwidth)), &flows, millis(2_000));
+        let bulk = &sent[40..];
+        let turns = 1 + bulk.windows(2).filter(|pair| pair[0].body != pair[1].body).count();
+        let mean = 100.0 * bulk.len() as f64 / turns as f64;
+        assert!((mean / quantum - 1.0).abs() < 0.02, "{mean}, not {quantum}");
+    }
+}
