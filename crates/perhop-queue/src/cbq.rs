@@ -112,7 +112,7 @@ pub struct Cbq<B> {
     /// Next tick at which the driver is polled.
     tick: Time,
     regulator: Option<Regulator>,
-    /// Lower bound of the expiry of the first timer.
+    /// Expiry of the first timer.
     timer: Time,
     /// Packets that the driver has taken.
     ring: VecDeque<Packet<B>>,
@@ -213,8 +213,7 @@ impl<B> Cbq<B> {
             if estimator.is_over(micros) {
                 return None;
             }
-            *asleep = None;
-            estimator.forgive();
+            self.stop_timer(leaf);
             return Some(leaf);
         }
         let mut at = leaf;
@@ -243,6 +242,21 @@ impl<B> Cbq<B> {
         let until = self.clock.timer(now, delay);
         self.tree.state(leaf).asleep = Some(until);
         self.timer = self.timer.min(until);
+    }
+
+    /// Ends the sleep of a leaf before its timer expires, which then no longer does.
+    fn stop_timer(&mut self, leaf: usize) {
+        let state = self.tree.state(leaf);
+        state.estimator.forgive();
+        if state.asleep.take() == Some(self.timer) {
+            self.timer = self.first_timer();
+        }
+    }
+
+    /// Returns the expiry of the first timer; [`Time::MAX`] if no class sleeps.
+    fn first_timer(&self) -> Time {
+        let timers = (0..self.tree.len()).filter_map(|index| self.tree.node(index).state.asleep);
+        timers.min().unwrap_or(Time::MAX)
     }
 
     /// Returns the leaf that sends at `now`, and the class whose allowance it uses.
@@ -282,8 +296,7 @@ impl<B> Cbq<B> {
         }
         self.cutoff = self.depth();
         let (leaf, priority, place) = first.filter(|_| self.config.efficient)?;
-        self.tree.state(leaf).asleep = None;
-        self.tree.state(leaf).estimator.forgive();
+        self.stop_timer(leaf);
         let lender = self.lender(leaf).expect("it may borrow");
         self.cutoff = self.tree.node(lender).state.depth;
         self.turns.chosen_anyway(priority, place);
@@ -361,18 +374,14 @@ impl<B> Cbq<B> {
 
     /// Wakes the leaves whose timers expire at `now`.
     fn wake(&mut self, now: Time) {
-        self.timer = Time::MAX;
         for index in 0..self.tree.len() {
             let CbqState { estimator, asleep, .. } = self.tree.state(index);
-            if let Some(until) = *asleep {
-                if until <= now {
-                    *asleep = None;
-                    estimator.forgive();
-                } else {
-                    self.timer = self.timer.min(until);
-                }
+            if asleep.is_some_and(|until| until <= now) {
+                *asleep = None;
+                estimator.forgive();
             }
         }
+        self.timer = self.first_timer();
     }
 
     /// Fills the ring of a driver without `kick`.
