@@ -19,6 +19,8 @@ struct Waiting {
 /// Times in units of 100 µs.
 struct Reference {
     config: DualPi2Config,
+    target: u64,
+    rtt: u64,
     classic: VecDeque<Waiting>,
     l4s: VecDeque<Waiting>,
     base: f64,
@@ -40,17 +42,18 @@ impl Reference {
         taken
     }
 
-    /// An update every 15 ms, with the longer of the two delays.
+    /// An update every target or third of a round trip, with the longer of the two delays.
     fn catch_up(&mut self, now: u64) {
         while self.next_update <= now {
             let since = |queue: &VecDeque<Waiting>| queue.front().map(|packet| packet.since);
             let oldest = since(&self.classic).into_iter().chain(since(&self.l4s)).min();
             let delay = oldest.map_or(0.0, |since| (self.next_update - since) as f64 / 1e4);
-            let rtt = 0.1;
-            let (alpha, beta) = (0.1 * 0.015 / (rtt * rtt), 0.3 / rtt);
-            let change = alpha * (delay - 0.015) + beta * (delay - self.old);
+            let (target, rtt) = (self.target as f64 / 1e4, self.rtt as f64 / 1e4);
+            let interval = self.target.min(self.rtt / 3);
+            let (alpha, beta) = (0.1 * (interval as f64 / 1e4) / (rtt * rtt), 0.3 / rtt);
+            let change = alpha * (delay - target) + beta * (delay - self.old);
             (self.base, self.old) = ((self.base + change).clamp(0.0, 1.0), delay);
-            self.next_update += 150;
+            self.next_update += interval;
         }
     }
 
@@ -107,10 +110,11 @@ fn every_packet_has_the_fate_of_the_pseudocode() {
     for seed in 0..150 {
         let mut numbers = Stream::new(seed, "dualpi2");
         let limit = 50 + numbers.up_to(400);
+        let (target, rtt) = [(150, 1_000), (150, 1_000), (400, 600)][numbers.up_to(2) as usize];
         let config = DualPi2Config {
             limit: Limit::packets(limit),
-            target: Duration::from_millis(15),
-            max_rtt: Duration::from_millis(100),
+            target: Duration::from_micros(100 * target),
+            max_rtt: Duration::from_micros(100 * rtt),
             coupling: 1 + numbers.up_to(3) as u32,
             threshold: Duration::from_micros(800),
             range: Duration::from_micros(400 * numbers.up_to(1)),
@@ -119,11 +123,13 @@ fn every_packet_has_the_fate_of_the_pseudocode() {
         let mut queue = DualPi2::new(config);
         let mut reference = Reference {
             config,
+            target,
+            rtt,
             classic: VecDeque::new(),
             l4s: VecDeque::new(),
             base: 0.0,
             old: 0.0,
-            next_update: 150,
+            next_update: target.min(rtt / 3),
             sums: [0.0; 3],
             ahead: 0,
         };
