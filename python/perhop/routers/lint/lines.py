@@ -37,7 +37,16 @@ UNUSED: Final = Rule(
     "Lead packets to the class, or remove it.",
 )
 
-RULES: Final = (UNDEFINED, UNUSED)
+REFUSED: Final = Rule(
+    "refused-line",
+    Severity.ERROR,
+    "A line that the router refuses, with its reason.",
+    "The command ends with an error and changes nothing. What it should have set up is not there, "
+    "and often nothing after it.",
+    "Correct the line.",
+)
+
+RULES: Final = (REFUSED, UNDEFINED, UNUSED)
 
 _QUEUE: Final = re.compile(r"^queue (\S+)")
 """The definition of a queue in pf.conf."""
@@ -84,6 +93,8 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                     yield Finding(
                         UNUSED, line.place, about, "lead packets to the class, or remove it"
                     )
+            case Fault.REFUSED:
+                yield Finding(REFUSED, line.place, about, "correct it")
             case Fault.INVALID:
                 yield Finding(INVALID_VALUE, line.place, about, "correct it")
             case Fault.EMPTY:

@@ -90,6 +90,9 @@ class Fault(StrEnum):
     UNUSED = "unused"
     """No filter or rule leads packets to the class, which is left out."""
 
+    REFUSED = "refused"
+    """The device refuses the line, so that its interface has no policy."""
+
     ABOVE_PARENT = "above parent"
     """The guarantees of a class and of those beside it exceed that of the class around them."""
 
@@ -171,6 +174,20 @@ class Attachment:
         return self.places[loc]
 
 
+class Refusal(NamedTuple):
+    """An interface without a policy, because its device refuses a line.
+
+    Attributes:
+        interface: The interface.
+        place: The first line that is refused.
+        reason: The reason in the words of the device.
+    """
+
+    interface: str
+    place: Place
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """What a configuration says about quality of service.
@@ -183,6 +200,7 @@ class Configuration:
         attachments: Policies at interfaces, then policies that no interface uses.
         balance: How the router shares load among paths of equal cost, as a scenario's `balance`
             spells it; None if the configuration does not tell.
+        refusals: Interfaces without a policy, because the device refuses a line.
     """
 
     family: str
@@ -190,6 +208,7 @@ class Configuration:
     defaults: tuple[Default, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     balance: Literal["per-flow", "per-destination", "per-packet"] | None = None
+    refusals: tuple[Refusal, ...] = ()
     counts: Counter[Treatment] = field(init=False)
     """The number of lines with each treatment."""
 

@@ -48,6 +48,13 @@ def select(
         UsageError: There is no such policy, or there are several.
     """
     found = list(configuration.attachments)
+    refused = {each.interface: each for each in configuration.refusals}
+    names = meant(interface, list(refused)) if interface is not None else list(refused)
+    if names and not (interface is None and policy is not None):
+        name, place, reason = refused[names[0]]
+        raise UsageError(
+            f"{place}: the router refuses this line, so that {name} has no policy: {reason}"
+        )
     if not found:
         raise UsageError(f"{file}: has no policy about quality of service")
     if interface is not None:

@@ -6,6 +6,7 @@
 `words`         variables, quotes and arithmetic
 `tc`            commands of tc, and the interfaces that they make …
 `model`         … of qdiscs, classes and filters
+`refusals`      commands that tc refuses
 `filters`       classifiers and actions
 `u32`           comparisons of bits as conditions on headers
 `nft`           rules of nftables that mark packets or give them a priority

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import u32, units
 from perhop.routers.reading.linux.model import Action, Filter, Test
+from perhop.routers.reading.linux.refusals import illegal, unknown
 from perhop.routers.reading.linux.u32 import UnsupportedMatchError
 from perhop.routers.reading.matching import Conditions
 
@@ -31,6 +32,7 @@ _ACTIONS: Final = frozenset(
 )
 _BARE: Final = frozenset({"gact", "pedit", "csum", "vlan"})
 _DIRECTIONS: Final = frozenset({"egress", "ingress", "redirect", "mirror"})
+_OF_ACTIONS: Final = frozenset({"cookie", "index", "hw_stats"})
 _FLAGS: Final = frozenset({"skip_sw", "skip_hw", "not_in_hw", "in_hw", "verbose", "no_percpu"})
 
 
@@ -108,7 +110,7 @@ def _common(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     while words:
         word = words.take()
         if word in ("classid", "flowid"):
-            base.target = units.classid(words.take().lstrip("*"), base.parent >> 16)
+            base.target = _class(words.take().lstrip("*"), base)
         elif word in ("action", "police"):
             if word == "police":
                 words.append("police")
@@ -117,8 +119,12 @@ def _common(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             words.take()
         elif word in _FLAGS:
             pass
-        else:
+        elif word in _OF_ACTIONS:
+            words.take()
+        elif word == "ematch" or not re.fullmatch("[a-z_]+", word):
             ledger.approximated(place, f"`{word[:30]}` of the filter is not modelled")
+        else:
+            raise unknown(word)
 
 
 def actions(words: Words) -> list[Action]:
@@ -188,13 +194,16 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                 lost = str(error)
                 break
             except IndexError:
-                raise ValueError("a match ends too early") from None
+                raise illegal("match") from None
+            except ValueError:
+                raise illegal("match") from None
             keys += some
             words = Words(rest)
         elif word == "divisor":
             words.take()
             words.take()
             divisor = True
+            base.made = _table(base.handle)
         elif word == "ht":
             words.take()
             base.table = _table(words.take())
@@ -234,6 +243,13 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     _common(words, base, ledger, place)
 
 
+def _class(text: str, base: Filter) -> int:
+    try:
+        return units.classid(text, base.parent >> 16)
+    except ValueError:
+        raise illegal("classid") from None
+
+
 def _table(text: str) -> int:
     return int(text.partition(":")[0] or "0", 16) & 0xFFF
 
@@ -250,11 +266,15 @@ def _fw(words: Words, base: Filter) -> None:
     while words:
         word = words.take()
         if word in ("classid", "flowid"):
-            base.target = units.classid(words.take(), base.parent >> 16)
+            base.target = _class(words.take(), base)
         elif word in ("action", "police"):
             if word == "police":
                 words.append("police")
             base.actions = (*base.actions, *actions(words))
+        elif word in _OF_ACTIONS:
+            words.take()
+        elif word not in _FLAGS and word not in ("indev", "order", "mask"):
+            raise unknown(word)
 
 
 def ports_of(text: str) -> tuple[tuple[int, int], ...]:

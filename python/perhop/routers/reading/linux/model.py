@@ -185,6 +185,7 @@ class Filter:
         place: The line that adds it.
         by_mark: True if the class is the packet's mark itself.
         table: The hash table of u32 that it is in, and the one that it leads to; 0 for none.
+        made: The hash table of u32 that it makes; 0 for none.
     """
 
     parent: int
@@ -199,6 +200,7 @@ class Filter:
     by_mark: bool = False
     table: int = 0
     link: int = 0
+    made: int = 0
 
 
 @dataclass(slots=True)

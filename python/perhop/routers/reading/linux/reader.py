@@ -13,6 +13,7 @@ from perhop.routers.reading.configuration import (
     Direction,
     Fault,
     Place,
+    Refusal,
     Source,
     Treatment,
 )
@@ -88,6 +89,9 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
     names = list(devices)
     for name in names:
         device = devices.pop(name)  # its policy takes its place in memory
+        if name in tc.refused:
+            _without_policy(device, tc.refused[name][0], ledger)
+            continue
         found += attachments([device], ledger, rules)
     for name in rules.devices(names):
         found += attachments([Device(name)], ledger, rules)
@@ -96,7 +100,17 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
             ledger.ignored(place, f"it changes {added}, which is not modelled")
     if not any(each.direction == "out" for each in found):
         rules.unused(policed=any(each.direction == "in" for each in found))
-    return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found))
+    refusals = tuple(Refusal(name, *refused) for name, refused in tc.refused.items())
+    return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found), refusals=refusals)
+
+
+def _without_policy(device: Device, refused: Place, ledger: Ledger) -> None:
+    """Note the lines of an interface that has no policy, because one of them is refused."""
+    note = f"{device.name} has no policy, as tc refuses {refused}"
+    places = [each.place for each in device.qdiscs.values()]
+    places += [each.place for each in device.classes.values()]
+    for place in places + [each.place for each in device.filters]:
+        ledger.ignored(place, note)
 
 
 def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:

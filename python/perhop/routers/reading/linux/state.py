@@ -186,7 +186,7 @@ class State:
             return
         if self._outputs > 1:
             self._done.add(words)
-        self.tc.run(words, shown.place)
+        self.tc.run(words, shown.place, shown=True)
 
 
 def _named(value: Object) -> str:

@@ -6,7 +6,8 @@ import re
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.linux import units
+from perhop.routers.reading.configuration import Fault
+from perhop.routers.reading.linux import refusals, units
 from perhop.routers.reading.linux.cake import ETHERNET
 from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
 from perhop.routers.reading.linux.filters import Words, actions, filter_of
@@ -27,7 +28,7 @@ from perhop.scenario.model.cake import MOST_OVERHEAD
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.ledger import Ledger
@@ -77,6 +78,7 @@ _SPEED: Final = 10**9
 """The speed of a card that the script does not tell, in bit/s."""
 
 _SLOPES: Final = frozenset({"sc", "rt", "ls", "ul"})
+_ROOT_TABLE: Final = 0x800
 _MOST_OBJECTS: Final = 2**17
 _MOST_FILTERS: Final = 2**16
 
@@ -88,6 +90,9 @@ class Tc:
         self.host = Host(speeds)
         self.ledger = ledger
         self._count = self._filters = 0
+        self._shown = False
+        self.refused: dict[str, tuple[Place, str]] = {}
+        """The first line of each interface that tc refuses, with its reason."""
         self.changes: list[tuple[Place, Place]] = []
         """Lines that change a qdisc or class, and those that add it."""
         self._numbers: dict[tuple[str, int], int] = {}
@@ -99,6 +104,7 @@ class Tc:
         *,
         branch: bool = False,
         space: str = "",
+        shown: bool = False,
     ) -> None:
         """Apply a command: its words without ``tc`` and its options.
 
@@ -107,7 +113,9 @@ class Tc:
             place: Its line.
             branch: True if it depends on a condition.
             space: Prefix of the names of interfaces, such as that of a network namespace.
+            shown: True for what tc printed, which the kernel has accepted.
         """
+        self._shown = shown
         kind, verb = OBJECTS[words[0]], VERBS[words[1]]
         self._count += 1
         if self._count > _MOST_OBJECTS:
@@ -123,6 +131,11 @@ class Tc:
                 self._filter(verb, rest, place, branch, space)
             else:
                 self._action(verb, rest, place)
+        except refusals.RefusedError as error:
+            self.ledger.ignored(place, f"tc refuses it: {error}", Fault.REFUSED)
+            if "dev" in words[:-1]:
+                name = space + words[words.index("dev") + 1]
+                self.refused.setdefault(name, (place, str(error)))
         except (ValueError, OverflowError) as error:
             self.ledger.ignored(place, _because(str(error)))
 
@@ -146,7 +159,7 @@ class Tc:
                 if parent >> 16 == 0xFFFF and parent & 0xFFFF in (0, 0xFFF1):
                     parent = INGRESS
             elif word == "handle":
-                handle = units.handle(words.take())
+                handle = _identity(units.handle, words.take(), "qdisc ID")
             elif word in ("ingress_block", "egress_block"):
                 words.take()
                 self.ledger.approximated(place, "filters of a shared block are not modelled")
@@ -169,6 +182,8 @@ class Tc:
             self._remove(branch, place, parent in device.qdiscs, lambda: device.remove(parent))
             return
         options, lists = self._options(words, place, kind)
+        if not self._shown:
+            refusals.qdisc(kind, options.values, lists)
         self._of_speed(options, device)
         if handle == 0xFFFF and kind in ("ingress", "clsact"):
             parent = INGRESS
@@ -284,12 +299,14 @@ class Tc:
         device = self._device(given, space)
         name = device.name
         parent = 0 if "root" in given else units.classid(given.get("parent", "0:0"))
-        classid = units.classid(given.get("classid", "0:0"), parent >> 16)
+        said = given.get("classid", "0:0")
+        classid = _identity(lambda text: units.classid(text, parent >> 16), said, "class ID")
         if verb == "del":
             gone = device.classes.get(classid)
             self._remove(branch, place, gone is not None, lambda: device.classes.pop(classid))
             return
         if not classid:
+            refusals.class_(kind, {}, numbered=False)
             raise ValueError("it has no `classid`")
         qdisc = device.numbered(classid >> 16)
         if qdisc is None:
@@ -297,6 +314,12 @@ class Tc:
         options, lists = self._options(words, place, kind)
         for key, some in lists.items():
             options.values[key] = " ".join(some)
+        if not self._shown:
+            refusals.class_(kind, options.values, numbered=True)
+            if kind == "ets" and "quantum" in options.values:
+                strict = qdisc.options.number("strict") or 0
+                if classid & 0xFFFF <= strict:
+                    raise refusals.RefusedError("RTNETLINK answers: a strict band has no quantum")
         self._of_speed(options, device)
         before = device.classes.get(classid)
         if before is not None:
@@ -323,6 +346,8 @@ class Tc:
         if verb == "del" or not all(each.kind == "police" for each in kinds):
             self.ledger.ignored(place, "only policers are modelled among actions of their own")
         for each in kinds:
+            if not self._shown:
+                refusals.action(each)
             self._register(each)
 
     def _register(self, action: Action) -> None:
@@ -339,7 +364,9 @@ class Tc:
             raise ValueError("only chain 0 of filters is modelled")
         device = self._device(given, space)
         name = device.name
-        parent = units.classid(given.get("parent", "0:0"))
+        if not self._shown and verb != "del":
+            refusals.filter_(kind, given, words.all())
+        parent = _identity(units.classid, given.get("parent", "0:0"), "parent ID")
         for hook, hooked in _HOOKS.items():
             parent = hooked if hook in given else parent
         prio = units.number(given.get("prio", "0"))
@@ -378,7 +405,13 @@ class Tc:
         protocol, kind, handle = intern(protocol), intern(kind), intern(handle)
         base = Filter(parent, prio, kind, protocol, handle, None, None, (), place)
         made = filter_of(kind, words, base, self.ledger, place)
+        if made.table and made.table < _ROOT_TABLE and not self._shown:
+            tables = {each.made for each in device.filters if each.parent == parent}
+            if made.table not in tables:
+                raise refusals.RefusedError("Error: cls_u32: Specified hash table not found.")
         for each in made.actions:
+            if not self._shown:
+                refusals.action(each)
             self._register(each)
         if verb in ("replace", "change"):
             same = [
@@ -410,6 +443,14 @@ def _before_kind(words: Words, names: Mapping[str, str]) -> tuple[dict[str, str]
         else:
             return given, word
     return given, ""
+
+
+def _identity(reader: Callable[[str], int], text: str, what: str) -> int:
+    """Return the number of a qdisc or class, which tc refuses if it is none."""
+    try:
+        return reader(text)
+    except ValueError:
+        raise refusals.RefusedError(f'argument "{text[:40]}" is wrong: invalid {what}') from None
 
 
 def _because(text: str) -> str:

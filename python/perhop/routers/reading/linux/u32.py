@@ -103,6 +103,9 @@ def _ipv4(text: str) -> tuple[int, int] | None:
     return number & mask, mask
 
 
+_SHORT: Final = frozenset({"sport", "dport", "protocol", "tos", "dsfield", "precedence"})
+
+
 def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
     """Return the comparisons of ``match`` (without that word), the remaining words, the version.
 
@@ -140,8 +143,9 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
         after = rest[1:]
         masked = bool(after) and re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,8}", after[0]) is not None
         full = 0xFFFF if field in ("sport", "dport") else 0xFF
-        mask = _mask(after[0]) if masked else full
-        rest = after[1:] if masked else after
+        if not masked or (field in _SHORT and value > full):
+            raise ValueError(f"`{field}` needs a value of its length, and a mask")
+        mask, rest = _mask(after[0]), after[1:]
         if field in ("tos", "dsfield", "precedence", "priority", "ds"):
             if version == 4:
                 return [(1, 1, value, mask)], rest, version

@@ -1,0 +1,226 @@
+"""Commands that tc refuses, and those that it takes, as it does on a machine with Linux."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perhop.errors import UsageError
+from perhop.routers import scenario
+from perhop.routers.reading import Fault, Source
+from perhop.routers.reading.detect import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Perhop
+
+HTB = "qdisc add dev v0 root handle 1: htb default 1\n"
+CLASS = "class add dev v0 parent 1: classid 1:1 htb rate 1mbit\n"
+Q = "qdisc add dev v0 root"
+C = "class add dev v0 parent 1: classid 1:1"
+F = "filter add dev v0 parent 1: protocol ip"
+U32 = f"{F} prio 1 u32 match u32 0 0"
+BANDS = '"bands", "quanta" or "strict"'
+NOT_ENOUGH = "Not enough total bands to cover all the strict bands and quanta"
+OUT = '"priomap" element is out of'
+INVALID = "Invalid argument"
+
+REFUSED = [
+    (f"{Q} ets", f"One of {BANDS} needs to be specified"),
+    (f"{Q} ets bands 0", f"One of {BANDS} needs to be specified"),
+    (f"{Q} ets bands 17", 'The number of "bands" must be <= 16'),
+    (f"{Q} ets strict 17", 'The number of "strict" must be <= 16'),
+    (f"{Q} ets quanta 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", INVALID),
+    (f"{Q} ets strict 9 quanta 1 2 3 4 5 6 7 8", INVALID),
+    (f"{Q} ets bands 2 quanta 1000 2000 3000", NOT_ENOUGH),
+    (f"{Q} ets bands 2 strict 3", NOT_ENOUGH),
+    (f"{Q} ets bands 4 strict 2 quanta 1000 2000 3000", NOT_ENOUGH),
+    (f"{Q} ets bands 5 priomap 0 0 1 0 1 2 0 1 2 3 0 1 2 3 4 0 1", '"priomap" index'),
+    (f"{Q} ets bands 2 priomap 0 1 2", f"{OUT} bounds"),
+    (f"{Q} ets quanta 1000 500 priomap 0 1 2", f"{OUT} bounds"),
+    (f"{Q} ets strict 2 priomap 0 1 2", f"{OUT} bounds"),
+    (f"{Q} ets strict 1 quanta 1000 500 priomap 0 1 2 3", f"{OUT} bounds"),
+    (f"{Q} ets bands 4 strict 1 quanta 1000 500 priomap 0 1 2 3 4", f"{OUT} bounds"),
+    (f"{Q} ets quanta 1000 0 800 700", '"quanta" must be > 0'),
+    (f"{Q} ets quanta 0", '"quanta" must be > 0'),
+    (f"{Q} ets quanta", "Command line is not complete"),
+    (f"{Q} ets bands 3 foo", 'What is "foo"?'),
+    (f"{Q} prio bands 1", INVALID),
+    (f"{Q} prio bands 17", INVALID),
+    (f"{Q} prio bands 4 priomap 1 1 2 2 7 5", f"{OUT} bands"),
+    (f"{Q} prio priomap 1 2 3", f"{OUT} bands"),
+    (f"{Q} prio bands 4 priomap 1 1 2 2 3 3 0 0 1 2 3 0 0 0 0 0 1 1", '"priomap" index >'),
+    (f"{Q} prio foobar", 'What is "foobar"?'),
+    (f"{Q} handle 10000: prio", 'argument "10000:" is wrong: invalid qdisc ID'),
+    (f"{Q} handle 123^ prio", 'argument "123^" is wrong: invalid qdisc ID'),
+    (f"{Q} tbf rate 1mbit", 'tbf: the "burst" parameter is mandatory.'),
+    (f"{Q} tbf rate 1mbit burst 10k", 'tbf: either "limit" or "latency" is required.'),
+    (f"{Q} tbf burst 10k latency 50ms", 'tbf: the "rate" parameter is mandatory.'),
+    (f"{Q} tbf rate 0 burst 10k limit 20k", 'tbf: the "rate" parameter is mandatory.'),
+    (f"{Q} tbf rate 1mbit burst 10k limit 9k latency 5ms", "is not allowed"),
+    (f"{Q} tbf rate 1mbit burst 10k limit 20k peakrate 2mbit", '"mtu" must also be specified'),
+    (f"{Q} tbf rate 1mbit burst 10k limit 20k peakrate 500kbit mtu 1514", INVALID),
+    (f"{Q} htb foo", 'What is "foo"?'),
+    (f"{Q} htb default zz", 'Illegal "default"'),
+    (f"{Q} drr quantum 10", 'What is "quantum"?'),
+    (f"{Q} red limit 100k", "Required parameter (limit, avpkt) is missing"),
+    (f"{Q} sfq limit 8 foo", 'What is "foo"?'),
+    (f"{Q} fq_codel foo", 'What is "foo"?'),
+    (f"{Q} fq_codel quantum foo", 'Illegal "quantum"'),
+    (f"{Q} codel limit foo", 'Illegal "limit"'),
+    (f"{C} htb", '"rate" is required.'),
+    (f"{C} htb ceil 1mbit", '"rate" is required.'),
+    (f"{C} htb rate 0", '"rate" is required.'),
+    (f"{C} htb rate foo", 'Illegal "rate"'),
+    (f"{C} htb rate 1mbit foo 1", 'What is "foo"?'),
+    ("class add dev v0 parent 1: classid 1:10000 htb rate 1mbit", "invalid class ID"),
+    ("class add dev v0 parent 1: htb rate 1mbit", INVALID),
+    (f"{C} hfsc", "HFSC: no parameters given"),
+    (f"{C} hfsc ul rate 1mbit", "Upper-limit Service Curve without Link-Share Service Curve"),
+    (f"{F} prio 65536 u32 match u32 0 0 flowid 1:1", "invalid priority value"),
+    (f"{F} prio 1 u32 flowid 1:1", "cls_u32: Selector not specified."),
+    (f"{F} prio 1 u32 ht 43: match u32 0 0 flowid 1:1", "Specified hash table not found."),
+    (f"{F} prio 1 u32 match ip dport 53 flowid 1:1", 'Illegal "match"'),
+    (f"{F} prio 1 u32 match ip dport 70000 0xffff flowid 1:1", 'Illegal "match"'),
+    (f"{F} prio 1 u32 match ip src 1.2.3.4/33 flowid 1:1", 'Illegal "match"'),
+    (f"{U32} flowid zz", 'Illegal "classid"'),
+    (f"{U32} action pump", "Bad action type pump"),
+    (f"{U32} foo", 'What is "foo"?'),
+    (f"{U32} flowid 1:1 police rate 1mbit", "'burst' requires 'rate'."),
+    (f"{U32} flowid 1:1 action police burst 10k", "MUST be specified."),
+    (f"{U32} flowid 1:1 action police rate 1mbit burst 10k conform-exceed foo/bar", "bad action"),
+    (f"{U32} flowid 1:1 action police rate 1mbit burst 10k foo", "Bad action type foo"),
+    (f"{U32} action drop cookie {'a1' * 19}", "38 Max allowed size 32"),
+    (f"{F} prio 65536 handle 1 fw classid 1:1", "invalid priority value"),
+    (f"{F} prio 1 handle 1 fw action pump", "Bad action type pump"),
+    (f"{F} prio 1 handle 1 fw", INVALID),
+    (f"{F} prio 1 fw classid 1:1", INVALID),
+    (f"{F} prio 1 handle zz fw flowid 1:1", 'Illegal "handle"'),
+    (f"{F} prio 1 handle 4294967296 fw action ok", 'Illegal "handle"'),
+    (f"{F} prio 1 handle 10/4294967296 fw action ok", 'Illegal "handle"'),
+    (f"{F} prio 1 handle 1 fw classid 6789defg action ok", 'Illegal "classid"'),
+    (f"{F} prio 1 handle 1 fw foo", 'What is "foo"?'),
+    (f"{F} prio 2 handle 1 fw action continue cookie {'a1' * 19}", "38 Max allowed size 32"),
+    ("filter add dev v0 parent aa11b1b2: handle 1 prio 1 fw action ok", "is wrong: invalid"),
+    ("filter add dev v0 parent 1: protocol igmp handle 1 prio 1 fw action ok", "invalid protocol"),
+    (f"{F} prio 65536 matchall action ok", "invalid priority value"),
+    (f"{F} prio 1 matchall", INVALID),
+    (f"{F} prio 1 matchall foo", 'What is "foo"?'),
+    (f"{F} prio 1 matchall action pump", "Bad action type pump"),
+    (f"{F} prio 1 matchall classid zz", 'Illegal "classid"'),
+]  # fmt: skip
+
+TAKEN = [
+    f"{Q} ets strict 0 quanta 1500 750",
+    f"{Q} ets quanta 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
+    f"{Q} ets bands 4 strict 1 quanta 1000 500 priomap 0 1 2 3",
+    f"{Q} prio bands 8 priomap 1 1 2 2 3 3 4 4 5 5 6 6 7 7 0 0",
+    f"{Q} handle ffff: prio",
+    f"{Q} tbf rate 1mbit burst 10k limit 20k mtu 1500",
+    f"{Q} tbf rate 1mbit buffer 10k/8 latency 50ms overhead 4 linklayer atm",
+    f"{Q} htb r2q 0",
+    f"{Q} sfq perturb 10 quantum 1514",
+    f"{Q} fq_codel limit 1000 ce_threshold 1ms ecn memory_limit 32mb",
+    f"{Q} red limit 100k avpkt 1000 adaptive bandwidth 10mbit",
+    f"{C} htb rate 1mbit prio 8 mtu 1600 cburst 15k overhead 4 linklayer adsl",
+    f"{C} htb rate 2mbit ceil 1mbit",
+    f"{F} prio 65535 u32 match u32 0 0 flowid 1:1",
+    f"{F} prio 1 u32 match ip src 1.2.3.4/32 match ip dport 53 0xffff flowid 1:1",
+    f"{F} prio 1 u32 match ip protocol 17 0xff classid 1:1",
+    f"{F} prio 1 handle 4: u32 divisor 16",
+    "filter add dev v0 parent 1: protocol 802_3 handle 4294967295/0xff prio 1 fw classid 1:1",
+    f"{F} prio 1 handle 0xa1b2ff fw classid ffff:ffff action drop cookie {'a1' * 16}",
+    f"{F} prio 1 matchall classid 1:1 action police rate 1mbit burst 10k conform-exceed drop/pipe",
+]
+
+
+def before(command: str) -> str:
+    """Return the commands before one: the HTB of a class, or the class of a filter."""
+    if command.startswith("qdisc"):
+        return ""
+    other = re.search("(hfsc|drr)", command)
+    root = HTB.replace("htb", other[1]) if other else HTB
+    return root + (CLASS if command.startswith("filter") else "")
+
+
+def script(command: str) -> str:
+    """Return a script of a command and those before it."""
+    return "".join(f"tc {line}\n" for line in (before(command) + command).splitlines())
+
+
+@pytest.mark.parametrize(("command", "reason"), REFUSED)
+def test_what_tc_refuses_is_refused(command: str, reason: str) -> None:
+    found = read([Source("wan.sh", script(command))], "tc")
+    (line,) = (line for line in found.lines if line.fault is Fault.REFUSED)
+    assert line.place.line == len(script(command).splitlines())
+    assert line.note.startswith("tc refuses it: ")
+    assert reason in line.note
+    assert found.attachments == ()
+    assert [each.interface for each in found.refusals] == ["v0"]
+
+
+@pytest.mark.parametrize("command", TAKEN)
+def test_what_tc_takes_is_not_refused(command: str) -> None:
+    found = read([Source("wan.sh", script(command))], "tc")
+    assert [line.note for line in found.lines if line.fault is Fault.REFUSED] == []
+    assert found.refusals == ()
+
+
+@pytest.mark.skipif(shutil.which("tc") is None, reason="there is no tc")
+def test_the_tables_are_those_of_tc(tmp_path: Path) -> None:
+    """Real tc refuses the commands with these reasons, as far as this kernel has the disciplines.
+
+    Without the discipline or classifier, the kernel says so after tc's own checks.
+    """
+    cases = [*REFUSED, *((command, "") for command in TAKEN)]
+    lines = ["set -e; ip link add v0 type veth peer name v1; set +e"]
+    for number, (command, _) in enumerate(cases):
+        lines += ["tc qdisc del dev v0 root 2>/dev/null"]
+        lines += [f"tc {line} 2>/dev/null" for line in before(command).splitlines()]
+        lines += [f"echo CASE {number}", f"tc {command} 2>&1", 'echo "EXIT $?"']
+    file = tmp_path / "cases.sh"
+    file.write_text("\n".join(lines))
+    ran = subprocess.run(
+        ["unshare", "-n", "sh", str(file)], capture_output=True, text=True, check=False
+    )
+    if "CASE 0" not in ran.stdout:
+        pytest.skip(f"no namespace with a pair of devices: {ran.stderr[-200:]}")
+    said = ran.stdout.split("CASE ")[1:]
+    assert len(said) == len(cases)
+    wrong = []
+    for (command, reason), text in zip(cases, said, strict=True):
+        lacks = re.search("kind is unknown|classifier not found|action module|not found in", text)
+        code = int(text.rsplit("EXIT ", 1)[1])
+        exact = reason in text or not reason or reason == INVALID or "is wrong" in text
+        fits = (code != 0 and (exact or lacks)) if reason else (code == 0 or lacks)
+        if not fits:
+            wrong.append((command, reason, text))
+    assert wrong == []
+
+
+def test_a_refused_interface_has_no_policy_anywhere(perhop: Perhop, place: Path) -> None:
+    """`import` says it, `lint` finds an error, and `run` ends with the reason of tc."""
+    (place / "wan.sh").write_text(script(f"{F} prio 1 handle 1 fw foo"))
+    told = 'What is "foo"?'
+    imported = perhop("import", "wan.sh")
+    assert told in imported.out
+    checked = perhop("lint", "wan.sh")
+    assert checked.code == 1
+    assert told in checked.out
+    ran = perhop("run", "wan.sh")
+    assert ran.code == 2
+    assert "wan.sh:3: the router refuses this line, so that v0 has no policy" in ran.err
+    with pytest.raises(UsageError, match="has no policy"):
+        scenario.build([place / "wan.sh"], interface="v0")
+
+
+def test_other_interfaces_keep_their_policies() -> None:
+    text = script(f"{Q} prio bands 1") + "tc qdisc add dev v1 root tbf rate 1mbit burst 5k limit 9k"
+    found = read([Source("wan.sh", text)], "tc")
+    assert [each.interface for each in found.attachments] == ["v1"]
+    assert [each.interface for each in found.refusals] == ["v0"]
