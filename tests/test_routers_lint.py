@@ -53,7 +53,13 @@ def test_a_rule_does_not_find_a_near_miss(case: Case, policies: list[At]) -> Non
 
 def test_every_rule_has_cases() -> None:
     # Readers find refused lines, names that are not defined, and what filters of Linux leave.
-    found = {"refused-line", "undefined-name", "unclassified-packets", "unused-class"}
+    found = {
+        "refused-line",
+        "short-delay-line",
+        "undefined-name",
+        "unclassified-packets",
+        "unused-class",
+    }
     assert {case.rule for case in CASES} == set(RULES) - found
 
 

@@ -113,6 +113,9 @@ def network(
     }
     if attachment.shape is not None:
         middle["shape"] = {first: attachment.shape}
+    usual = {"delay": middle["delay"]}
+    for key, value in attachment.medium.items():
+        middle[key] = {first: value, **({second: usual[key]} if key in usual else {})}
     outer = format_rate(fast or FAST * rate)
     # Packets arrive with what the policy matches, and leave with what it marks.
     arriving = {} if (read := link_class(attachment.policy)) is None else _ENCAPSULATIONS[read]

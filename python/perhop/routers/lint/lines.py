@@ -46,7 +46,16 @@ REFUSED: Final = Rule(
     "Correct the line.",
 )
 
-RULES: Final = (REFUSED, UNDEFINED, UNUSED)
+SHORT_LINE: Final = Rule(
+    "short-delay-line",
+    Severity.WARNING,
+    "netem whose `limit` is less than the packets that the rate brings in its delay.",
+    "The delay line holds 1000 packets by default and drops the rest: at 100 ms no more than "
+    "120 Mb/s of full packets pass, whatever the rate is.",
+    "Give netem a `limit` of rate times delay at least, and what queues need.",
+)
+
+RULES: Final = (REFUSED, SHORT_LINE, UNDEFINED, UNUSED)
 
 _QUEUE: Final = re.compile(r"^queue (\S+)")
 """The definition of a queue in pf.conf."""
@@ -95,6 +104,8 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                     )
             case Fault.REFUSED:
                 yield Finding(REFUSED, line.place, about, "correct it")
+            case Fault.SHORT_LINE:
+                yield Finding(SHORT_LINE, line.place, about, "raise `limit`")
             case Fault.INVALID:
                 yield Finding(INVALID_VALUE, line.place, about, "correct it")
             case Fault.EMPTY:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 AS_STATED: Final[Mapping[str, int]] = MappingProxyType({})
 """No rates in place of those that a configuration states."""
 
+_NO_MEDIUM: Final[Mapping[str, str]] = MappingProxyType({})
+
 MAX_SIZE: Final = 2**24
 """The largest configuration, in bytes."""
 
@@ -93,6 +95,9 @@ class Fault(StrEnum):
     REFUSED = "refused"
     """The device refuses the line, so that its interface has no policy."""
 
+    SHORT_LINE = "short line"
+    """A delay line holds fewer packets than the rate brings in its delay, and drops others."""
+
     ABOVE_PARENT = "above parent"
     """The guarantees of a class and of those beside it exceed that of the class around them."""
 
@@ -156,6 +161,7 @@ class Attachment:
         rate_place: The line that tells the rate.
         shape: A shaper of everything that the interface sends, as ``{rate: …, burst: …}`` with
             units; the policy divides its rate.
+        medium: Delay, jitter, loss and duplicates of what the interface sends, as keys of a link.
     """
 
     interface: str
@@ -166,6 +172,7 @@ class Attachment:
     rate: int | None = None
     rate_place: Place | None = None
     shape: dict[str, str] | None = None
+    medium: Mapping[str, str] = field(default_factory=lambda: _NO_MEDIUM)
 
     def place(self, loc: Loc) -> Place:
         """Return the line of the value at `loc`, or of the nearest key above it."""

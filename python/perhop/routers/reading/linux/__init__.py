@@ -15,6 +15,7 @@
 `tree`          qdiscs with classes as policies
 `sharing`       shares of classes
 `queues`        qdiscs without classes as queues
+`netem`         delay, losses and duplicates of interfaces
 `policers`      policers
 `units`         rates, sizes, times and handles of tc
 `state`         the outputs of `tc show` and `nft list`: …

@@ -322,7 +322,11 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
         if root is not None and each.parent not in tree.asked and each.parent < INGRESS:
             ledger.ignored(each.place, "perhop models no classes of the qdisc of this filter")
     name = device.name.rpartition("/")[2] or "nft"
-    return [Attachment(device.name, "out", name, policy, places, None, part.shape_place, shape)]
+    return [
+        Attachment(
+            device.name, "out", name, policy, places, None, part.shape_place, shape, tree.medium
+        )
+    ]
 
 
 def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:

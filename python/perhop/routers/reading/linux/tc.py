@@ -252,7 +252,14 @@ class Tc:
                 while words and words.next not in _SLOPES:
                     some.append(words.take())
                 lists[word] = tuple(some[1:])
-            elif kind == "netem" and word in ("delay", "latency", "loss", "reorder", "corrupt"):
+            elif kind == "netem" and word in (
+                "delay",
+                "latency",
+                "loss",
+                "reorder",
+                "corrupt",
+                "duplicate",
+            ):
                 some = []
                 while words and re.match(r"[0-9.]|random|state|gemodel", words.next):
                     some.append(words.take())

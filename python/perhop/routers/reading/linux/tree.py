@@ -17,6 +17,7 @@ from perhop.routers.reading.linux.classify import (
     priority,
     within,
 )
+from perhop.routers.reading.linux.netem import medium
 from perhop.routers.reading.linux.policers import DROPS, Buckets
 from perhop.routers.reading.linux.queues import PLAIN, queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares
@@ -86,6 +87,7 @@ class Tree:
         self.reached: set[int] = set()
         self.asked: set[int] = set()
         """The qdiscs and classes whose filters were applied."""
+        self.medium: dict[str, str] = {}
         self._count = 0
         self._landed: Sequence[tuple[Verdict, int]] = ()
         """The packets of the discipline that is being read, with their leaves."""
@@ -194,13 +196,20 @@ class Tree:
             found = cake(qdisc, ip_sizes=self.device.ip_sizes, ledger=ledger)
             return Part({"queue": found}, places={("queue",): place})
         notes = {
-            "netem": "delay and loss belong to the link of a scenario (`delay`, `loss`)",
             "mq": "one queue instead of one for each queue of the card",
             "mqprio": "the card schedules its queues",
             "noqueue": "a link of a scenario has a queue",
         }
-        report = ledger.approximated if qdisc.kind in ("mq", "noqueue") else ledger.ignored
-        report(place, notes[qdisc.kind])
+        if qdisc.kind == "netem":
+            rate = qdisc.options.rate("rate") or self.device.speed
+            if depth:
+                ledger.ignored(place, "delay and loss of a class are not modelled")
+                medium(qdisc, rate, ledger)
+            else:
+                self.medium = medium(qdisc, rate, ledger)
+        else:
+            report = ledger.approximated if qdisc.kind in ("mq", "noqueue") else ledger.ignored
+            report(place, notes[qdisc.kind])
         inner = self._inner(qdisc)
         part = self.part(inner, arriving, place, depth + 1)
         if qdisc.kind == "netem":
