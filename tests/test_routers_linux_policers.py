@@ -171,3 +171,27 @@ def test_limits_without_a_verdict_are_not_modelled() -> None:
     nft = f"{NFT}add rule inet q p limit rate 125 kbytes/second meta mark set 1"
     found = read([Source("wan.sh", script(ONE, nft))], "tc")
     assert "a limit that neither drops nor accepts" in found.lines[0].note
+
+
+@pytest.mark.parametrize(
+    ("limit", "rate", "burst"),
+    [
+        # 60 times 128,000 B in a minute, all of which the bucket holds.
+        ("rate over 7500 kbytes/minute", "1.024 Mbps", "7680000 B"),
+        ("rate over 1 mbytes/second burst 5 kbytes", "8.388608 Mbps", "1053696 B"),
+        ("rate over 3600 bytes/hour", "8 bps", "3600 B"),
+    ],
+)
+def test_limits_hold_what_their_unit_of_time_brings(limit: str, rate: str, burst: str) -> None:
+    nft = (
+        f"{NFT}add rule inet q p oifname eth0 limit {limit} reject with icmpx type admin-prohibited"
+    )
+    policy = policy_of(script("", nft))
+    assert policy["policers"]["limit"]["police"] == {"rate": rate, "burst": burst}
+
+
+def test_a_bucket_of_several_interfaces_is_approximated() -> None:
+    both = ONE + ONE.replace("eth0", "eth1")
+    found = read([Source("wan.sh", script(both, f"{NFT}add rule inet q p {OVER}"))], "tc")
+    note = "several interfaces share its bucket; here each has one"
+    assert [line.note for line in found.lines if line.note] == [note]

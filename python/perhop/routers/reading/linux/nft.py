@@ -39,6 +39,9 @@ _SAYS_IPTABLES: Final = re.compile(
 """Rules about quality of service, and jumps and verdicts among them."""
 
 _UNITS: Final = {"bytes": 8, "kbytes": 8 * 1024, "mbytes": 8 * 1024 * 1024}
+_PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+"""The units of time of limits, in seconds."""
+
 _NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
 _ALL: Final = 0xFFFFFFFF
 """A mask of all bits of a mark."""
@@ -92,6 +95,8 @@ class Ruleset:
         self.ledger = ledger
         self._chains: dict[str, _Chain] = {}
         self._steps = self._count = 0
+        self._limited: dict[int, str] = {}
+        """The first interface whose packets each limit measures."""
 
     def __bool__(self) -> bool:
         return any(each.rules for each in self._chains.values())
@@ -276,6 +281,9 @@ class Ruleset:
                 continue
             if word in ("accept", "drop", "return", "continue"):
                 rule.verdict = word
+            elif word == "reject":
+                rule.verdict = "drop"
+                words.clear()  # the ICMP error that it sends
             elif word in ("jump", "goto"):
                 rule.verdict, rule.to = word, f"{table}/{words.pop(0)}"
             elif word == "counter":
@@ -307,15 +315,16 @@ class Ruleset:
         rule.within = words[1] != "over"
         del words[: 1 if rule.within else 2]
         number, (unit, _, per) = units.number(words[0]), words[1].partition("/")
-        if unit not in _UNITS or per != "second":
+        if unit not in _UNITS or per not in _PERIODS or not number:
             raise ValueError(f"a limit in `{words[1][:20]}`")
         del words[:2]
-        rate, burst = number * _UNITS[unit], 0
+        held, burst = number * _UNITS[unit] // 8, 0
         if words[:1] == ["burst"]:
             burst = units.number(words[1]) * _UNITS.get(words[2], 8) // 8
             del words[:3]
-        # The bucket holds a second of the rate, too (nft_limit_init in Linux).
-        police: dict[str, Any] = {"rate": format_rate(rate), "burst": f"{rate // 8 + burst} B"}
+        # The bucket holds what the rate brings in its unit of time, too (nft_limit_init in Linux).
+        rate = max(held * 8 // _PERIODS[per], 1)
+        police: dict[str, Any] = {"rate": format_rate(rate), "burst": f"{held + burst} B"}
         rule.earlier = dict(rule.changes)
         rule.changes["police"] = tuple(police.items())
 
@@ -449,6 +458,9 @@ class Ruleset:
             elif way.polices or rule.arrives is not None:
                 police = of_text(rule.changes["police"])
                 key = way.buckets.add(id(rule), rule.place, "limit", police, way.overhead)
+                if self._limited.setdefault(id(rule), way.device) != way.device:
+                    note = "several interfaces share its bucket; here each has one"
+                    self.ledger.approximated(rule.place, note)
                 changed = replace(changed, policers=(*changed.policers, key))
             if rule.within:
                 return [(changed, verdict == "accept")]
