@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from math import sqrt
@@ -67,6 +68,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--file", default="", help="only files with this in their path")
     given = parser.parse_args()
+    # Ends the tests that run, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = given.areas or list(AREAS)
     results = [report(name, given.sample, given.seed, given.file) for name in names]
     return 0 if all(results) else 1
