@@ -19,16 +19,26 @@ class Forwarder:
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
         self._forgotten: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def forget(self) -> None:
         """Turn all present connections into black holes."""
         self._forgotten.update(self._sockets)
 
-    def close(self) -> None:
-        for each in (self._listener, *self._sockets):
+    def cut(self) -> None:
+        """End all present connections."""
+        for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+        self.cut()
+        for each in self._sockets:
             each.close()
 
     def _accept(self) -> None:
@@ -36,8 +46,12 @@ class Forwarder:
             while True:
                 client, _ = self._listener.accept()
                 server = socket.socket(socket.AF_UNIX)
-                server.connect(self._unix)
                 self._sockets += [client, server]
+                try:
+                    server.connect(self._unix)
+                except OSError:
+                    client.shutdown(socket.SHUT_RDWR)
+                    continue
                 for pair in ((client, server), (server, client)):
                     threading.Thread(target=self._forward, args=pair, daemon=True).start()
 

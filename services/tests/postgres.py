@@ -1,6 +1,5 @@
 """A PostgreSQL server of the tests' own, on a socket in a folder; gone when they are over."""
 
-import gc
 import os
 import pwd
 import shutil
@@ -12,13 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tools import missing
-
-RESTARTS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-"""For tests that restart a server: where that refuses a connection because it starts or stops,
-pg8000 leaves the socket to the collector."""
 
 
 def _programs() -> Path | None:
@@ -95,6 +88,5 @@ def restartable(tls: tuple[Path, Path] | None = None) -> Iterator[Server]:
         finally:
             with suppress(subprocess.CalledProcessError):  # a test may have stopped it
                 stop()
-            gc.collect()  # while the test's filters are those of `RESTARTS`
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,11 +11,11 @@ from black_holes import forwarder
 from conftest import DEADLINES, SLOW
 from perhop_services.common.errors import ServiceError
 from perhop_services.reservations.schema import open_database
-from postgres import RESTARTS, restartable
+from postgres import restartable
 from reserving import PASSWORD, Clock, port, service, terms, user
 from test_reservations_crash import ServiceProcess
 
-pytestmark = [DEADLINES, RESTARTS, SLOW]
+pytestmark = [DEADLINES, SLOW]
 
 BACK = 30.0
 """Seconds within which a service works again without a human."""

@@ -26,7 +26,7 @@ from perhop_services.reservations.client import Client
 from perhop_services.reservations.decisions import Decisions
 from perhop_services.reservations.model import State
 from perhop_services.reservations.schema import LOG, RESERVATIONS, open_database
-from postgres import RESTARTS, restartable
+from postgres import restartable
 from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
 from reserving_http import ask, booking, client, served
 from test_reservations_enforcement import until
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 
-pytestmark = [DEADLINES, RESTARTS, SLOW]
+pytestmark = [DEADLINES, SLOW]
 
 THREADS = ("perhop-writer", "perhop-enforcer", "perhop-webhooks", "perhop-*")
 POOLS = ("perhop-enforce", "perhop-enforce-*")

@@ -13,11 +13,11 @@ from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
 from perhop_services.reservations.drivers.file import FileDriver
 from perhop_services.reservations.model import State
-from postgres import RESTARTS, restartable
+from postgres import restartable
 from reserving_http import ask, booking, client, served
 from test_reservations_enforcement import until
 
-pytestmark = [DEADLINES, RESTARTS, SLOW]
+pytestmark = [DEADLINES, SLOW]
 
 AWAY = 60.0
 

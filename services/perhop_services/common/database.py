@@ -9,10 +9,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import ssl
 import time
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,22 +27,13 @@ from perhop_services.common.schema import SERVICE
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _ADVISORY: Final = 0x70657268  # "perh": of all advisory locks of a PostgreSQL database, ours
 
 LOCK_TIMEOUT: Final = 20.0
-"""Time limit for the lock of a PostgreSQL database, in seconds. The server takes `_SILENCE` to drop
+"""Time limit for the lock of a PostgreSQL database, in seconds. The server takes `SILENCE` to drop
 the session of a process that held it and no longer speaks."""
-
-STATEMENT_TIMEOUT: Final = 8.0
-"""Time limit for PostgreSQL to accept a connection, and to answer each statement, in seconds."""
-
-_PATIENCE: Final = 90.0
-"""The same for a step of the migrations, and for the end of the transactions of a lost process."""
-
-_SILENCE: Final = 15
-"""Seconds after which PostgreSQL drops the session with the lock if it says nothing."""
 
 _PAGE: Final = 100_000
 
@@ -261,10 +251,13 @@ class Database:
 
     def _engine(self) -> sa.Engine:
         if not self.is_sqlite:
+            from perhop_services.common.postgresql import Connection
+
             url, tls = _tls(self.url)
-            arguments = {"timeout": STATEMENT_TIMEOUT, **tls}
-            engine = sa.create_engine(url, pool_size=8, pool_pre_ping=True, connect_args=arguments)
-            sa.event.listen(engine, "connect", _limit)
+            engine = sa.create_engine(url, pool_size=8, pool_pre_ping=True, connect_args=tls)
+            sa.event.listen(
+                engine, "do_connect", lambda _dialect, _record, _, given: Connection(**given)
+            )
             return engine
         engine = sa.create_engine(
             self.url, connect_args={"check_same_thread": False, "timeout": 30}, pool_size=8
@@ -357,6 +350,8 @@ class Database:
         """Hold the advisory lock of a PostgreSQL database, for as long as the connection lives."""
         if self.is_sqlite:
             return
+        from perhop_services.common.postgresql import SILENCE, set_settings
+
         guard = self.engine.connect()
         until = time.monotonic() + LOCK_TIMEOUT
         try:
@@ -370,7 +365,7 @@ class Database:
                 time.sleep(0.1)
             # A session that nobody can reach must not keep the lock: `holds_lock` is its sign of
             # life. PostgreSQL before 14 has no such setting.
-            _set(guard, idle_session_timeout=f"{_SILENCE}s")
+            set_settings(guard, idle_session_timeout=f"{SILENCE}s")
             own = sa.text(
                 "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
             )
@@ -411,7 +406,7 @@ class Database:
     def holds_lock(self) -> bool:
         """Return whether the lock is held; a connection that was lost has lost its lock.
 
-        PostgreSQL drops the session with the lock when this is not called for `_SILENCE` seconds.
+        PostgreSQL drops the session with the lock when this is not called for `SILENCE` seconds.
         """
         if self.is_sqlite:
             return True
@@ -463,88 +458,13 @@ class Database:
             connection.commit()
 
 
-class _Wire:
-    """The file of a pg8000 connection's socket, of which every error is pg8000's own.
-
-    pg8000 lets the error of an answer's first read through as it is (an `OSError`), which
-    SQLAlchemy does not take for a lost connection.
-    """
-
-    def __init__(self, file: Any, lost: type[Exception]) -> None:
-        self._file, self._lost = file, lost
-
-    def _call(self, call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except OSError as error:
-            raise self._lost(f"network error: {error}") from error
-
-    def read(self, size: int) -> bytes:
-        read: bytes = self._call(lambda: self._file.read(size))
-        return read
-
-    def write(self, data: bytes) -> None:
-        self._call(lambda: self._file.write(data))
-
-    def flush(self) -> None:
-        self._call(self._file.flush)
-
-
-def _limit(connection: Any, _record: object) -> None:
-    """Limit the time of a new connection to PostgreSQL, at both ends.
-
-    The socket's own limit ends each wait for an answer. TCP's limits (`tcp(7)`; the server's are
-    settings of the session) let both ends find out that a firewall dropped the connection. What a
-    statement or a transaction of a lost process locks is free after the server's other limits.
-    """
-    import pg8000  # type: ignore[import-untyped]
-
-    connection._sock = _Wire(connection._sock, pg8000.InterfaceError)
-    if connection._usock.family != socket.AF_UNIX:
-        for option, value in (
-            (socket.TCP_KEEPIDLE, 4),
-            (socket.TCP_KEEPINTVL, 2),
-            (socket.TCP_KEEPCNT, 3),
-            (socket.TCP_USER_TIMEOUT, int(STATEMENT_TIMEOUT * 1000)),
-        ):
-            connection._usock.setsockopt(socket.IPPROTO_TCP, option, value)
-    cursor = connection.cursor()
-    for name, text in (
-        ("statement_timeout", f"{STATEMENT_TIMEOUT:g}s"),
-        ("idle_in_transaction_session_timeout", f"{_SILENCE}s"),
-        ("tcp_keepalives_idle", "4"),
-        ("tcp_keepalives_interval", "2"),
-        ("tcp_keepalives_count", "3"),
-        ("tcp_user_timeout", "10000"),
-    ):
-        cursor.execute(_SET.replace(":name", "%s").replace(":value", "%s"), (text, name))
-    connection.commit()
-    cursor.close()
-
-
-_SET: Final = "SELECT set_config(name, :value, false) FROM pg_settings WHERE name = :name"
-"""Change a setting of the session, if this version of PostgreSQL has it."""
-
-
-def _set(connection: sa.Connection, **settings: str) -> None:
-    for name, value in settings.items():
-        connection.execute(sa.text(_SET), {"name": name, "value": value})
-
-
-@contextmanager
-def _patient(connection: sa.Connection) -> Iterator[None]:
-    """Let the statements of a connection take `_PATIENCE` seconds each."""
-    own: Any = connection.connection.dbapi_connection
+def _patient(connection: sa.Connection) -> AbstractContextManager[None]:
+    """Let the statements of a connection to PostgreSQL take their time."""
     if connection.dialect.name == "sqlite":
-        yield
-        return
-    _set(connection, statement_timeout=f"{_PATIENCE:g}s")
-    connection.commit()
-    own._usock.settimeout(_PATIENCE)
-    yield
-    own._usock.settimeout(STATEMENT_TIMEOUT)
-    _set(connection, statement_timeout=f"{STATEMENT_TIMEOUT:g}s")
-    connection.commit()
+        return nullcontext()
+    from perhop_services.common.postgresql import patient
+
+    return patient(connection)
 
 
 @contextmanager
