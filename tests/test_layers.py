@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "perhop"
 
 LAYERS = [
+    "printable",
     "errors",
     "units",
     "displays",

@@ -9,7 +9,8 @@ import pytest
 from conftest import Outcome
 from exporting import classes, network, scenario
 from perhop.errors import UsageError
-from perhop.routers.pushing import Settings, Target, printable, target
+from perhop.printable import printable
+from perhop.routers.pushing import Settings, Target, target
 from perhop.routers.pushing.junos import Junos
 from perhop.routers.reading import Source
 from perhop.routers.reading.junos import read

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 from typing import TYPE_CHECKING
+
+from perhop.printable import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +23,7 @@ def show(title: str, *tables: tuple[Sequence[str], Iterable[Sequence[object]]]) 
         *tables: The headings and the rows of each; a table without rows is left out, and one of
             more than 50 rows ends with the number of those that are left out.
     """
-    written = [f"<p><b>{escape(title)}</b></p>"]
+    written = [f"<p><b>{_safe(title)}</b></p>"]
     for heads, rows in tables:
         every = list(rows)
         lines = [_row("td", row) for row in every[:_MOST_ROWS]]
@@ -54,4 +56,8 @@ def _inner(value: object) -> str:
 def _row(tag: str, cells: Iterable[object]) -> str:
     # Notebooks align cells to the right, which suits numbers alone.
     style = ' style="text-align: left"'
-    return f"<tr>{''.join(f'<{tag}{style}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<{tag}{style}>{_safe(str(cell))}</{tag}>' for cell in cells)}</tr>"
+
+
+def _safe(text: str) -> str:
+    return html.escape(printable_lines(text))

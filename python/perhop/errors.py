@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from perhop.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -56,13 +58,7 @@ class Problem:
         """Return ``FILE:LINE:COL: PATH: problem; expected …; did you mean …?`` in one line."""
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         said = f"{self.message}; {self.hint}" if self.hint else self.message
-        return ": ".join(_one_line(part) for part in (place, self.path, said) if part)
-
-
-def _one_line(text: str) -> str:
-    """Return `text` without line breaks and other control characters, at most 2000 characters."""
-    text = text if len(text) <= 2000 else f"{text[:1999]}…"
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+        return ": ".join(printable(part, 2000) for part in (place, self.path, said) if part)
 
 
 class ScenarioError(PerhopError):

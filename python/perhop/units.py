@@ -22,6 +22,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from perhop.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -298,8 +300,7 @@ def format_share(ppb: int) -> str:
 def quote(value: object, limit: int = 40) -> str:
     """Return `value` in backticks: one line, printable, at most `limit` characters."""
     text = value if isinstance(value, str) else repr(value)
-    text = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "`" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + "`"
+    return f"`{printable(text, limit)}`"
 
 
 def _format_decimal(value: int, units: Mapping[str, int]) -> str:

@@ -104,8 +104,9 @@ def test_nothing_is_written_without_the_lock(waits: bool) -> None:
         postgresql.start()
         # The pool has made new connections by now, and the lock is gone.
         assert len(running.register.listed()) == 1
-        # Not in a transaction, which PostgreSQL would end if the service waits for the lock.
-        other = running.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        other = running.database.engine.connect()
+        # PostgreSQL would end its transaction while the service waits for the lock.
+        other.exec_driver_sql("SET idle_in_transaction_session_timeout = 0")
         other.exec_driver_sql("SELECT pg_advisory_lock(1885696616)")
         if waits:
             until(lambda: running.writer._stale)

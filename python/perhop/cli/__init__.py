@@ -33,6 +33,7 @@ from perhop.cli.import_ import import_
 from perhop.cli.lab import lab
 from perhop.cli.lint import lint
 from perhop.cli.new import new
+from perhop.cli.output import document, echo
 from perhop.cli.path import path
 from perhop.cli.plugins import PLUGINS
 from perhop.cli.report import report
@@ -45,6 +46,7 @@ from perhop.cli.sweep import sweep
 from perhop.cli.test import check, test
 from perhop.cli.version import version
 from perhop.errors import PerhopError, ScenarioError
+from perhop.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of the library, without its place in perhop's code."""
-    click.echo(f"perhop: warning: {message}", err=True)
+    echo(f"perhop: warning: {printable(str(message))}", err=True)
 
 
 def _run(arguments: list[str]) -> int:
@@ -133,14 +135,15 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Abort:
         code = interruption.exit_code()
     except click.ClickException as error:
+        vars(error)["message"] = printable(error.message)
         error.show()
         code = error.exit_code
     except ScenarioError as error:
         # Each line begins with its place, as editors expect it.
-        click.echo(error, err=True)
+        document(str(error), err=True)
         code = error.exit_code
     except PerhopError as error:
-        click.echo(f"perhop: {error}", err=True)
+        echo(f"perhop: {error}", err=True)
         code = error.exit_code
     except BrokenPipeError:
         # The reader of the output has gone, so that no message can reach it.
@@ -148,14 +151,12 @@ def _run(arguments: list[str]) -> int:
         code = 141
     except OSError as error:
         # The library explains its own; what is left is the stream that results are printed on.
-        click.echo(f"perhop: {error.filename or 'standard output'}: {error.strerror}", err=True)
+        echo(f"perhop: {error.filename or 'standard output'}: {error.strerror}", err=True)
         _abandon_stdout()
         code = 2
     except Exception:
-        traceback.print_exc()
-        click.echo(
-            "perhop: this is a bug in perhop; please report it with the lines above", err=True
-        )
+        document(traceback.format_exc(), err=True, nl=False)
+        echo("perhop: this is a bug in perhop; please report it with the lines above", err=True)
         code = _BUG
     return code
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,18 +106,18 @@ def policer(
         written = save_advice(advice, out)
     if as_json:
         result = {**advice.as_object(), "written": [str(path) for path in written]}
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
         return 0
     from perhop.cli.render import print_table
     from perhop.report.advice import advice_lines, advice_tables
 
     for line in advice_lines(advice):
-        click.echo(line)
+        echo(line)
     for table in advice_tables(advice):
-        click.echo()
+        echo()
         print_table(table)
     for path in written:
-        click.echo(path)
+        echo(path)
     return 0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from perhop.cli.output import echo
+
 __all__ = ["agent"]
 
 _EXAMPLES = """\b
@@ -42,4 +44,4 @@ def records(source: str, out: str) -> None:
     """Make a dataset of SOURCE, a folder of records of iperf3's tests or one of its files."""
     from perhop.records import dataset, read
 
-    print(dataset(read(source)).write(out))
+    echo(dataset(read(source)).write(out))

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from perhop.cli.output import document, echo
+
 __all__ = ["list_"]
 
 
@@ -21,9 +23,9 @@ def list_(as_json: bool) -> int:
             name: {"title": scenario.title, "source": scenario.source}
             for name, scenario in scenarios.items()
         }
-        click.echo(json.dumps(listed, indent=2))
+        document(json.dumps(listed, indent=2))
         return 0
     width = max(map(len, scenarios))
     for name, scenario in scenarios.items():
-        click.echo(f"{name:<{width}}  {scenario.title} ({scenario.source})")
+        echo(f"{name:<{width}}  {scenario.title} ({scenario.source})")
     return 0

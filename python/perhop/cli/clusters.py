@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop.cli.output import echo
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,7 +47,7 @@ def connected(cluster: str | None, jobs: int | None, engine: str = "sim") -> Ite
         )
 
     def say(message: str) -> None:
-        click.echo(f"perhop: {message}", err=True)
+        echo(f"perhop: {message}", err=True)
 
     with connect(cluster, say=say) as pool:
         yield pool

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 
 __all__ = ["compare"]
 
@@ -54,16 +55,16 @@ def compare(runs: tuple[Path, ...], out: Path | None, names: tuple[str, ...], as
         folders = [str(run.resolve()) for run in runs]
         files = [str(path) for path in written]
         result = {"folders": folders, **analysis.compared(found), "written": files}
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
         return 0
     from perhop import report
     from perhop.cli.render import print_table
 
     for name, run in zip(found.names, runs, strict=True):
-        click.echo(f"{name}: {run}")
+        echo(f"{name}: {run}")
     for table in report.comparison_tables(found):
-        click.echo()
+        echo()
         print_table(table)
     for path in written:
-        click.echo(path)
+        echo(path)
     return 0

@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from perhop.cli.output import document
+
 __all__ = ["complete", "completion"]
 
 _VARIABLE: Final = "_PERHOP_COMPLETE"
@@ -32,7 +34,7 @@ def completion(context: click.Context, shell: str) -> None:
     root = context.find_root().command
     # Not `source`, which would run the shell to find its version.
     text = kind(root, {}, "perhop", _VARIABLE)
-    click.echo(text.source_template % text.source_vars())
+    document(text.source_template % text.source_vars())
 
 
 def complete(command: click.Command) -> None:

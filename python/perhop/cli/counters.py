@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 from perhop.errors import UsageError
 from perhop.units import quote
 
@@ -87,20 +88,20 @@ def counters(
             "counters": routers.as_object(found),
             "folder": None if out is None else str(folder),
         }
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
         return 0
     from perhop.cli.render import print_table
 
     for number, each in enumerate(found):
         if number:
-            click.echo()
+            echo()
         print_table(_table(each, over_ps))
     for each in found:
         for note in each.notes:
-            click.echo(f"perhop: warning: {note}", err=True)
+            echo(f"perhop: warning: {note}", err=True)
     if out is not None:
-        click.echo()
-        click.echo(folder)
+        echo()
+        echo(folder)
     return 0
 
 

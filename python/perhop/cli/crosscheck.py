@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import clusters, options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,17 +117,17 @@ def crosscheck(
             "ok": found.ok,
             "deviations": [{**asdict(each), "ok": each.ok} for each in found.deviations],
         }
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
     else:
         from perhop import report
         from perhop.cli.render import print_table
 
         for engine, reason in found.lacking.items():
-            click.echo(f"{engine} cannot run it: {reason}")
+            echo(f"{engine} cannot run it: {reason}")
         if found.compared is not None:
             print_table(report.agreement_table(found.compared, found.deviations))
     if found.compared is None:
-        click.echo("perhop: fewer than two engines can run it", err=True)
+        echo("perhop: fewer than two engines can run it", err=True)
         return 3
     return 0 if found.ok else 1
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,16 +93,16 @@ def diff(
         written = save_difference(found, f"From {found.names[0]} to {found.names[1]}", out)
     if as_json:
         result = {**difference.as_object(found), "written": [str(path) for path in written]}
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
         return 0
     from perhop.cli.render import print_table
     from perhop.report.difference import difference_lines, difference_tables
 
     for line in difference_lines(found):
-        click.echo(line)
+        echo(line)
     for table in difference_tables(found):
-        click.echo()
+        echo()
         print_table(table)
     for path in written:
-        click.echo(path)
+        echo(path)
     return 0

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 
 __all__ = ["doctor"]
 
@@ -33,10 +34,10 @@ def doctor(engine: str | None, as_json: bool) -> int:
             name: doctor.runs(each for each in checks if each.engine == name) for name in subjects
         }
         result = {"runs": found, "checks": [asdict(each) for each in checks]}
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
     else:
         for each in checks:
-            click.echo(f"{each.engine:<6}  {each.state:<7}  {each.need}: {each.found}")
+            echo(f"{each.engine:<6}  {each.state:<7}  {each.need}: {each.found}")
             if each.remedy:
-                click.echo(f"{'':<17}what to do: {each.remedy}")
+                echo(f"{'':<17}what to do: {each.remedy}")
     return 0 if engine is None or doctor.runs(checks) else 3

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from perhop.cli import options, pushing
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -112,7 +113,7 @@ def export(
     if push is not None:
         return pushing.push(push, family, text, confirm=confirm, **pushed)
     if out is None:
-        click.echo(text, nl=False)
+        document(text, nl=False)
     else:
         _save(text, out)
     return 0
@@ -143,7 +144,7 @@ def tc(
     of the scenario, names the part and prints no commands.
     """
     text = _written(scenario, "tc", overrides, devices, police)
-    click.echo(text, nl=False)
+    document(text, nl=False)
     return 0
 
 
@@ -202,7 +203,7 @@ def _warn(configuration: Configuration) -> None:
     for line in configuration.lines:
         if line.treatment is not Treatment.MODELLED:
             said = f"{line.place}: {line.text}: {line.treatment.value}: {line.note}"
-            click.echo(f"perhop: warning: {said}", err=True)
+            echo(f"perhop: warning: {said}", err=True)
 
 
 def _save(text: str, path: str) -> None:

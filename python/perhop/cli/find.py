@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import clusters, options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,18 +118,19 @@ def find(
             watch=watch,
         )
     if as_json:
-        click.echo(json.dumps({"found": found.found, **asdict(found)}, indent=2, allow_nan=False))
+        document(json.dumps({"found": found.found, **asdict(found)}, indent=2, allow_nan=False))
         return int(not found.found)
     from perhop.cli.render import print_table
 
     if found.probes:
-        click.echo(f"{_sought(found)}\n")
+        echo(_sought(found))
+        echo()
     print_table(_table(found))
-    click.echo()
+    echo()
     for line in _answer(found):
-        click.echo(line)
+        echo(line)
     for warning in found.warnings:
-        click.echo(f"perhop: warning: {warning}", err=True)
+        echo(f"perhop: warning: {warning}", err=True)
     return int(not found.found)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 from perhop.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def import_(
     found = _object(configuration, imported)
     if not as_json:
         for line in _summary(configuration, imported, files, out, runs):
-            click.echo(line)
+            echo(line)
     if loaded is not None and runs:
         from perhop.cli.run import execute, exit_code, print_tables, summarised
 
@@ -92,10 +93,10 @@ def import_(
         if as_json:
             found |= {"run": summarised(dataset, folder)}
         else:
-            click.echo()
+            echo()
             print_tables(dataset, folder)
     if as_json:
-        click.echo(json.dumps(found, indent=2, allow_nan=False))
+        document(json.dumps(found, indent=2, allow_nan=False))
     return exit_code(dataset) if loaded is not None and runs else 0
 
 

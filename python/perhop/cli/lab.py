@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from typing import Any
@@ -101,7 +102,7 @@ def up(
     except BaseException:
         started.down()
         raise
-    click.echo(f"lab {started.name} is up; its hosts are {', '.join(started.record.hosts)}")
+    echo(f"lab {started.name} is up; its hosts are {', '.join(started.record.hosts)}")
     return 0
 
 
@@ -155,7 +156,7 @@ def status(name: str | None, as_json: bool, watch: bool) -> int:
     while True:
         stands = found.status()
         if as_json:
-            click.echo(json.dumps(stands, indent=None if watch else 2, allow_nan=False))
+            document(json.dumps(stands, indent=None if watch else 2, allow_nan=False))
         else:
             if watch:
                 click.clear()
@@ -182,10 +183,10 @@ def list_(as_json: bool) -> int:
             for each in up
         ]
         found += [{"state": "ended", **asdict(each)} for each in ended]
-        click.echo(json.dumps(found, indent=2, allow_nan=False))
+        document(json.dumps(found, indent=2, allow_nan=False))
         return 0
     if not (up or ended):
-        click.echo("no lab is up; `perhop lab up FILE` starts one")
+        echo("no lab is up; `perhop lab up FILE` starts one")
         return 0
 
     from perhop.cli.render import print_table
@@ -292,7 +293,7 @@ def page(name: str | None, port: int) -> int:
     from perhop.lab.page import Page
 
     served = Page(Lab.find(name), port)
-    click.echo(served.address)
+    echo(served.address)
     served.serve()
     return 0
 
@@ -356,8 +357,8 @@ def down(name: str | None) -> int:
 
     found = Lab.find(name)
     for command in found.down():
-        click.echo(f"ended {command}")
-    click.echo(f"lab {found.name} is down")
+        echo(f"ended {command}")
+    echo(f"lab {found.name} is down")
     return 0
 
 

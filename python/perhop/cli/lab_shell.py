@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from perhop.cli.output import echo
 from perhop.errors import PerhopError, UsageError
 from perhop.hints import did_you_mean
 from perhop.units import quote
@@ -64,16 +65,16 @@ class Shell:
             return 0
         self._prepare_terminal()
         listening = signal.signal(signal.SIGINT, signal.default_int_handler)
-        click.echo(f"hosts: {', '.join(self._lab.record.hosts)}; `help` lists the commands")
+        echo(f"hosts: {', '.join(self._lab.record.hosts)}; `help` lists the commands")
         try:
             while not self._over:
                 try:
                     self._report(input(f"{self._lab.name}> "))
                 except EOFError:
-                    click.echo()
+                    echo()
                     break
                 except KeyboardInterrupt:
-                    click.echo()
+                    echo()
         finally:
             signal.signal(signal.SIGINT, listening)
         return 0
@@ -181,7 +182,7 @@ class Shell:
             error.show()
             return error.exit_code
         except PerhopError as error:
-            click.echo(f"perhop: {error}", err=True)
+            echo(f"perhop: {error}", err=True)
             self._over = not self._lab.record.alive
             return error.exit_code
 
@@ -204,11 +205,11 @@ class Shell:
         return wait_for(self._lab.start(host, command or login_shell(), stdin=stdin))
 
     def _help(self) -> None:
-        click.echo("HOST              a shell in this host")
-        click.echo("HOST PROGRAM …    a program in this host; `exec HOST PROGRAM …` does the same")
+        echo("HOST              a shell in this host")
+        echo("HOST PROGRAM …    a program in this host; `exec HOST PROGRAM …` does the same")
         for name, command in sorted(self._commands.items()):
-            click.echo(f"{name:<18}{command.get_short_help_str(60)}")
-        click.echo("quit              end this shell; the lab goes on")
+            echo(f"{name:<18}{command.get_short_help_str(60)}")
+        echo("quit              end this shell; the lab goes on")
 
     def _prepare_terminal(self) -> None:
         """Edit lines, with completion by the tabulator."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
+from perhop.cli.output import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def show(stands: dict[str, Any]) -> None:
     title = f"{stands['name']}, up for {stands['up_s']:.0f} s"
     print_table(Table(title, (*heads, *(Column(each, "right") for each in names)), tuple(rows)))
     for line in _remarks(stands):
-        click.echo(line)
+        echo(line)
 
 
 _NOT_CARRIED = {

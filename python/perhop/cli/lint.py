@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document
 
 __all__ = ["lint"]
 
@@ -73,7 +74,7 @@ def lint(
     from perhop.units import parse_duration
 
     if rules:
-        click.echo(linter.reference())
+        document(linter.reference())
         return 0
     if not files:
         raise UsageError("expected a configuration or a scenario; `perhop lint --help` has all")
@@ -98,7 +99,7 @@ def lint(
         case _:
             output = linter.as_text(found)
     if output:
-        click.echo(output)
+        document(output)
     if fail_on == "never":
         return 0
     least = linter.RANKS[linter.Severity(fail_on)]

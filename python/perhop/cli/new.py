@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from perhop.cli import options
+from perhop.cli.output import echo
 
 __all__ = ["new"]
 
@@ -42,5 +43,5 @@ def new(template: str, out: Path | None) -> int:
 
     path = out or Path(f"{template}.yaml")
     templates.write(template, path)
-    click.echo(f"{path}: run it by `perhop run {path}`")
+    echo(f"{path}: run it by `perhop run {path}`")
     return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -257,7 +258,7 @@ def path(
             )
     known = names(report) if with_names else {}
     if as_json:
-        click.echo(json.dumps({**report, "names": known}, indent=2, allow_nan=False))
+        document(json.dumps({**report, "names": known}, indent=2, allow_nan=False))
     if as_json and out is None:
         return 0
     from perhop.report.path import lead, path_tables, save_path
@@ -265,11 +266,11 @@ def path(
     if not as_json:
         from perhop.cli.render import print_table
 
-        click.echo(lead(report))
+        echo(lead(report))
         for table in path_tables(report, known):
-            click.echo()
+            echo()
             print_table(table)
     if out is not None:
         for file in save_path(report, out, known):
-            click.echo(file, err=as_json)
+            echo(file, err=as_json)
     return 0

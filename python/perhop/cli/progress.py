@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from perhop.printable import printable
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def counting(name: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def _showing(name: str) -> Iterator[Show]:
     """Show progress on stderr, so that stdout has only results."""
+    name = printable(name)
     if sys.stderr.isatty():
         with _bar(name) as show:
             yield show
@@ -87,7 +89,7 @@ def _state(progress: Progress) -> str:
     shown = [f"{flow} {_rate(bps)}" for flow, bps in rates[:_FLOWS_SHOWN]]
     more = len(rates) - len(shown)
     flows = ", ".join([*shown, *([f"{more} more"] if more > 0 else [])])
-    return f"{progress.now_s:.1f} of {progress.end_s:g} s, {speed:.0f}x: {flows}"
+    return printable(f"{progress.now_s:.1f} of {progress.end_s:g} s, {speed:.0f}x: {flows}")
 
 
 def _rate(bps: float) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from perhop.cli.output import echo
 from perhop.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,12 +121,12 @@ def push(url: str, family: Family, text: str, **given: Any) -> int:
         "set": "the router has the policy: read back and confirmed",
     }
     more = _KEPT.get(family, "") if outcome.state == "set" else ""
-    click.echo(f"{where}: {said[outcome.state]}{more}", err=True)
+    echo(f"{where}: {said[outcome.state]}{more}", err=True)
     return 0
 
 
 def _show(changes: Sequence[str]) -> None:
-    from perhop.routers.pushing import printable
+    from perhop.printable import printable
 
     for line in changes:
-        click.echo(printable(line))
+        echo(printable(line))

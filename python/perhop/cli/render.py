@@ -11,6 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from perhop.printable import printable, printable_lines
+
 if TYPE_CHECKING:
     from perhop.report import Table
 
@@ -27,13 +29,13 @@ def print_table(table: Table) -> None:
         console = Console(highlight=False, width=1000)
     with console.capture() as capture:
         # Names and notes come from files: never markup.
-        console.print(Text(table.title, "bold"))
+        console.print(Text(printable(table.title), "bold"))
         for number, part in enumerate(_parts(table, console.width)):
             if number:
                 console.print()
             console.print(_grid(table, part))
         if table.note:
-            console.print(Text(table.note, "dim"))
+            console.print(Text(printable_lines(table.note), "dim"))
     # Rich would end the program by itself if the output has no reader any more.
     click.echo(capture.get(), nl=False)
 
@@ -67,7 +69,9 @@ def _grid(table: Table, part: list[int]) -> rich.table.Table:
     grid = rich.table.Table(box=rich.box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index in part:
         column = table.columns[index]
-        grid.add_column(Text(column.name), justify=column.align, no_wrap=column.align == "right")
+        grid.add_column(
+            Text(printable(column.name)), justify=column.align, no_wrap=column.align == "right"
+        )
     for row in table.rows:
-        grid.add_row(*(Text(row[index]) for index in part))
+        grid.add_row(*(Text(printable(row[index])) for index in part))
     return grid

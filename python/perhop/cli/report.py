@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import options
+from perhop.cli.output import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,13 +82,13 @@ def report(
         from perhop.report.output import save_ensemble
 
         for path in save_ensemble(ensembles.read(run), run, singles=True):
-            click.echo(path)
+            echo(path)
         return 0
     dataset = Dataset.read(run)
     folder: Place = out or run
     if not names and not listing:
         for written in write(dataset, folder):
-            click.echo(written)
+            echo(written)
         return 0
     from perhop.report.named import chart_file, described
     from perhop.report.output import write_all
@@ -96,11 +97,11 @@ def report(
     if listing:
         width = max(map(len, there), default=0)
         for name, shown in there.items():
-            click.echo(f"{name:{width}}  {shown}")
+            echo(f"{name:{width}}  {shown}")
         return 0
     chosen = dict.fromkeys(each for name in names for each in (there if name == "all" else [name]))
     form = kind or "svg"
     files = {f"{name}.{form}": chart_file(dataset, name, form) for name in chosen}
     for written in write_all(folder.resolve(), files):
-        click.echo(written)
+        echo(written)
     return 0

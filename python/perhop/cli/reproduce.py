@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import clusters, options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from perhop.experiments import Reproduction
@@ -99,7 +100,7 @@ def reproduce(
                 watch=watch,
             )
         except (KeyboardInterrupt, ClusterError):
-            click.echo("perhop: finished runs are kept; the same command continues", err=True)
+            echo("perhop: finished runs are kept; the same command continues", err=True)
             raise
     pages = experiments.write(found, out)
     if as_json:
@@ -111,7 +112,7 @@ def reproduce(
             "score": _score(found),
             "experiments": experiments.summary(found),
         }
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
     else:
         _print(found, engine, pages[0])
     return 1 if any(each.failed for each in found) else 0
@@ -137,9 +138,9 @@ def _print(found: list[Reproduction], engine: str, index: Place) -> None:
         for table in change_tables(each) if engine != "sim" else ():
             print_table(table)
         for failure in each.failed:
-            click.echo(f"FAILS: {failure}")
-        click.echo(f"{each.experiment.name}: {counted(each.score)}")
-        click.echo()
+            echo(f"FAILS: {failure}")
+        echo(f"{each.experiment.name}: {counted(each.score)}")
+        echo()
     total = counted(_score(found))
-    click.echo(f"Values of the documents: {total}")
-    click.echo(f"pages: {index}")
+    echo(f"Values of the documents: {total}")
+    echo(f"pages: {index}")

@@ -13,6 +13,7 @@ import click
 
 from perhop import interruption
 from perhop.cli import clusters, options
+from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,13 +127,13 @@ def run(
     if seeds is not None:
         code = _ensemble(loaded, engine, seeds, cluster, out, as_json)
         if out is None and not (no_save or as_json):
-            click.echo("results: not kept; --out DIR keeps the runs and writes their page")
+            echo("results: not kept; --out DIR keeps the runs and writes their page")
         return code
     dataset, folder = execute(
         loaded, engine, seed, out, files, snaplen, save=not no_save, threads=threads
     )
     if as_json:
-        click.echo(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
+        document(json.dumps(summarised(dataset, folder), indent=2, allow_nan=False))
     else:
         print_tables(dataset, folder)
     return exit_code(dataset)
@@ -161,9 +162,7 @@ def _ensemble(
                 )
             except (KeyboardInterrupt, ClusterError):
                 if folder is not None:
-                    click.echo(
-                        "perhop: finished runs are kept; the same command continues", err=True
-                    )
+                    echo("perhop: finished runs are kept; the same command continues", err=True)
                 raise
         if folder is not None:
             from perhop.report.output import save_ensemble
@@ -171,23 +170,23 @@ def _ensemble(
             save_ensemble(found, folder, out)
     if as_json:
         kept = {} if out is None else {"folder": str(out.resolve())}
-        click.echo(json.dumps({**found.as_object(), **kept}, indent=2, allow_nan=False))
+        document(json.dumps({**found.as_object(), **kept}, indent=2, allow_nan=False))
         return found.exit_code
     from perhop.cli.render import print_table
 
-    click.echo(loaded.title or loaded.name)
+    echo(loaded.title or loaded.name)
     tables = [*report.spread_tables(found.throughput, found.metrics)]
     if found.verdicts:
         tables.append(report.ensemble_table(found.verdicts))
     for table in tables:
-        click.echo()
+        echo()
         print_table(table)
     for warning in found.warnings:
-        click.echo(f"perhop: warning: {warning}", err=True)
+        echo(f"perhop: warning: {warning}", err=True)
     if out is not None:
-        click.echo()
-        click.echo(f"results: {out}")
-        click.echo(f"page:    {out / 'ensemble.html'}")
+        echo()
+        echo(f"results: {out}")
+        echo(f"page:    {out / 'ensemble.html'}")
     return found.exit_code
 
 
@@ -301,7 +300,7 @@ def print_tables(dataset: Dataset, folder: Place | None) -> None:
     from perhop.cli.render import print_table
 
     manifest = dataset.manifest
-    click.echo(dataset.scenario.title or dataset.scenario.name)
+    echo(dataset.scenario.title or dataset.scenario.name)
     for table in (
         report.call_table(dataset),
         report.phase_table(dataset) if dataset.scenario.flows else None,
@@ -319,16 +318,16 @@ def print_tables(dataset: Dataset, folder: Place | None) -> None:
         report.expectation_table(dataset),
     ):
         if table is not None:
-            click.echo()
+            echo()
             print_table(table)
     if manifest.warnings:
-        click.echo()
+        echo()
         for line in report.warning_lines(dataset):
-            click.echo(line)
+            echo(line)
     ending = "" if manifest.complete else ", interrupted"
-    click.echo()
-    click.echo(f"{manifest.duration_s:g} s in {manifest.wall_s:.2f} s of wall time{ending}")
+    echo()
+    echo(f"{manifest.duration_s:g} s in {manifest.wall_s:.2f} s of wall time{ending}")
     if folder is None:
         return
-    click.echo(f"results: {folder}")
-    click.echo(f"charts:  perhop report {shlex.quote(str(folder))}")
+    echo(f"results: {folder}")
+    echo(f"charts:  perhop report {shlex.quote(str(folder))}")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from perhop.cli.output import document, echo
+
 __all__ = ["runs"]
 
 
@@ -35,7 +37,7 @@ def runs(folder: Path, page: bool, as_json: bool) -> int:
             "runs": [run.as_json() for run in found],
             "written": [str(path) for path in written],
         }
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        document(json.dumps(result, indent=2, allow_nan=False))
         return 0
     from perhop.cli.render import print_table
     from perhop.report.index import index_table
@@ -43,7 +45,7 @@ def runs(folder: Path, page: bool, as_json: bool) -> int:
     print_table(index_table(found))
     for run in found:
         if run.problem:
-            click.echo(f"perhop: {run.folder}: {run.problem}", err=True)
+            echo(f"perhop: {run.folder}: {run.problem}", err=True)
     for path in written:
-        click.echo(path)
+        echo(path)
     return 0

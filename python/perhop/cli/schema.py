@@ -6,6 +6,8 @@ import json
 
 import click
 
+from perhop.cli.output import document
+
 __all__ = ["schema"]
 
 
@@ -17,5 +19,5 @@ def schema() -> int:
     """
     from perhop.scenario import json_schema
 
-    click.echo(json.dumps(json_schema(), indent=2))
+    document(json.dumps(json_schema(), indent=2))
     return 0

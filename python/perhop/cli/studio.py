@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from perhop.cli import options
+from perhop.cli.output import echo
 
 __all__ = ["studio"]
 
@@ -36,7 +37,7 @@ def studio(scenario: str | None, port: int, no_browser: bool) -> int:
     with Studio(scenario, port) as page:
         # To look for garbage among all modules takes as long as a run.
         gc.freeze()
-        click.echo(page.address)
+        echo(page.address)
         if not no_browser:
             import webbrowser
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perhop.cli import clusters, options
+from perhop.cli.output import echo
 
 if TYPE_CHECKING:
     import polars as pl
@@ -120,16 +121,16 @@ def sweep(
         planned = replace(planned, folder=Path("runs", f"{name}-sweep-{number}"))
     folder = planned.place
     if folder != first:
-        click.echo(f"perhop: {first} holds another sweep; this one is in {folder}", err=True)
+        echo(f"perhop: {first} holds another sweep; this one is in {folder}", err=True)
     warnings = planned.warnings()
     for warning in warnings:
-        click.echo(f"perhop: warning: {warning}", err=True)
+        echo(f"perhop: warning: {warning}", err=True)
     with clusters.connected(cluster, jobs, engine) as pool, counting(name) as watch:
         try:
             table = planned.run(jobs=jobs, cluster=pool, watch=watch)
         except (KeyboardInterrupt, ClusterError):
             kept = f"finished runs are in {folder}; the same command continues the sweep"
-            click.echo(f"perhop: {kept}", err=True)
+            echo(f"perhop: {kept}", err=True)
             raise
     shown = sweeps.sweep_table(table, metric, target)
     _save(table, metric, target, folder, name)
@@ -144,7 +145,7 @@ def sweep(
     from perhop.cli.render import print_table
 
     print_table(shown)
-    click.echo(f"results: {folder}")
+    echo(f"results: {folder}")
     return 0
 
 

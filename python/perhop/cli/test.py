@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from perhop.cli import clusters, options
+from perhop.cli.output import document, echo
+from perhop.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,12 +113,12 @@ def test(
     if junit is not None:
         _write(junit, formats.junit(tested))
     if as_json:
-        click.echo(json.dumps({"files": [_as_json(each) for each in tested]}, indent=2))
+        document(json.dumps({"files": [_as_json(each) for each in tested]}, indent=2))
     else:
         _show(tested)
     if github:
         for line in formats.workflow_commands(tested):
-            click.echo(line, err=as_json)
+            echo(line, err=as_json)
     return max(each.exit_code for each in tested)
 
 
@@ -139,13 +141,13 @@ def check(scenarios: tuple[str, ...], overrides: tuple[str, ...], github: bool) 
         result = testing.check(source, overrides)
         checked.append(result)
         if result.error is None:
-            click.echo(f"{source.filename}: is valid")
+            echo(f"{source.filename}: is valid")
     for each in checked:
         _warn(each)
         if each.error is not None:
-            click.echo(each.error, err=True)
+            _show_error(each.error)
     for line in formats.workflow_commands(checked) if github else ():
-        click.echo(line)
+        echo(line)
     return max((each.exit_code for each in checked), default=0)
 
 
@@ -179,7 +181,7 @@ def _write(path: Path, text: str) -> None:
 def _warn(checked: Result) -> None:
     """Print the warnings about a file."""
     for warning in checked.warnings:
-        click.echo(f"perhop: warning: {checked.file}: {warning}", err=True)
+        echo(f"perhop: warning: {checked.file}: {warning}", err=True)
 
 
 def _show(tested: Sequence[Result]) -> None:
@@ -191,23 +193,23 @@ def _show(tested: Sequence[Result]) -> None:
     for each in tested:
         _warn(each)
         if each.error is not None:
-            click.echo(f"ERROR {each.file}")
-            click.echo(each.error, err=True)
+            echo(f"ERROR {each.file}")
+            _show_error(each.error)
             continue
         states.update(verdict.state for verdict in each.verdicts)
         held = sum(verdict.state == "holds" for verdict in each.verdicts)
         state = "FAIL " if each.exit_code else "ok   "
-        click.echo(f"{state} {each.file}: {held} of {len(each.verdicts)} hold")
+        echo(f"{state} {each.file}: {held} of {len(each.verdicts)} hold")
         if each.exit_code:
             print_table(ensemble_table(each.verdicts))
-            click.echo()
+            echo()
     wrong = sum(each.error is not None for each in tested)
     parts = [
         f"{count} {state if count == 1 else _PLURAL.get(state, state)}"
         for state, count in states.items()
     ]
     parts += [f"{wrong} cannot run"] if wrong else []
-    click.echo(f"{len(tested)} {'file' if len(tested) == 1 else 'files'}: {', '.join(parts)}")
+    echo(f"{len(tested)} {'file' if len(tested) == 1 else 'files'}: {', '.join(parts)}")
 
 
 def _as_json(tested: Result) -> dict[str, Any]:
@@ -224,3 +226,9 @@ def _as_json(tested: Result) -> dict[str, Any]:
         "warnings": list(tested.warnings),
         "error": error,
     }
+
+
+def _show_error(error: Exception) -> None:
+    """Print an error; those of a scenario have a line for each problem."""
+    show = document if isinstance(error, ScenarioError) else echo
+    show(str(error), err=True)

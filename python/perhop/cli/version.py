@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from perhop.cli.output import echo
+
 __all__ = ["version"]
 
 
@@ -16,9 +18,9 @@ def _show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
     from perhop import _core
 
-    click.echo(f"perhop {importlib.metadata.version('perhop')}")
+    echo(f"perhop {importlib.metadata.version('perhop')}")
     system = f"Python {platform.python_version()}, {platform.machine()}"
-    click.echo(f"core {_core.__version__} ({_core.BUILD} build), {system}")
+    echo(f"core {_core.__version__} ({_core.BUILD} build), {system}")
     context.exit()
 
 

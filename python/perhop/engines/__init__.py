@@ -268,7 +268,7 @@ def run(
                 raise
             # What was measured before the failure is kept.
             kept = dataset().write(out)
-            raise UnsupportedError(f"{error}\nwhat was measured until then: {kept}") from error
+            raise UnsupportedError(f"{error}\n  what was measured until then: {kept}") from error
         if signals.came:
             under_way.stop()
             signals.answer()

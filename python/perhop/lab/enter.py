@@ -12,6 +12,7 @@ from perhop._core import Namespaces
 from perhop.errors import OutputError, PerhopError
 from perhop.lab.programs import not_run
 from perhop.lab.record import Record
+from perhop.printable import printable_lines
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -69,5 +70,5 @@ if __name__ == "__main__":
     try:
         become(Record.read(sys.argv[1]), sys.argv[2], sys.argv[3:])
     except PerhopError as error:
-        print(f"perhop: {error}", file=sys.stderr)
+        print(printable_lines(f"perhop: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)

@@ -25,6 +25,7 @@ from perhop import rights
 from perhop.errors import PerhopError
 from perhop.lab.programs import Space, end_programs, space
 from perhop.lab.record import Record, began
+from perhop.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,7 +181,7 @@ def _open(pid: int, number: int) -> int:
     try:
         return os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        print(f"programs in a host will not be ended: {error}", file=sys.stderr)
+        print(printable(f"programs in a host will not be ended: {error}"), file=sys.stderr)
         return -1
 
 

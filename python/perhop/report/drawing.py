@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import vl_convert
 
+from perhop.printable import printable, printable_data
 from perhop.report.html import Html
 from perhop.report.style import TITLE_HEIGHT
 
@@ -31,8 +32,15 @@ _UNIT: Final = re.compile(r"(.*) \(([^()]+)\)")
 
 
 def svg(spec: Spec) -> str:
-    """Return a chart as SVG."""
-    return _svg(json.dumps(spec))
+    """Return a chart as SVG.
+
+    Its texts are made printable before: a control character would abort the process in Vega's
+    renderer.
+    """
+    text = json.dumps(spec, ensure_ascii=False)
+    if "\\" in text or not text.isprintable():
+        text = json.dumps(printable_data(spec))
+    return _svg(text)
 
 
 @lru_cache(maxsize=16)
@@ -58,7 +66,7 @@ def inline_svg(spec: Spec) -> Html:
     _clean(root)
     for name in ("class", "version"):
         root.attrib.pop(name, None)
-    root.attrib |= {"role": "img", "aria-label": spec.get("description", "Chart")}
+    root.attrib |= {"role": "img", "aria-label": printable(spec.get("description", "Chart"))}
     root.remove(root[0])  # the white background
     return Html(ElementTree.tostring(root, encoding="unicode"))
 

@@ -4,6 +4,8 @@ import html
 import json
 from typing import Any
 
+from perhop.printable import printable_lines
+
 _VOID = {"meta", "br", "hr"}
 
 
@@ -19,7 +21,7 @@ def element(tag: str, *content: str, **attributes: str) -> Html:
     A trailing underscore of an attribute's name is dropped (`class_`), inner ones become hyphens.
     """
     written = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{html.escape(value)}"'
+        f' {name.rstrip("_").replace("_", "-")}="{_safe(value)}"'
         for name, value in attributes.items()
     )
     return Html(f"<{tag}{written}>" + ("" if tag in _VOID else f"{join(*content)}</{tag}>"))
@@ -27,7 +29,7 @@ def element(tag: str, *content: str, **attributes: str) -> Html:
 
 def join(*content: str) -> Html:
     """Pieces one after the other, those that are not `Html` escaped."""
-    return Html("".join(c if isinstance(c, Html) else html.escape(c) for c in content))
+    return Html("".join(c if isinstance(c, Html) else _safe(c) for c in content))
 
 
 def data(identifier: str, value: Any) -> Html:
@@ -46,3 +48,8 @@ def code(source: str) -> Html:
     if "</script" in source.lower() or "<!--" in source:
         raise ValueError("the script would end its own element")
     return element("script", Html(source))
+
+
+def _safe(text: str) -> str:
+    """Escape text for an element or an attribute in quotes."""
+    return html.escape(printable_lines(text))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from perhop.errors import ScenarioError
+from perhop.printable import printable_lines as clean
 from perhop.report.text import quantity
 
 if TYPE_CHECKING:
@@ -38,25 +39,27 @@ def junit(tested: Sequence[Result]) -> str:
             "failures": str(len(failed)),
             "errors": str(int(each.error is not None)),
         }
-        suite = ElementTree.SubElement(root, "testsuite", {"name": _xml(each.file), **counts})
+        suite = ElementTree.SubElement(root, "testsuite", {"name": clean(each.file), **counts})
         if each.error is not None:
-            case = ElementTree.SubElement(suite, "testcase", classname=_xml(each.file), name="runs")
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=clean(each.file), name="runs"
+            )
             kind = type(each.error).__name__
-            ElementTree.SubElement(case, "error", type=kind, message=_xml(str(each.error)))
+            ElementTree.SubElement(case, "error", type=kind, message=clean(str(each.error)))
         for verdict, place in zip(each.verdicts, each.places, strict=True):
             case = ElementTree.SubElement(
                 suite,
                 "testcase",
-                classname=_xml(each.file),
-                name=_xml(verdict.text),
-                file=_xml(place.file),
+                classname=clean(each.file),
+                name=clean(verdict.text),
+                file=clean(place.file),
                 line=str(place.line),
             )
             if verdict.state != "holds":
-                message = _xml(result(verdict))
+                message = clean(result(verdict))
                 ElementTree.SubElement(case, "failure", type=verdict.state, message=message)
         if each.warnings:
-            ElementTree.SubElement(suite, "system-err").text = _xml("\n".join(each.warnings))
+            ElementTree.SubElement(suite, "system-err").text = clean("\n".join(each.warnings))
     ElementTree.indent(root)
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
 
@@ -87,8 +90,10 @@ def _error_commands(file: str, error: PerhopError) -> Iterator[str]:
 def _command(kind: str, message: str, file: str, line: int = 0, column: int = 0) -> str:
     """Return a workflow command; its values are escaped as those of GitHub's toolkit are."""
     values = {"file": file, "line": line or None, "col": column or None, "title": "perhop"}
-    given = ((key, _escaped(str(value), _ENDS + ":,")) for key, value in values.items() if value)
-    return f"::{kind} {','.join(map('='.join, given))}::{_escaped(message, _ENDS)}"
+    given = (
+        (key, _escaped(clean(str(value)), _ENDS + ":,")) for key, value in values.items() if value
+    )
+    return f"::{kind} {','.join(map('='.join, given))}::{_escaped(clean(message), _ENDS)}"
 
 
 _ENDS: Final = "%\r\n"
@@ -97,14 +102,6 @@ _ENDS: Final = "%\r\n"
 
 def _escaped(text: str, special: str) -> str:
     return "".join(f"%{ord(char):02X}" if char in special else char for char in text)
-
-
-def _xml(text: str) -> str:
-    """Return text without characters that XML 1.0 does not have."""
-    return "".join(
-        char if char in "\t\n" or (char.isprintable() and char not in "\ufffe\uffff") else "�"
-        for char in text
-    )
 
 
 def plain(table: Table) -> str:

@@ -16,6 +16,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.printable import printable, printable_lines
 from perhop_services.common.errors import ServiceError, is_outage
 
 if TYPE_CHECKING:
@@ -106,9 +107,9 @@ class Lines(logging.Formatter):
             }
             line |= {"message": record.getMessage(), **own}
             return json.dumps(line | ({"error": error} if error else {}), default=str)
-        words = [f"{at} {record.levelname} {record.threadName}: {_line(record.getMessage())}"]
+        words = [f"{at} {record.levelname} {record.threadName}: {printable(record.getMessage())}"]
         words += [f"{key}={_value(each)}" for key, each in own.items()]
-        return " ".join(words) + (f"\n{error}" if error else "")
+        return " ".join(words) + (f"\n{printable_lines(error)}" if error else "")
 
 
 def configure(*, as_json: bool) -> None:
@@ -128,7 +129,3 @@ def _value(given: Any) -> str:
     """Return a value as text that is one word, quoted if need be."""
     text = str(given)
     return text if text.isprintable() and text and not set(text) & set(' "=') else json.dumps(text)
-
-
-def _line(text: str) -> str:
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

@@ -111,6 +111,9 @@ pub fn gather(
         }
         // No wait is needed after the last answer.
         group.step(until.min(monotonic() + MAX_WAIT), |number, peer, reply| {
+            if done[number] {
+                return Err(peer.unexpected(&reply));
+            }
             take(peer, reply)?;
             done[number] = true;
             Ok(())

@@ -27,6 +27,11 @@ const PROOF: Duration = Duration::from_secs(10);
 const LEAD: Nanos = 300_000_000;
 /// Time within which agents must send their last readings.
 const LAST_READINGS: Nanos = 2_000_000_000;
+/// Time after the end of the scenario within which agents must have sent all their readings and ended
+/// their part. An agent stops an unfinished run 2 s after the end; its readings may wait behind others.
+const ENDING: Duration = Duration::from_secs(30);
+/// Most messages of an agent that are handled before those of others, and the limits of time.
+const MOST_MESSAGES: usize = 64;
 /// Period at which the user's request to stop is checked.
 const CHECK_INTERVAL: Nanos = 50_000_000;
 /// Most warnings that are kept until they are taken.
@@ -64,6 +69,8 @@ pub struct Live {
     thread: Option<JoinHandle<()>>,
     zero: Option<Nanos>,
     end: Time,
+    /// Time after `end` within which agents must have ended.
+    ending: Duration,
 }
 
 fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
@@ -100,6 +107,7 @@ impl Live {
             thread: None,
             zero: None,
             end: job.marks.last().copied().unwrap_or(Time::ZERO),
+            ending: ENDING,
         })
     }
 
@@ -125,8 +133,13 @@ impl Live {
         })?;
         self.agents = peers.iter().map(Peer::facts).collect();
         self.zero = Some(zero);
+        let length = self.end.as_picos().div_ceil(1_000);
         let run = RunThread {
+            complete: vec![false; peers.len()],
             peers: peers.into_iter().map(Some).collect(),
+            end: self.end,
+            ending: self.ending,
+            limit: zero.saturating_add(length).saturating_add(self.ending.as_nanos() as Nanos),
             progress: Arc::clone(&self.progress),
             stop: Arc::clone(&self.stop),
         };
@@ -301,6 +314,13 @@ fn senders(job: &Job, node: &str) -> Vec<String> {
 struct RunThread {
     /// The agents whose last message has not arrived.
     peers: Vec<Option<Peer>>,
+    /// Whether the readings of the last mark have arrived from each.
+    complete: Vec<bool>,
+    /// End of the scenario.
+    end: Time,
+    /// Time after `end` within which agents must have ended, and its end by the monotonic clock.
+    ending: Duration,
+    limit: Nanos,
     progress: Arc<Mutex<Progress>>,
     stop: Arc<AtomicBool>,
 }
@@ -311,13 +331,14 @@ impl RunThread {
         let mut until = None;
         let mut ready = vec![true; self.peers.len()];
         loop {
+            let mut more = false;
             for (number, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
-                self.listen(number);
+                more |= self.listen(number);
             }
             if self.peers.iter().all(Option::is_none) {
                 break;
             }
-            let stop = self.stop.load(Ordering::Relaxed) || lock(&self.progress).failure.is_some();
+            let stop = self.is_stopping() || monotonic() > self.limit;
             if stop && until.is_none() {
                 until = Some(monotonic() + LAST_READINGS);
                 self.peers.iter_mut().flatten().for_each(|peer| peer.send(&Request::Stop {}));
@@ -335,12 +356,21 @@ impl RunThread {
                     self.lose(number, &error);
                 }
             }
-            ready = self.wait(heartbeats.next().min(monotonic() + CHECK_INTERVAL));
+            ready = if more {
+                vec![true; self.peers.len()]
+            } else {
+                self.wait(heartbeats.next().min(monotonic() + CHECK_INTERVAL))
+            };
         }
         for peer in self.peers.into_iter().flatten() {
             peer.close();
         }
         lock(&self.progress).finished = true;
+    }
+
+    /// Returns whether the run ends early: the user asked for it, or an agent was lost.
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || lock(&self.progress).failure.is_some()
     }
 
     /// Waits for messages, and returns which agents have some.
@@ -350,22 +380,31 @@ impl RunThread {
         self.peers.iter().map(|peer| peer.is_some() && found.next() == Some(true)).collect()
     }
 
-    /// Handles a message of an agent.
-    fn listen(&mut self, number: usize) {
-        while let Some(peer) = &mut self.peers[number] {
+    /// Handles messages of an agent, and returns whether there may be more.
+    fn listen(&mut self, number: usize) -> bool {
+        for _ in 0..MOST_MESSAGES {
+            let may_end = self.complete[number] || self.is_stopping();
+            let Some(peer) = &mut self.peers[number] else { return false };
             match peer.poll() {
-                Ok(None) => return,
+                Ok(None) => return false,
                 Ok(Some(Reply::Readings(readings))) => {
+                    let last = readings.at >= self.end;
                     let added = lock(&self.progress).collector.add(&peer.node, *readings);
                     if let Err(error) = added {
                         let error = peer.unusable(&error.to_string());
                         self.lose(number, &error);
+                    } else {
+                        self.complete[number] |= last;
                     }
                 }
-                Ok(Some(Reply::Done {})) => {
+                Ok(Some(Reply::Done {})) if may_end => {
                     if let Some(peer) = self.peers[number].take() {
                         peer.leave();
                     }
+                }
+                Ok(Some(Reply::Done {})) => {
+                    let error = peer.unusable("the run is over before its end");
+                    self.lose(number, &error);
                 }
                 Ok(Some(other)) => {
                     let error = peer.unexpected(&other);
@@ -374,6 +413,7 @@ impl RunThread {
                 Err(error) => self.lose(number, &error),
             }
         }
+        true
     }
 
     /// Ends the run on all other agents after an agent was lost.
@@ -391,9 +431,21 @@ impl RunThread {
 
     /// Ends the run after agents have not sent their last readings in time.
     fn give_up(&mut self) {
+        if !self.is_stopping() {
+            for number in 0..self.peers.len() {
+                if let Some(peer) = &self.peers[number]
+                    && !self.complete[number]
+                {
+                    let error = peer.late("sent its last readings", self.ending);
+                    self.lose(number, &error);
+                }
+            }
+        }
         let late: Vec<_> = self.peers.iter().flatten().map(|peer| &peer.node[..]).collect();
-        let text = format!("no last readings from {}", late.join(", "));
-        lock(&self.progress).warnings.push(text);
+        if !late.is_empty() {
+            let text = format!("{} did not end the run in time", late.join(", "));
+            lock(&self.progress).warnings.push(text);
+        }
     }
 
     /// Sends each agent the offsets of its clock from those of hosts that send to it.
@@ -414,3 +466,6 @@ impl RunThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

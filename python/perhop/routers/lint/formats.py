@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from perhop.printable import printable
 from perhop.routers.lint.check import RULES
 from perhop.routers.lint.findings import Severity
 
@@ -25,10 +26,10 @@ def as_text(findings: Sequence[Finding]) -> str:
     for finding in findings:
         rule = finding.rule
         lines.append(
-            f"{_one_line(str(finding.place))}: {rule.severity}: {_one_line(finding.message)} "
+            f"{printable(str(finding.place))}: {rule.severity}: {printable(finding.message)} "
             f"[{rule.name}]"
         )
-        lines.append(f"    fix: {_one_line(finding.fix)}")
+        lines.append(f"    fix: {printable(finding.fix)}")
     counts = Counter(finding.rule.severity for finding in findings)
     told = [
         f"{counts[severity]} {severity}{'s' if counts[severity] > 1 else ''}"
@@ -72,7 +73,7 @@ def as_github(findings: Sequence[Finding]) -> str:
         place, rule = finding.place, finding.rule
         properties = {"file": place.file, "line": str(max(place.line, 1)), "title": rule.name}
         written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-        message = _data(f"{finding.message}\nfix: {finding.fix}")
+        message = _data(f"{printable(finding.message)}\nfix: {printable(finding.fix)}")
         lines.append(f"::{_COMMANDS[rule.severity]} {written}::{message}")
     return "\n".join(lines)
 
@@ -158,8 +159,3 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _one_line(text: str) -> str:
-    """Return text without line ends and control characters, which names in files may have."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -19,9 +19,9 @@
 `ncclient` and `paramiko` come with ``pip install 'perhop[push]'``. Nothing else imports them.
 """
 
-from perhop.routers.pushing.errors import PushError, printable
+from perhop.routers.pushing.errors import PushError
 from perhop.routers.pushing.push import Settings, check, push
 from perhop.routers.pushing.target import Target, target
 from perhop.routers.pushing.transaction import Outcome
 
-__all__ = ["Outcome", "PushError", "Settings", "Target", "check", "printable", "push", "target"]
+__all__ = ["Outcome", "PushError", "Settings", "Target", "check", "push", "target"]

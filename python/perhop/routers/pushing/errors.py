@@ -1,4 +1,4 @@
-"""The error of a policy that is not set, and texts of routers in messages."""
+"""The error of a policy that is not set."""
 
 from __future__ import annotations
 
@@ -11,8 +11,3 @@ class PushError(PerhopError):
     """A policy that a router does not have; the message says what it has instead."""
 
     exit_code: ClassVar[int] = 1
-
-
-def printable(text: str) -> str:
-    """Return what a router says for a terminal, without control characters."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

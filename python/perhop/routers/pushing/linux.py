@@ -17,7 +17,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from perhop.errors import UsageError
-from perhop.routers.pushing.errors import PushError, printable
+from perhop.printable import printable
+from perhop.routers.pushing.errors import PushError
 from perhop.routers.pushing.transaction import Outcome
 from perhop.routers.reading import Source
 from perhop.routers.reading.linux import read

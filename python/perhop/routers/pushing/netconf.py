@@ -21,7 +21,8 @@ from ncclient.transport.errors import TransportError
 from ncclient.transport.parser import DefaultXMLParser
 from ncclient.transport.session import Session as NcclientSession
 
-from perhop.routers.pushing.errors import PushError, printable
+from perhop.printable import printable
+from perhop.routers.pushing.errors import PushError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

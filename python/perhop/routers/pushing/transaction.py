@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from perhop.routers.pushing.errors import PushError, printable
+from perhop.printable import printable
+from perhop.routers.pushing.errors import PushError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

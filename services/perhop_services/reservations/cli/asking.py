@@ -8,9 +8,11 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from unicodedata import category
 
 import click
+
+from perhop.cli.output import document, echo
+from perhop.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -46,27 +48,17 @@ def asks(words: Callable[[Any, Mapping[str, Any]], Iterable[str]]) -> Callable[.
             with connected(url) as client:
                 found = command(client, **given)
             if as_json:
-                from pydantic_core import to_json
+                from pydantic_core import to_jsonable_python
 
-                click.echo(to_json(found, by_alias=True))
+                document(json.dumps(to_jsonable_python(found, by_alias=True)))
             else:
                 for line in words(found, given):
-                    click.echo(_plain(line))
+                    echo(printable(line))
             return 0
 
         return run
 
     return decorate
-
-
-def _plain(line: str) -> str:
-    """Escape control and bidirectional characters of a line for the terminal."""
-
-    def plain(character: str) -> str:
-        harmless = category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
-        return character if harmless else f"\\x{ord(character):02x}"
-
-    return "".join(map(plain, line))
 
 
 def connected(url: str) -> Client:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from perhop.cli.output import echo
 from perhop_services.reservations.cli.asking import (
     ask_password,
     asks,
@@ -38,7 +39,7 @@ def login(name: str, url: str) -> int:
     """
     with connected(url) as client:
         keep_token(url, client.log_in(name, ask_password(new=False)))
-    click.echo(f"logged in as {name}")
+    echo(f"logged in as {name}")
     return 0
 
 
@@ -49,7 +50,7 @@ def logout(url: str) -> int:
     with connected(url) as client:
         client.log_out()
     forget_token(url)
-    click.echo("logged out")
+    echo("logged out")
     return 0
 
 
@@ -60,7 +61,7 @@ def password(url: str) -> int:
     with connected(url) as client:
         client.change_password(ask_password(new=False), ask_password(new=True))
     forget_token(url)
-    click.echo("changed; log in again")
+    echo("changed; log in again")
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from perhop.cli.output import echo
 from perhop_services.reservations.cli.asking import ask_password
 
 __all__ = ["COMMANDS"]
@@ -148,7 +149,7 @@ def serve(
                 f"--listen {listen}: beyond this machine passwords would be sent in the clear; "
                 "give --certificate and --key, or --insecure"
             )
-        click.echo(
+        echo(
             f"perhop: WARNING: listening at {listen} without TLS; passwords and tokens can be "
             "read on the way",
             err=True,
@@ -161,7 +162,7 @@ def serve(
             raise UsageError(f"--driver {each}: there is no router {router!r} in {network}")
         enforcing[router] = kinds.driver(kind)
     if not enforcing:
-        click.echo(
+        echo(
             "perhop: no --driver is given: nothing enforces reservations, and they fail when they "
             "start",
             err=True,
@@ -190,7 +191,7 @@ def serve(
             logs == "json",
             accept_clock,
         ),
-        lambda at: click.echo(f"{address}:{at}  (Ctrl-C ends it)"),
+        lambda at: echo(f"{address}:{at}  (Ctrl-C ends it)"),
     )
     return 0
 
@@ -236,7 +237,7 @@ def init(name: str, database: str, generate: bool) -> int:
         People(opened).add(name, password, Role.ADMINISTRATOR)
     finally:
         opened.close()
-    click.echo(f"{name} is an administrator" + (f"; password: {password}" if generate else ""))
+    echo(f"{name} is an administrator" + (f"; password: {password}" if generate else ""))
     return 0
 
 
