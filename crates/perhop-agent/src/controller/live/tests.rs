@@ -134,7 +134,9 @@ fn run(manner: Manner) -> (Option<String>, Vec<String>, Duration) {
             Err(error) => return (Some(error.to_string()), Vec::new(), begun.elapsed()),
         };
         live.ending = ENDING;
-        live.start().unwrap();
+        if let Err(error) = live.start() {
+            return (Some(error.to_string()), Vec::new(), begun.elapsed());
+        }
         let begun = Instant::now();
         while !live.is_finished() {
             assert!(begun.elapsed() < Duration::from_secs(60), "{manner:?} holds the controller");
