@@ -29,7 +29,8 @@ pub struct Limits {
     pub ping_rate: u32,
     /// Time without a message of the controller after which its session ends, in nanoseconds.
     pub silence: u64,
-    /// True if controllers may use servers of iperf3 and STAMP reflectors that belong to others.
+    /// True if controllers may use servers of iperf3 and STAMP reflectors that belong to others, and
+    /// ping hosts that have not proved that they want packets.
     pub third_party: bool,
 }
 
@@ -68,7 +69,7 @@ pub const OPTIONS: [Opt; 8] = [
     Opt {
         name: "--third-party",
         value: "",
-        help: "let controllers use iperf3 servers and STAMP reflectors of others",
+        help: "let controllers ping others, and use their iperf3 servers and STAMP reflectors",
     },
 ];
 

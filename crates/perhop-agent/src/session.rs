@@ -228,6 +228,9 @@ impl Session {
             }
             State::Proving(mut run, until) => match prove(&mut run, now + SLICE)? {
                 true => {
+                    if !self.agent.limits.third_party {
+                        check_pings(&run)?;
+                    }
                     run.clocks.compare(&run.traffic);
                     (State::Proved(run), vec![Reply::Proved {}])
                 }
@@ -351,6 +354,21 @@ fn prove(run: &mut Run, deadline: Nanos) -> Result<bool, Refusal> {
         sleep_until(monotonic() + SHORTLY);
     }
     Ok(all && servers)
+}
+
+/// Checks that all pings from here go to hosts that have proved that they want packets of this run.
+fn check_pings(run: &Run) -> Result<(), Refusal> {
+    match run.traffic.unproved_pings().first() {
+        None => Ok(()),
+        Some((number, to)) => {
+            let text = format!(
+                "ping {}: {to} has not proved that it wants packets, as the other end of a flow \
+                 does; the agent's owner can allow pings to others by --third-party",
+                run.job.pings[*number].name
+            );
+            Err(Refusal::new(ErrorCode::Limit, text))
+        }
+    }
 }
 
 /// Returns whether the run has ended, and all results are there.

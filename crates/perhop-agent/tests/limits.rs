@@ -75,7 +75,7 @@ fn sessions_share_the_volume_and_later_ones_are_refused() {
 #[test]
 fn sessions_share_the_rate_of_probes() {
     let key = Identity::generate();
-    let a = Agent::start(&key.public(), &["--max-ping-rate", "10"]);
+    let a = Agent::start(&key.public(), &["--max-ping-rate", "10", "--third-party"]);
     let ping = json!({"name": "ping", "from": "a", "to": "b", "dscp": 0, "every":
         10_000_000_000_u64, "size": 56, "start": 0, "stop": 2_000_000_000_000_u64});
     let probes = job(20, &[], &[ping]);

@@ -272,3 +272,49 @@ fn hostile_connections_neither_stop_an_agent_nor_make_it_grow() {
     eprintln!("{} kiB before, {} kiB after", before >> 10, after >> 10);
     assert!(after < before + (8 << 20), "{before} B grew to {after} B");
 }
+
+#[test]
+fn pings_go_only_to_hosts_that_have_proved_that_they_want_packets() {
+    let key = Identity::generate();
+    let (a, b) = (Agent::start(&key.public(), &[]), Agent::start(&key.public(), &[]));
+    let ping = |port: Option<u16>, size: u64| {
+        json!({"name": "ping", "from": "a", "to": "b", "dscp": 0, "every": 20_000_000_000_u64,
+            "size": size, "udp_port": port, "start": 0, "stop": 300_000_000_000_u64})
+    };
+    let refused = |live: Result<Live, LiveError>| {
+        let error = live.unwrap_err();
+        assert_eq!(code(&error), Some(ErrorCode::Limit), "{error}");
+        assert!(error.to_string().contains("ping ping: 127.0.0."), "{error}");
+        assert!(error.to_string().contains("--third-party"), "{error}");
+    };
+    // No flow: nobody is there, or another agent that has proved nothing.
+    for size in [56, 1400, 60_000] {
+        refused(Live::new(&job(3, &[], &[ping(None, size)]), &agents(&[("a", &a)]), &key));
+    }
+    refused(Live::new(&job(3, &[], &[ping(Some(33_434), 56)]), &agents(&[("a", &a)]), &key));
+    refused(prepare(&job(3, &[], &[ping(None, 56)]), &a, &b, &key));
+    // The address of a third node, which has a proof for another one.
+    let mut third = job(3, &[udp("data", 26_020, 1_000_000)], &[ping(None, 56)]);
+    let mut value = serde_json::to_value(&third).unwrap();
+    value["nodes"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "c", "namespace": null, "addresses": ["127.0.0.3"]}));
+    value["pings"][0]["to"] = json!("c");
+    third = serde_json::from_value(value).unwrap();
+    refused(prepare(&third, &a, &b, &key));
+    // A flow in either direction proves both hosts.
+    let mut back = udp("back", 26_022, 1_000_000);
+    back["from"] = json!("b");
+    back["to"] = json!("a");
+    for flow in [udp("there", 26_021, 1_000_000), back, tcp("bulk", 26_023)] {
+        let live = run(&job(3, &[flow], &[ping(None, 56)]), &a, &b, &key);
+        assert!(rows(&live, "pings") >= 10);
+    }
+    let open = Agent::start(&key.public(), &["--third-party"]);
+    let mut live =
+        Live::new(&job(3, &[], &[ping(None, 56)]), &agents(&[("a", &open)]), &key).unwrap();
+    live.start().unwrap();
+    finish(&live, 10 * SECOND);
+    assert!(rows(&live, "pings") >= 10);
+}

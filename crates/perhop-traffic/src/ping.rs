@@ -138,6 +138,11 @@ impl PingState {
         }
     }
 
+    /// Returns its number in the job and the address of its requests if this process sends them.
+    pub fn target(&self) -> Option<(usize, IpAddr)> {
+        self.socket.as_ref().map(|_| (self.number as usize, self.to))
+    }
+
     /// Returns the reading since the last one, or `None` if nothing has changed.
     pub fn read(&self) -> Option<PingReading> {
         lock(&self.reported).read(self.number, &lock(&self.pinger))

@@ -189,6 +189,13 @@ impl Traffic {
         self.proof.as_ref().is_some_and(|proof| proof.knows(address))
     }
 
+    /// Returns the number and the destination of each ping from here to an address that has proved
+    /// nothing, before the start of a live job.
+    pub fn unproved_pings(&self) -> Vec<(usize, IpAddr)> {
+        let targets = self.shared.pings.iter().filter_map(|ping| ping.target());
+        targets.filter(|(_, to)| !self.knows(*to)).collect()
+    }
+
     /// Returns the handle that sets the offset of another node's clock; `None` if no flow comes
     /// from that node. One-way delays are absent until the offset is set.
     pub fn clock_offset(&self, node: &str) -> Option<ClockOffset> {
