@@ -2,14 +2,17 @@
 
 import random
 import re
+import shutil
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 import perhop
 from conftest import SLOW
-from fuzzing.datasets import changed, told
+from fuzzing.datasets import changed, damaged, shown, told
 from perhop.dataset import Dataset
+from perhop.errors import PerhopError
 from perhop.scenario import parse
 
 RICH = """
@@ -77,3 +80,39 @@ def test_changed_tables_are_refused_or_shown(whole: Dataset) -> None:
         except Exception as error:
             raise AssertionError(said) from error
     assert refused > 50
+
+
+@SLOW
+def test_damaged_folders_are_refused_or_shown(whole: Dataset, tmp_path: Path) -> None:
+    """By the commands, in one process: what aborts one ends this test."""
+    rng = random.Random(31)
+    good = whole.write(tmp_path / "good")
+    refused = 0
+    for number in range(80):
+        bad = tmp_path / "bad"
+        shutil.rmtree(bad, ignore_errors=True)
+        shutil.copytree(good, bad)
+        said = damaged(bad, whole, rng)
+        try:
+            refused += shown("compare", str(good), str(bad)) == 2
+            shown("compare", str(bad), str(good), "--json")
+            shown("runs", str(tmp_path))
+            if number % 8 == 0:
+                shown("report", str(bad), "--out", str(tmp_path / "page.html"))
+        except Exception as error:
+            raise AssertionError(said) from error
+    assert refused > 20
+
+
+def test_a_panic_of_the_reader_is_damage(
+    whole: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polars panics on some signed files whose metadata contradict each other."""
+    folder = whole.write(tmp_path / "run")
+
+    def panic(*_: object) -> None:
+        raise pl.exceptions.PanicException("assertion failed")
+
+    monkeypatch.setattr(pl, "read_parquet", panic)
+    with pytest.raises(PerhopError, match=r"parquet is not readable: assertion failed"):
+        Dataset.read(folder)

@@ -187,7 +187,7 @@ def _of_sweep(top: Path, folder: Path) -> ListedRun:
     try:
         rows = pl.read_parquet(folder / _RESULTS).filter(pl.col("metric") == "failed_expectations")
         fails = rows.filter(pl.col("value") > 0).height
-    except (OSError, pl.exceptions.PolarsError):
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return known
     return replace(known, holds=rows.height - fails, fails=fails)
 

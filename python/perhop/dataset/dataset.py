@@ -313,7 +313,10 @@ def _files(folder: Place) -> Callable[[str], bytes]:
 
 
 def _table(name: str, content: bytes, digests: Mapping[str, str]) -> pl.DataFrame:
-    # The Parquet reader may abort the process on damaged bytes, so it sees intact ones only.
+    # Damage by chance is seen here, before the Parquet reader has to cope with it.
     if hashlib.sha256(content).hexdigest() != digests.get(name):
         raise ValueError(f"{name}.parquet is not the file that the run wrote")
-    return pl.read_parquet(BytesIO(content))
+    try:
+        return pl.read_parquet(BytesIO(content))
+    except pl.exceptions.PanicException as error:  # no Exception: Polars takes it for a bug
+        raise ValueError(f"{name}.parquet is not readable: {str(error)[:200]}") from None
