@@ -15,6 +15,7 @@ from perhop.errors import ScenarioError, UnsupportedError
 from perhop.scenario import Scenario, dump, load, parse
 from perhop.scenario.model.trace import Trace
 from perhop.scenario.reading.trace import read_trace
+from tools import need
 
 SATURATED = """\
 perhop: 1
@@ -209,6 +210,7 @@ def test_what_follows_a_trace_cannot_change(tmp_path: Path) -> None:
 def test_the_kernel_engine_refuses_a_trace(
     perhop: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    need("ip", "tc", "nft")
     (tmp_path / "lte.trace").write_text("3\n")
     saturated("lte.trace", tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -15,6 +15,7 @@ from perhop.routers.writing import write
 from perhop.scenario import parse, to_mapping
 from perhop.scenario.model.tunnels import TUNNEL_TYPES
 from perhop.scenario.rules.warnings import warnings
+from tools import need
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -325,6 +326,7 @@ def test_what_is_written_reads_back() -> None:
 
 
 def test_engines_and_targets_without_tunnels_refuse_them() -> None:
+    need("ip", "tc", "nft")
     scenario = parse(text("type: gre"), "x")
     reason = (
         r"tunnels\.vpn: of tunnels, perhop sets up only `vxlan` in Linux; the engines `sim` and"
