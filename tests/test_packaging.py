@@ -1,15 +1,17 @@
 """Packages: the source archive; installation of an agent: the unit of systemd, the image."""
 
+import ast
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import requires
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,50 @@ def test_the_demo_installs_what_builds_and_runs_perhop_and_nothing_else() -> Non
                 needed.add(name)
                 wanted += requires(name) or []
     assert needed == set(pinned)
+
+
+def pins_of(name: str) -> dict[str, str]:
+    """Return the versions in a file of requirements, of which each line is a pin."""
+    pins: dict[str, str] = {}
+    for line in (ROOT / "requirements" / name).read_text("utf-8").splitlines():
+        if line.startswith("#") or (name, line) == ("dev.txt", "--requirement run.txt"):
+            continue
+        pin = re.fullmatch(r"([A-Za-z0-9._-]+)==([0-9][0-9a-z.+]*)", line)
+        assert pin, line
+        package = canonicalize_name(pin[1])
+        assert package not in pins, line
+        pins[package] = pin[2]
+    return pins
+
+
+def test_each_package_has_one_pin_for_runs_or_for_development() -> None:
+    run, dev = pins_of("run.txt"), pins_of("dev.txt")
+    assert run and dev
+    assert not run.keys() & dev.keys()
+
+
+def test_the_demo_has_all_that_perhop_imports() -> None:
+    imported = set()
+    for file in (ROOT / "python/perhop").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            imported |= {name.partition(".")[0] for name in names}
+    imported -= {"perhop", "_typeshed", *sys.stdlib_module_names}
+    by_module = packages_distributions()
+    packages = {canonicalize_name(by_module[module][0]) for module in imported}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {
+        canonicalize_name(Requirement(each).name)
+        for extra in ("cluster", "s3", "push")
+        for each in project["optional-dependencies"][extra]
+    }
+    # `distributed` needs dask; those who use pytest's plugin or a cluster of Slurm have the others.
+    assert packages - pins_of("run.txt").keys() <= {*extras, "dask", "dask-jobqueue", "pytest"}
+    assert {
+        canonicalize_name(Requirement(each).name) for each in project["dependencies"]
+    } <= packages
 
 
 @pytest.mark.parametrize("name", ["Containerfile", "perhop.Containerfile"])
