@@ -227,7 +227,20 @@ def test_a_failed_expectation_is_exit_code_1(perhop: Perhop, small: Path) -> Non
         ("run small.yaml --out /proc/nowhere/at/all", "cannot write /proc/nowhere/at/all"),
         ("run small.yaml --out home/" + 300 * "x", "File name too long"),
         ("report home", "home is not a dataset: it has no manifest.json"),
-        ("report missing", "missing is not a dataset: it has no manifest.json"),
+        ("report missing", "there is no folder missing; `perhop run SCENARIO` makes one"),
+        ("report small.yaml", "is a scenario; `perhop run small.yaml` runs it and names the"),
+        ("compare small.yaml small.yaml", "`perhop run small.yaml` runs it and names the dataset"),
+        ("report small", "there is no folder small; did you mean `small.yaml`?"),
+        ("report file", "file is a file; expected the folder of a run"),
+        ("run small", "did you mean `small.yaml`?"),
+        ("run ./small", "did you mean `./small.yaml`?"),
+        ("run smal.yaml", "did you mean `small.yaml`?"),
+        ("check small", "did you mean `small.yaml`?"),
+        ("lint small", "did you mean `small.yaml`?"),
+        ("run dsl", "`perhop new dsl` writes the template of this name to dsl.yaml"),
+        ("new", "name a template, as in `perhop new dsl`; there are branch, cable, dsl,"),
+        ("new dsll.yaml", "did you mean `dsl`?"),
+        ("new office.yaml", "`perhop new dsl --out office.yaml` writes the template `dsl`"),
         ("rnu small.yaml", "No such command 'rnu'"),
         ("", "Usage: perhop"),
     ],
@@ -245,6 +258,22 @@ def test_bad_input_is_exit_code_2_and_nothing_is_written(
     assert said in err
     assert "Traceback" not in err
     assert tree(place) == before
+
+
+@SLOW
+@pytest.mark.usefixtures("small")
+def test_a_dataset_is_named_where_something_else_was_given(perhop: Perhop) -> None:
+    for _ in range(10):
+        assert perhop("run", "small.yaml").code == 0
+    said = "did you mean `runs/small-10`?"
+    assert said in perhop("report", "small").err
+    assert said in perhop("report", "small.yml").err
+    assert said in perhop("compare", "runs/small", "runs/small-1").err
+    assert "but datasets such as runs/small-9" in perhop("report", "runs").err
+    code, _, err = perhop("run", "runs/small-1")
+    assert code == 2
+    assert "is the dataset of a run" in err
+    assert "`perhop report runs/small-1` draws it" in err
 
 
 def test_each_problem_is_a_line_that_begins_with_its_place(perhop: Perhop, small: Path) -> None:

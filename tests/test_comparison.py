@@ -217,7 +217,7 @@ def test_the_command_prints_writes_and_explains(
     assert (code, err) == (2, "perhop: one run cannot be compared; give two or more\n")
     code, _, err = perhop("compare", "a", "nowhere")
     assert code == 2
-    assert "is not a dataset" in err
+    assert "there is no folder nowhere" in err
 
 
 @SLOW

@@ -238,8 +238,12 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path, content: bytes, why:
 
 
 def test_a_folder_that_is_no_dataset_is_refused(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "missing", Path(__file__)):
-        with pytest.raises(OutputError, match=r"is not a dataset: it has no manifest\.json"):
+    for folder, why in (
+        (tmp_path, r"is not a dataset: it has no manifest\.json"),
+        (tmp_path / "missing", "there is no folder"),
+        (Path(__file__), "is a file; expected the folder of a run"),
+    ):
+        with pytest.raises(OutputError, match=why):
             Dataset.read(folder)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from perhop.hints import near_file
+
 
 def read_file(path: str, limit: int) -> bytes:
     """Return the bytes of a regular file of limited size, without blocking.
@@ -15,7 +17,9 @@ def read_file(path: str, limit: int) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror or error}") from None
+        hint = near_file(path) if isinstance(error, FileNotFoundError) else ""
+        said = f"cannot be read: {error.strerror or error}"
+        raise ValueError("; ".join(filter(None, [said, hint]))) from None
     except ValueError:
         raise ValueError("cannot be read: its name has a null character") from None
     try:

@@ -1,9 +1,10 @@
-"""Hints in messages: the nearest valid name, and the valid names."""
+"""Hints in messages: the nearest valid name, the valid names, and the nearest file."""
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perhop.units import quote
 
@@ -30,6 +31,28 @@ def _close(word: object, candidates: Iterable[str], most: int) -> list[str]:
     by_folded = {candidate.lower(): candidate for candidate in candidates}
     near = get_close_matches(word.lower(), by_folded, n=most, cutoff=0.6)
     return [by_folded[folded] for folded in near]
+
+
+def near_file(path: str) -> str:
+    """Return ``did you mean `line.yaml`?`` with the file or folder nearest to a missing one, or "".
+
+    A name without its suffix, or without the number of a run, is nearest.
+    """
+    folder, name = os.path.split(path)
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = sorted(entry.name for entry, _ in zip(entries, range(_MOST), strict=False))
+    except (OSError, ValueError):
+        return ""
+    same = [each for each in names if each.rpartition(".")[0] == name]
+    runs = [each for each in names if each.rpartition("-")[0] == name and each[-1:].isdigit()]
+    runs.sort(key=lambda each: (len(each), each))
+    near = [*same, *runs[-1:], *_close(name, names, 1)]
+    return f"did you mean {quote(path.removesuffix(name) + near[0], 200)}?" if near else ""
+
+
+_MOST: Final = 10_000
+"""How many entries of a folder are compared with a name."""
 
 
 def listed(names: Iterable[str]) -> str:

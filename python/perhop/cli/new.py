@@ -31,15 +31,20 @@ def _templates() -> tuple[str, ...]:
 
 
 @click.command(cls=_Templates)
-@click.argument("template", shell_complete=options.among(found=_templates))
+@click.argument("template", required=False, shell_complete=options.among(found=_templates))
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     help="The new file; TEMPLATE.yaml unless set. An existing file is an error.",
 )
-def new(template: str, out: Path | None) -> int:
+def new(template: str | None, out: Path | None) -> int:
     """Write a commented scenario to start from."""
     from perhop import templates
+    from perhop.errors import UsageError
+
+    if template is None:
+        there = ", ".join(templates.names())
+        raise UsageError(f"name a template, as in `perhop new dsl`; there are {there}")
 
     path = out or Path(f"{template}.yaml")
     templates.write(template, path)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perhop.dataset.schema import FORMAT
 from perhop.errors import OutputError
+from perhop.hints import near_file
 from perhop.stores import Place
 from perhop.units import quote
 
@@ -148,7 +149,7 @@ def read_manifest(path: Place) -> dict[str, Any]:
     """
     folder = path.parent
     if not path.is_file():
-        raise OutputError(f"{folder} is not a dataset: it has no {MANIFEST}")
+        raise OutputError(_not_a_dataset(folder))
     if isinstance(path, Path) and path.stat().st_size > _LIMIT:
         raise OutputError(f"{path} is not a dataset's manifest: it is too large")
     try:
@@ -158,3 +159,29 @@ def read_manifest(path: Place) -> dict[str, Any]:
     if not isinstance(content, dict) or "format" not in content:
         raise OutputError(f"{path} is not a dataset's manifest: it names no format")
     return content
+
+
+def _not_a_dataset(folder: Place) -> str:
+    """Return why something is no dataset, and what to do.
+
+    Many people give the scenario, or its name, whose run makes a dataset.
+    """
+    if not isinstance(folder, Path):
+        return f"{folder} is not a dataset: it has no {MANIFEST}"
+    if folder.is_relative_to(here := Path.cwd()):
+        folder = folder.relative_to(here)
+    name = str(folder)
+    if folder.is_dir():
+        runs = sorted(folder.glob(f"*/{MANIFEST}"))
+        has = f"but datasets such as {runs[-1].parent}" if runs else "expected the folder of a run"
+        return f"{name} is not a dataset: it has no {MANIFEST}; {has}"
+    if folder.is_file() and folder.suffix in _SCENARIOS:
+        return f"{name} is a scenario; `perhop run {name}` runs it and names the dataset"
+    if folder.exists():
+        return f"{name} is a file; expected the folder of a run"
+    hint = near_file(str(folder.parent / "runs" / folder.stem)) or near_file(name)
+    return "; ".join(filter(None, [f"there is no folder {name}", hint or _NO_RUN]))
+
+
+_SCENARIOS: Final = (".yaml", ".yml")
+_NO_RUN: Final = "`perhop run SCENARIO` makes one"

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from perhop import templates
 from perhop.errors import Problem, ScenarioError
-from perhop.hints import did_you_mean
+from perhop.hints import did_you_mean, near_file
 from perhop.scenario import Scenario, to_mapping
 from perhop.scenario.reading import loader
 from perhop.units import quote
@@ -114,13 +116,23 @@ def read(source: str | os.PathLike[str]) -> Source:
         return Source(text(source), f"{source}.yaml")
     if isinstance(source, str) and _BARE_NAME.fullmatch(source) and not os.path.lexists(source):
         message = f"{quote(source)} is neither a file nor in the gallery ({', '.join(names())})"
-        raise ScenarioError([Problem("", 0, 0, "", message, did_you_mean(source, names()))])
+        raise ScenarioError([Problem("", 0, 0, "", message, _hint(source))])
+    if Path(source, "manifest.json").is_file():
+        message = f"is the dataset of a run; expected a scenario; `perhop report {source}` draws it"
+        raise ScenarioError([Problem(os.fspath(source), 0, 0, "", message)])
     return Source(loader.read(source), os.fspath(source))
 
 
 def read_stream(stream: BinaryIO, filename: str) -> Source:
     """The text that a stream has, such as standard input."""
     return Source(stream.read(loader.MAX_FILE + 1), filename)
+
+
+def _hint(name: str) -> str:
+    """Return what to do with a name that is neither a file's nor in the gallery."""
+    if name in templates.names():
+        return f"`perhop new {name}` writes the template of this name to {name}.yaml"
+    return did_you_mean(name, names()) or near_file(name)
 
 
 _BARE_NAME = re.compile(r"[A-Za-z0-9_-]+")

@@ -33,7 +33,9 @@ def text(name: str) -> str:
         UsageError: There is no such template.
     """
     if name not in names():
-        hint = did_you_mean(name, names())
+        hint = did_you_mean(name.removesuffix(".yaml"), names())
+        if name.endswith(".yaml") and not hint:
+            hint = f"`perhop new dsl --out {name}` writes the template `dsl` to this file"
         message = f"{quote(name)} is not a template; there are {', '.join(names())}"
         raise UsageError("; ".join(filter(None, [message, hint])))
     return files(__name__).joinpath(f"{name}.yaml").read_text("utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean, listed
+from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.metrics import (
     CAUSE,
     CLASS,
@@ -124,7 +125,8 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
         actual = next((k for k, names in kinds.items() if target in names), None)
         what = "is unknown" if actual in (None, "total") else f"is a {actual}"
         message = f"{quote(target)} {what}; expected {known}{listed(candidates)}"
-        yield Finding(loc, message, did_you_mean(target, candidates))
+        hint = _counterpart(scenario, metric, target) or did_you_mean(target, candidates)
+        yield Finding(loc, message, hint)
     elif target in scenario.pings and scenario.pings[target].is_trace:
         yield Finding(loc, f"{quote(target)} asks several nodes; expected a ping with one `ttl`")
     elif target in scenario.pings and metric.name == "bufferbloat":
@@ -149,6 +151,26 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
             message = f"ITU-T G.113 has no impairment factors of {flow.voice.codec}"
             keys = f"`ie` and `bpl` in `flows.{target}.voice`"
             yield Finding(loc, f"{message}; expected {keys}")
+
+
+def _counterpart(scenario: ResolvedScenario, metric: Metric, target: str) -> str:
+    """Return how a quantity of pings is had for a flow, or one of flows for a ping; or ""."""
+    if target in scenario.flows and "ping" in metric.targets:
+        flow = scenario.flows[target]
+        for name, ping in scenario.pings.items():
+            if (ping.source, ping.destination, ping.dscp) == (
+                flow.source,
+                flow.destination,
+                flow.dscp,
+            ):
+                return f"did you mean {quote(name)}, which has the ends and the DSCP of this flow?"
+        sends = f"from: {flow.source}, to: {flow.destination}, dscp: {format_dscp(flow.dscp)}"
+        add = f"add a ping beside it, such as `pings: {{{target}-rtt: {{{sends}}}}}`"
+        return f"{add}, and expect `{metric.name}: {target}-rtt`"
+    if target in scenario.pings and "flow" in metric.targets:
+        own = ", ".join(f"`{each.name}`" for each in METRICS.values() if "ping" in each.targets)
+        return f"the metrics of pings are {own}"
+    return ""
 
 
 def _probes_and_load(

@@ -59,7 +59,7 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
             return f"is missing; expected {_expected(loc, model)}", ""
         case "extra_forbidden":
             keys = _keys(_type_at(loc[:-1], model))
-            hint = did_you_mean(loc[-1], keys)
+            hint = did_you_mean(loc[-1], keys) or _elsewhere(loc, model)
             if not METRICS.keys() <= {*keys}:
                 return f"unknown key; expected one of {', '.join(keys)}", hint
             others = [key for key in keys if key not in METRICS]
@@ -84,6 +84,23 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
             return f"{quote(value)} is text; expected true or false", f"did you mean `{answer}`?"
         case _:
             return f"{refusal(value)}; expected {_expected(loc, model)}", ""
+
+
+def _elsewhere(loc: Loc, model: type[BaseModel]) -> str:
+    """Return the section that has the unknown key at `loc`, for flows among pings and so on."""
+    section, *between, key = loc
+    others = [
+        name
+        for name in _SENDERS
+        if name != section and key in _keys(_type_at((name, *between), model))
+    ]
+    if section not in _SENDERS or len(between) != 1 or not others:
+        return ""
+    return f"`{key}` is a key of {others[0]}; write {quote(between[0])} below `{others[0]}`"
+
+
+_SENDERS = ("flows", "pings")
+"""Sections whose entries are easily taken for those of each other."""
 
 
 # Values that the model expects at a place
