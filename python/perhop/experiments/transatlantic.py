@@ -280,10 +280,11 @@ _UNKNOWNS: Final = (
 _ACCOUNT: Final = """\
 That a scavenger alone stays below 120 Mb/s follows from its queue of 64 packets and the round-
 trip time, whatever else is drawn. That the same flow unmarked had more does not: in tests of 10
-to 60 s one Reno flow gets 16 to 77 Mb/s here, even with a long queue, because it leaves slow
-start by losing and then climbs by a segment a round trip. Linux 2.4 remembers the slow-start
-threshold of earlier connections to the same host, which modelled hosts do not: a candidate. Best
-effort beside the scavenger keeps what a connection has alone; the document gives no number for
+to 60 s one Reno flow gets 16 to 77 Mb/s with the queues that are drawn, because it leaves slow
+start by losing and then climbs by a segment a round trip. With 1000 packets of tail drop, which
+are not drawn, it gets 125 Mb/s in 60 s: the queue of best effort, which the document does not
+give, decides. Linux 2.4 also remembers the slow-start threshold of earlier connections to the
+same host, which modelled hosts do not: another candidate. Best effort beside the scavenger keeps what a connection has alone; the document gives no number for
 that.
 
 The sweep is of single runs, 40 to 80 s after the start. One Reno flow needs a queue of a round
