@@ -284,8 +284,8 @@ to 60 s one Reno flow gets 16 to 77 Mb/s with the queues that are drawn, because
 start by losing and then climbs by a segment a round trip. With 1000 packets of tail drop, which
 are not drawn, it gets 125 Mb/s in 60 s: the queue of best effort, which the document does not
 give, decides. Linux 2.4 also remembers the slow-start threshold of earlier connections to the
-same host, which modelled hosts do not: another candidate. Best effort beside the scavenger keeps what a connection has alone; the document gives no number for
-that.
+same host, which modelled hosts do not: another candidate. Best effort
+beside the scavenger keeps what a connection has alone; the document gives no number for that.
 
 The sweep is of single runs, 40 to 80 s after the start. One Reno flow needs a queue of a round
 trip's packets to keep the circuit full when it halves its window; 64 are 4% of that, and what is
