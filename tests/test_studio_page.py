@@ -118,6 +118,45 @@ def test_a_slider_changes_the_text_and_the_charts(page: Page) -> None:
     print(f"slider to chart: {', '.join(f'{time:.0f}' for time in times)} ms")
 
 
+TWO = """\
+perhop: 1
+name: two
+nodes: {a: host, r: router, s: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps, egress: {a: shared}}
+  - {ends: [r, s], rate: 5 Mbps, egress: {r: shared}}
+  - {ends: [s, b], rate: 100 Mbps, egress: {s: shared}}
+policies:
+  shared: {classes: {low: {match: {dscp: cs1}, bandwidth: 20%}, rest: {match: any}}}
+flows:
+  bulk: {from: a, to: b, dscp: cs1, stop: 4 s}
+  web: {from: a, to: b, start: 1 s, stop: 3 s}
+"""
+"""Of three links with the same classes the second one is the busiest, not the first."""
+
+
+def test_the_first_chart_of_classes_is_that_of_the_link_beside_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "two.yaml").write_text(TWO)
+    with studio.Studio(str(tmp_path / "two.yaml")) as served:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(served.address)
+        page.wait_for_selector(".verdicts", state="attached")
+        expect(page.locator(".network svg")).to_contain_text("%")
+        chosen = page.get_by_label("link")
+        areas = page.locator(".chart .area")
+        expect(chosen).to_have_value("r>s")
+        first = [areas.nth(number).get_attribute("d") for number in range(areas.count())]
+        assert first
+        chosen.select_option("a>r")
+        assert areas.first.get_attribute("d") != first[0]
+        chosen.select_option("r>s")
+        again = [areas.nth(number).get_attribute("d") for number in range(areas.count())]
+        assert again == first
+        page.close()
+
+
 def test_errors_are_shown_in_place(page: Page) -> None:
     page.locator(".quantity", has_text="10 kB").dblclick(position={"x": 2, "y": 5})
     expect(page.locator("#sliders li.chosen")).to_contain_text("uplink voice police burst")

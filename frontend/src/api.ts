@@ -44,7 +44,8 @@ export interface Result {
   verdicts: { text: string; ok: boolean | null; measured: string }[];
   flows: Record<string, string>;
   pings: Record<string, string>;
-  utilisation: Record<string, number>;
+  /** The share of the time that each directed link is busy; null if unknown. */
+  utilisation: Record<string, number | null>;
 }
 
 export interface Network {

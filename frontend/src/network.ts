@@ -33,7 +33,7 @@ export class Drawing {
   draw(
     network: Network,
     sent: Lines["links"],
-    use: Record<string, number>,
+    use: Record<string, number | null>,
     colours: Record<string, number>,
   ): void {
     this.root.classList.toggle("many", Boolean(network.size));
@@ -74,13 +74,12 @@ export class Drawing {
       link.directions.forEach((name, direction) => {
         const by = beside + (direction ? APART : -APART);
         const [a, b] = [one, two].map((end) => `${end.x + normal.x * by} ${end.y + normal.y * by}`);
-        const title = `${name}: ${Math.round(used(name) * 100)}% used`;
+        const title = `${name}: ${percent(use[name])} used`;
         wires.push(`<path class="wire use${level(used(name))}" d="M${a}L${b}"><title>${escape(title)}</title></path>`);
       });
       if (network.links.length <= LABELLED) {
         const middle = { x: (one.x + two.x) / 2, y: (one.y + two.y) / 2 + beside };
-        const uses = link.directions.map(used);
-        const percent = (share: number) => `${Math.round(share * 100)}%`;
+        const uses = link.directions.map((name) => use[name]);
         const [there, back] = (one.x <= two.x ? uses : uses.toReversed()).map(percent);
         const said = sent.length ? `→ ${there}  ← ${back}` : "";
         // Above the names of policies, if there is no room beside them.
@@ -121,11 +120,11 @@ export class Drawing {
   }
 
   /** Draws a network of many nodes: dots, whose names the pointer shows. */
-  private dots(network: Network, [width, height]: [number, number], use: Record<string, number>): void {
+  private dots(network: Network, [width, height]: [number, number], use: Record<string, number | null>): void {
     const at = new Map(network.nodes.map((node) => [node.name, `${node.column.toFixed(1)} ${node.row.toFixed(1)}`]));
     const wires = network.links.map((link) => {
       const used = link.directions.map((name) => use[name] ?? 0);
-      const said = link.directions.map((name, way) => `${name}: ${Math.round(used[way]! * 100)}% used`);
+      const said = link.directions.map((name) => `${name}: ${percent(use[name])} used`);
       const [one, two] = link.ends.map((end) => at.get(end));
       const title = escape([...said, link.label].join("\n"));
       return `<path class="wire use${level(Math.max(...used))}" d="M${one}L${two}"><title>${title}</title></path>`;
@@ -143,6 +142,11 @@ export class Drawing {
       `<svg role="img" aria-label="${escape(`Network: ${said}`)}" width="${width}" ` +
       `height="${height}" viewBox="0 0 ${width} ${height}">${parts.join("")}</svg>`;
   }
+}
+
+/** Returns a share of the time in words. */
+function percent(share: number | null | undefined): string {
+  return share === null ? "unknown" : `${Math.round((share ?? 0) * 100)}%`;
 }
 
 /** Returns the number of the style of a use. */

@@ -182,12 +182,16 @@ export class View {
     if (this.status.textContent !== text) this.status.textContent = text;
   }
 
-  /** Returns the link whose classes are drawn: the chosen one, or the one with the most classes. */
+  /**
+   * Returns the link whose classes are drawn: the chosen one, or the busiest with the most classes.
+   * It depends on nothing but the lines, so that what is said later is said of the link that was drawn.
+   */
   private link(result: Lines): string {
     if (result.links.some(({ name }) => name === this.chosen)) return this.chosen;
-    const used = (name: string) => this.result?.utilisation[name] ?? 0;
+    const used = ({ classes, rate_bps }: Lines["links"][number]) =>
+      classes.reduce((sum, { sent_bytes }) => sum + sent_bytes, 0) / rate_bps;
     const ranked = result.links.toSorted(
-      (one, two) => two.classes.length - one.classes.length || used(two.name) - used(one.name),
+      (one, two) => two.classes.length - one.classes.length || used(two) - used(one),
     );
     return ranked[0]?.name ?? "";
   }
