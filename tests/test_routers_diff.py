@@ -1,5 +1,6 @@
 """`perhop diff`: two policies under the same traffic."""
 
+import itertools
 import json
 from collections.abc import Callable
 from copy import deepcopy
@@ -14,6 +15,7 @@ from fake_reader import IOS, Reader, attachment, configuration
 from perhop import UsageError
 from perhop.report.difference import difference_lines, difference_tables
 from perhop.routers.difference import Difference, Side, as_object, compare
+from perhop.routers.difference.configurations import MOST_ALONE, _turns
 
 OLD: dict[str, Any] = {
     "classes": {
@@ -130,6 +132,39 @@ def test_a_class_of_pings_is_compared(files: Callable[..., tuple[Side, Side]]) -
     alone = as_object(found)["loads"]["each class alone"]
     assert alone["icmp"]["throughput_bps"] is None
     assert alone["icmp"]["delay_median_s"]["new"] > 0.002
+
+
+@pytest.mark.parametrize("limit", ["64 packets", "4000 packets", "8000 packets"])
+def test_identical_classes_are_identical_alone(
+    files: Callable[..., tuple[Side, Side]], limit: str
+) -> None:
+    """Whatever waits in the queue of one class is nothing to the next one."""
+    queue = {"queue": {"limit": limit}}
+    codes = ("af11", "af21", "af31")
+    classes = {
+        **{code: {"match": {"dscp": code}, "bandwidth": "25%", **queue} for code in codes},
+        "rest": {"match": "any", **queue},
+    }
+    found = as_object(compare(*files({"classes": classes}, {"classes": deepcopy(classes)})))
+    alone = found["loads"]["each class alone"]
+    assert [alone[code].pop("old_class") for code in codes] == list(codes)
+    rows = [{key: alone[code][key] for key in alone[code] if key != "new_class"} for code in codes]
+    assert rows[0] == rows[1] == rows[2]
+    # 2 Mb/s, less headers, and what TCP loses by the first overflow of a large queue.
+    assert 1.4e6 < rows[0]["throughput_bps"]["old"] < 1.95e6
+
+
+def test_more_classes_than_runs_drain_between_turns() -> None:
+    names = [str(number) for number in range(230)]
+    runs = list(_turns(names, 10))
+    assert len(runs) <= MOST_ALONE
+    assert [name for turns, _ in runs for name in turns] == names
+    for turns, end in runs:
+        times = list(turns.values())
+        assert [stop - start for start, stop in times] == [10] * len(times)
+        assert [b[0] - a[1] for a, b in itertools.pairwise(times)] == [10] * (len(times) - 1)
+        assert end == times[-1][1]
+    assert list(_turns(["a", "b"], 10)) == [({"a": (0, 10)}, 10), ({"b": (0, 10)}, 10)]
 
 
 SITE = """\

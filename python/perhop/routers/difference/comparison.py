@@ -44,7 +44,7 @@ def compare(
             with_traffic(scenario, first, side.file, old.file)
             for scenario, side in ((first, old), (gallery.load(new.file), new))
         )
-        return Difference(names, (run(OWN, *pair),), {}, (), ())
+        return Difference(names, (run(OWN, pair),), {}, (), ())
     if old.is_configuration and new.is_configuration:
         return compare_configurations(old, new, names, run)
     scenario, configuration = (new, old) if old.is_configuration else (old, new)
@@ -53,7 +53,7 @@ def compare(
     changed = in_place(loaded, scenario.file, configuration, remarks)
     same = with_traffic(loaded, loaded, scenario.file, scenario.file)
     ordered = (changed, same) if old.is_configuration else (same, changed)
-    return Difference(names, (run(OWN, *ordered),), {}, (), tuple(remarks))
+    return Difference(names, (run(OWN, ordered),), {}, (), tuple(remarks))
 
 
 def _names(old: str, new: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from perhop.scenario.reading.loader import validated
 from perhop.units import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.difference.sides import Runs, Side
     from perhop.routers.reading import Attachment, Configuration
@@ -29,8 +29,10 @@ WITHOUT_STRICT: Final = "all classes that are not strict"
 TOGETHER: Final = "all classes together"
 """Loads of a comparison of configurations."""
 
-GAP: Final = 10
-"""Between two flows of `ALONE`: this part of a flow's time, so that queues drain."""
+MOST_ALONE: Final = 100
+"""The most runs of `ALONE`. Each class has one of its own, so that it meets no packets of another
+class; if there are more classes, several take turns in a run, with as much time to drain between
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +102,37 @@ def compare_configurations(one: Side, other: Side, names: tuple[str, str], run: 
     length = phase_ps(capacity)
     loose = [name for name in chosen if name not in strict]
     loads: list[tuple[str, dict[str, tuple[int, int]], int]] = []
-    turns = {}
-    turn = max(2 * length // max(len(chosen), 2), min(length, phase_ps(10**10)))
-    for number, name in enumerate(chosen):
-        start = number * (turn + turn // GAP)
-        turns[name] = (start, start + turn)
-    loads.append((ALONE, turns, len(chosen) * (turn + turn // GAP)))
     if strict and loose:
         loads.append((WITHOUT_STRICT, dict.fromkeys(loose, (0, length)), length))
     loads.append((TOGETHER, dict.fromkeys(chosen, (0, length)), length))
+    turn = max(2 * length // max(len(chosen), 2), min(length, phase_ps(10**10)))
+    alone = (scenarios(ALONE, turns, end) for turns, end in _turns(list(chosen), turn))
     return Difference(
         names,
-        tuple(run(load, *scenarios(load, senders, end)) for load, senders, end in loads),
+        (
+            run.one_by_one(ALONE, alone),
+            *(run(load, scenarios(load, senders, end)) for load, senders, end in loads),
+        ),
         {name: ("/".join(each.old), "/".join(each.new)) for name, each in chosen.items()},
         tuple(moved),
         tuple(remarks),
     )
+
+
+def _turns(names: Sequence[str], turn: int) -> Iterator[tuple[dict[str, tuple[int, int]], int]]:
+    """Yield the senders of each run of `ALONE` with their times, and the end of the run.
+
+    A run ends with its last sender: packets that are still in a queue then count in no other one.
+
+    Args:
+        names: The senders.
+        turn: The time that each sends, in picoseconds.
+    """
+    size = max(-(-len(names) // MOST_ALONE), 1)
+    for first in range(0, max(len(names), 1), size):
+        part = names[first : first + size]
+        turns = {name: (2 * n * turn, (2 * n + 1) * turn) for n, name in enumerate(part)}
+        yield turns, max(2 * len(part) - 1, 1) * turn
 
 
 def _document(

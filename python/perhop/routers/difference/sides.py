@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perhop import analysis, engines
@@ -10,7 +10,7 @@ from perhop.routers.difference.results import Load
 from perhop.routers.reading import detect, select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from perhop.engines import Progress
     from perhop.routers.reading import Attachment, Configuration, Direction
@@ -73,7 +73,7 @@ class Runs:
     seed: int
     watch: Callable[[Progress], None] | None
 
-    def __call__(self, load: str, *scenarios: Scenario) -> Load:
+    def __call__(self, load: str, scenarios: Iterable[Scenario]) -> Load:
         """Run both scenarios."""
         datasets = []
         for scenario in scenarios:
@@ -81,3 +81,15 @@ class Runs:
             if not datasets[-1].manifest.complete:
                 raise KeyboardInterrupt
         return Load(load, analysis.compare(datasets, self.names))
+
+    def one_by_one(self, load: str, pairs: Iterable[Iterable[Scenario]]) -> Load:
+        """Run pairs of scenarios with different flows and pings, as one load.
+
+        The result has the flows and pings of all pairs, and nothing that several have in common:
+        no phases and classes.
+        """
+        first, *more = (self(load, pair).compared for pair in pairs)
+        for compared in more:
+            first.flows.update(compared.flows)
+            first.pings.update(compared.pings)
+        return Load(load, replace(first, phases=(), classes={}, codepoints={}))
