@@ -467,6 +467,6 @@ def test_damaged_output_is_no_exception(data: st.DataObject) -> None:
         if not readings:
             continue
         one = readings[0]
-        key = (one.family, one.interface, one.direction)
+        key = (one.family, one.interface, one.direction, one.policy)
         counted = module._counted(key, {one.command: [one]})
         counters.dataset({"edge>next": counted}, "x", 10**12, ["x"])

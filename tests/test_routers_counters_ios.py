@@ -34,6 +34,7 @@ police:
     assert (found["conformed_bytes"], found["sent_bytes"]) == (60000, 60000)
     # It is unknown how many packets the policer dropped.
     assert not found.keys() & {"sent_packets", "dropped_packets", "dropped_policer"}
+    assert found["dropped_bytes"] == 40000
     none = one(tmp_path, text.format(0))
     assert (none["sent_packets"], none["dropped_packets"]) == (500, 0)
 
@@ -41,7 +42,7 @@ police:
 def test_queues_of_switches_count_bytes_only(tmp_path: Path) -> None:
     text = "0 packets\nMatch: any\nQueueing\n\n(total drops) {}\n(bytes output) 15420"
     found = one(tmp_path, text.format(3000))
-    assert found == {"offered_packets": 0, "sent_bytes": 15420}
+    assert found == {"offered_packets": 0, "sent_bytes": 15420, "dropped_bytes": 3000}
     found = one(tmp_path, text.format(0))
     assert found["dropped_packets"] == 0 and "sent_packets" not in found
 
@@ -65,7 +66,11 @@ TenGigabitEthernet1/1/1
       Priority: Strict,
 """
     [found] = read(tmp_path, text)
-    assert found.classes["VOICE"] == {"offered_packets": 0, "sent_bytes": 100}
+    assert found.classes["VOICE"] == {
+        "offered_packets": 0,
+        "sent_bytes": 100,
+        "dropped_bytes": 1500,
+    }
 
 
 @pytest.mark.parametrize(
@@ -149,3 +154,101 @@ Ethernet0/0
         "not read: `aggregate-forwarded 12000 bytes action: transmit`"
     ]
     assert found.notes[0].startswith(f"{tmp_path / 'r.txt'}:5: ")
+
+
+OUTER = """\
+GigabitEthernet0/1
+
+  Service-policy output: OUTER
+
+    Class-map: SITE (match-any)
+      1000 packets, 100000 bytes
+SHAPER
+      Service-policy : INNER
+
+        Class-map: VOICE (match-any)
+          400 packets, 40000 bytes
+          police:
+              cir 1000000 bps, bc 31250 bytes
+            conformed 300 packets, 30000 bytes; actions:
+              transmit
+            exceeded EXCEEDED; actions:
+              drop
+
+        Class-map: class-default (match-any)
+          600 packets, 60000 bytes
+QUEUE
+    Class-map: class-default (match-any)
+      5 packets, 500 bytes
+"""
+QUEUED = "          Queueing\n          (queue depth/total drops/no-buffer drops) 0/20/0\n"
+
+
+@pytest.mark.parametrize(
+    ("exceeded", "queue", "shaper", "dropped", "sent", "sent_bytes"),
+    [
+        # 100 packets are dropped by the policer inside.
+        ("100 packets, 10000 bytes", "", "", 100, 900, 90000),
+        # 20 more by a queue inside; it tells no bytes of them.
+        ("100 packets, 10000 bytes", QUEUED, "", 120, 880, None),
+        # The shaper's own queue counts those of the queues inside, and not those of policers.
+        (
+            "100 packets, 10000 bytes",
+            QUEUED,
+            "      Queueing\n      (queue depth/total drops/no-buffer drops) 0/20/0\n"
+            "      (pkts output/bytes output) 880/88000\n      shape (average) cir 8000000\n",
+            120,
+            880,
+            88000,
+        ),
+        # A switch counts bytes only: it is unknown how many packets were sent.
+        ("10000 bytes", "", "", None, None, None),
+        ("0 packets, 0 bytes", "", "", None, 1000, 100000),
+    ],
+)
+def test_an_outer_class_has_the_drops_of_its_inner_policy(
+    exceeded: str,
+    queue: str,
+    shaper: str,
+    dropped: int | None,
+    sent: int | None,
+    sent_bytes: int | None,
+    tmp_path: Path,
+) -> None:
+    text = OUTER.replace("EXCEEDED", exceeded).replace("QUEUE", queue).replace("SHAPER", shaper)
+    [found] = read(tmp_path, text)
+    site = found.classes["SITE"]
+    assert site.get("dropped_packets") == dropped
+    assert (site.get("sent_packets"), site.get("sent_bytes")) == (sent, sent_bytes)
+    assert found.classes["class-default"]["sent_packets"] == 5
+
+
+TWO = """\
+GigabitEthernet0/1
+
+  Service-policy output: {name}
+
+    Class-map: class-default (match-any)
+      {packets} packets, {size} bytes
+"""
+
+
+def test_different_policies_at_an_interface_are_no_readings_of_one(tmp_path: Path) -> None:
+    files = []
+    for number, (name, packets) in enumerate([("OLD", 900), ("NEW", 100), ("NEW", 150)]):
+        files.append(tmp_path / f"{number}.txt")
+        files[-1].write_text(TWO.format(name=name, packets=packets, size=100 * packets))
+    old, new = counters.read(files)
+    assert (old.policy, old.readings, old.classes["class-default"]["offered_packets"]) == (
+        "OLD",
+        1,
+        900,
+    )
+    assert (new.policy, new.readings, new.classes["class-default"]["offered_packets"]) == (
+        "NEW",
+        2,
+        50,
+    )
+    assert new.name == "GigabitEthernet0/1, out, policy NEW"
+    [alone] = counters.read(files[1:])
+    assert (alone.policy, alone.name) == ("", "GigabitEthernet0/1, out")

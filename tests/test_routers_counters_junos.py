@@ -1,5 +1,6 @@
 """Tables of queues of Junos, and the XML of its counters, hostile XML included."""
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -124,6 +125,36 @@ def test_tables_of_queues_are_read(tmp_path: Path) -> None:
     assert (filtered.interface, filtered.classes["web"]["offered_bytes"]) == ("ge-0/0/1.0", 12000)
     into, out = counted(tmp_path, EXTENSIVE.split("  Queue number")[0])
     assert [*into.classes, *out.classes] == ["queue-0", "best-effort", "network-cont"]
+
+
+def test_a_direction_that_the_output_does_not_tell_is_unknown(tmp_path: Path) -> None:
+    text = EXTENSIVE.split("Filter:")[0]
+    for kind in ("Ingress", "Egress"):
+        text = re.sub(f" *{kind} queues: .*\n", "", text)
+    found = counted(tmp_path, text.replace("web", ""))
+    assert {each.direction for each in found} == {None}
+    assert found[0].name == "ge-0/0/1, direction unknown"
+    [table] = counted(tmp_path, FIREWALL_TEXT)
+    assert (table.interface, table.direction) == ("sort", None)
+    cos = (
+        "<cos-interface-information><interface-map><i-logical-name>ge-0/0/1</i-logical-name>"
+        "<queue-counters>KIND<queue><queue-number>0</queue-number>"
+        "<queue-counters-queued-packets>4</queue-counters-queued-packets></queue>"
+        "</queue-counters></interface-map></cos-interface-information>"
+    )
+    kind = "<intf-cos-queue-type>Egress queues</intf-cos-queue-type>"
+    for text, direction in ((cos.replace("KIND", ""), None), (cos.replace("KIND", kind), "out")):
+        [found_] = counted(tmp_path, text)
+        assert (found_.interface, found_.direction) == ("ge-0/0/1", direction)
+
+
+FIREWALL_TEXT = """\
+Filter: sort
+
+Counters:
+Name                                                Bytes              Packets
+web                                                 12000                   12
+"""
 
 
 def test_queues_as_xml_are_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,7 @@ __all__ = ["counters"]
 @click.option(
     "--direction", type=click.Choice(["in", "out"]), help="The direction; by default the only one."
 )
+@click.option("--policy", help="The policy, where several count at an interface.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def counters(
     files: tuple[str, ...],
@@ -55,6 +57,7 @@ def counters(
     over: str | None,
     interfaces: tuple[str, ...],
     direction: str | None,
+    policy: str | None,
     as_json: bool,
 ) -> int:
     """Read what routers counted for each class.
@@ -72,10 +75,24 @@ def counters(
     if over is not None:
         over_ps = options.above_zero("--over", over, parse_duration, "a time", "5min")
     found = [
-        each for each in routers.read(files) if direction is None or each.direction == direction
+        each
+        for each in routers.read(files)
+        if direction is None or each.direction in (None, direction)
     ]
+    if direction is not None:
+        # What the output does not tell, the option does.
+        found = [replace(each, direction="in" if direction == "in" else "out") for each in found]
     if not found:
         raise UsageError(f"{files[0]}: has no counters of direction `{direction}`")
+    if policy is not None:
+        named = [each for each in found if each.policy in ("", policy)]
+        if not any(each.policy for each in named):
+            names = ", ".join(dict.fromkeys(each.policy for each in found if each.policy))
+            raise UsageError(
+                f"--policy: {quote(policy)} is not one of several policies of an interface"
+                f"{f'; expected one of {names}' if names else ''}"
+            )
+        found = named
     chosen = {}
     if interfaces or out is not None:
         chosen = _chosen(found, interfaces)
@@ -118,7 +135,7 @@ def _chosen(found: Sequence[Counted], interfaces: Sequence[str]) -> dict[str, Co
         names = "; ".join(each.name for each in found[:12])
         raise UsageError(
             f"there are counters of several interfaces: {names}; expected --interface, and "
-            "perhaps --direction"
+            "perhaps --direction or --policy"
         )
     chosen: dict[str, Counted] = {}
     for text in interfaces or [found[0].interface]:
@@ -129,6 +146,10 @@ def _chosen(found: Sequence[Counted], interfaces: Sequence[str]) -> dict[str, Co
             listed = ", ".join(each.name for each in (here or found)[:12])
             problem = "could be" if here else "has no counters; there is"
             raise UsageError(f"--interface: {quote(name)} {problem} {listed}")
+        if not equals and here[0].direction is None:
+            raise UsageError(
+                f"{here[0].name}: the output does not tell the direction; expected --direction"
+            )
         link = link if equals else OUT if here[0].direction == "out" else IN
         if link in chosen:
             raise UsageError(f"--interface: {quote(link)} has two interfaces; expected one")
@@ -142,6 +163,7 @@ _COLUMNS: Final = (
     ("sent", "sent_bytes", "size"),
     ("packets", "sent_packets", "count"),
     ("dropped", "dropped_packets", "count"),
+    ("dropped", "dropped_bytes", "size"),
     ("full queue", "dropped_limit", "count"),
     ("policer", "dropped_policer", "count"),
     ("early", "dropped_early", "count"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -43,6 +44,12 @@ READERS: Final[tuple[tuple[Callable[[str], bool], Callable[[Source], list[Readin
 
 _SECOND: Final = 10**12
 
+_Key = tuple[str, str, "Direction | None", str]
+"""Family, interface, direction and policy."""
+
+_Groups = dict[_Key, dict[str, list[Reading]]]
+"""Readings by command."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -51,7 +58,8 @@ class Counted:
     Attributes:
         family: ``ios``, ``junos``, ``tc`` or ``pf``.
         interface: The interface as the router spells it; "" if its output does not name it.
-        direction: The packets that are counted.
+        direction: The packets that are counted; None if the output does not tell.
+        policy: The policy, if several count at the interface in this direction; "" otherwise.
         classes: The counters of each class, by path; what the router does not print is not there.
         readings: 1: since the counters were cleared; 2: between two readings.
         over_s: The time in which it was counted, by the router's clock; None if unknown.
@@ -60,7 +68,8 @@ class Counted:
 
     family: str
     interface: str
-    direction: Direction
+    direction: Direction | None
+    policy: str
     classes: Mapping[str, Counts]
     readings: int
     over_s: float | None
@@ -68,30 +77,37 @@ class Counted:
 
     @property
     def name(self) -> str:
-        """Return the interface and direction in words."""
-        return f"{quote(self.interface)[1:-1] or 'the interface'}, {self.direction}"
+        """Return the interface, direction and policy in words."""
+        at = quote(self.interface)[1:-1] or "the interface"
+        way = self.direction or "direction unknown"
+        return f"{at}, {way}, policy {self.policy}" if self.policy else f"{at}, {way}"
 
 
 def read(files: Sequence[str | os.PathLike[str]]) -> tuple[Counted, ...]:
     """Return what the outputs of routers in some files count, by interface and direction.
 
     If there are several readings of an interface, in one file or in several, the result is the
-    difference between the first and the last one.
+    difference between the first and the last one. Policies of different names at one interface are
+    apart.
 
     Raises:
         UsageError: A file cannot be read, has no counters, or has smaller ones than an earlier one.
     """
-    groups: dict[tuple[str, str, Direction], dict[str, list[Reading]]] = {}
+    groups: _Groups = {}
     for file in files:
         try:
             text = source(read_file(str(file), MAX_SIZE), str(file))
         except ValueError as error:
             raise UsageError(f"{file}: {error}") from None
         for reading in _readings(text):
-            key = (reading.family, reading.interface, reading.direction)
+            key = (reading.family, reading.interface, reading.direction, reading.policy)
             groups.setdefault(key, {}).setdefault(reading.command, []).append(reading)
     _name_tc(groups)
-    return tuple(_counted(key, found) for key, found in groups.items())
+    several = Counter(key[:3] for key in groups)
+    return tuple(
+        _counted(key if several[key[:3]] > 1 else (*key[:3], ""), found)
+        for key, found in groups.items()
+    )
 
 
 def _readings(text: Source) -> list[Reading]:
@@ -105,15 +121,15 @@ def _readings(text: Source) -> list[Reading]:
     )
 
 
-def _name_tc(groups: dict[tuple[str, str, Direction], dict[str, list[Reading]]]) -> None:
+def _name_tc(groups: _Groups) -> None:
     """Join the outputs of tc for one interface: only some of them name it."""
-    unnamed = groups.get(("tc", "", "out"))
+    unnamed = groups.get(("tc", "", "out", ""))
     others = [key for key in groups if key[0] == "tc" and key[1]]
     if unnamed and len(others) == 1 and not unnamed.keys() & groups[others[0]].keys():
-        groups[others[0]] |= groups.pop(("tc", "", "out"))
+        groups[others[0]] |= groups.pop(("tc", "", "out", ""))
 
 
-def _counted(key: tuple[str, str, Direction], commands: dict[str, list[Reading]]) -> Counted:
+def _counted(key: _Key, commands: dict[str, list[Reading]]) -> Counted:
     found = []
     notes = []
     over = None
@@ -232,6 +248,7 @@ def as_object(counted: Sequence[Counted]) -> list[dict[str, Any]]:
             "family": each.family,
             "interface": each.interface or None,
             "direction": each.direction,
+            "policy": each.policy or None,
             "readings": each.readings,
             "over_s": each.over_s,
             "classes": {path: dict(counts) for path, counts in each.classes.items()},

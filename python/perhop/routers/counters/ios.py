@@ -95,6 +95,7 @@ class _Class:
     early: int | None = None
     tail: int | None = None
     drops: int | None = None
+    lost: int | None = None
     unknown: bool = False
     switched: bool = False
     in_bytes: bool = False
@@ -160,6 +161,7 @@ class _Reader:
                         interface,
                         "in" if policy[1].lower() == "input" else "out",
                         at=at,
+                        policy=policy[2],
                     )
                     self._begin(_Policy(indent, ""))
                 elif self._class is not None and self._open:
@@ -251,10 +253,13 @@ class _Reader:
             found.switched = True
             if switch[1] == "bytes output":
                 put(counts, {"sent_bytes": number(switch[2])})
-            elif int(switch[2]) > 0:  # bytes or packets: the output does not say which
+                # The queue of a switch counts its drops in the unit of its output.
+                put(counts, {"dropped_bytes": found.lost})
+            elif int(switch[2]) > 0:  # it is unknown how many packets these are
                 found.unknown = True
+                found.lost = number(switch[2])
             else:
-                found.drops = 0
+                found.drops = found.lost = 0
         elif shaped := _SHAPED.fullmatch(said):
             names = ("backlog_packets", "sent_packets", "sent_bytes")
             put(counts, dict(zip(names, map(number, shaped.groups()), strict=True)))
@@ -293,8 +298,10 @@ class _Reader:
         if reading is not None and reading.classes:
             for policy in self._all:
                 self._strict(policy)
+            for policy in reversed(self._all):  # those inside a class before it
                 for each in policy.classes:
-                    _complete(each)
+                    inside = [p for p in self._all if p.prefix == f"{each.path}/"]
+                    _complete(each, [inner for p in inside for inner in p.classes])
             top = self._all[0].classes
             inner = f"{top[0].path}/" if top else ""
             if len(top) == 1 and top[0].shapes and any(p.prefix == inner for p in self._all):
@@ -328,8 +335,14 @@ class _Reader:
                     each.unknown = True
 
 
-def _complete(each: _Class) -> None:
-    """Add up a class's drops, and what it sent if it has no queue of its own."""
+def _complete(each: _Class, inner: Sequence[_Class] = ()) -> None:
+    """Add up a class's drops, and what it sent if it has no queue of its own.
+
+    Args:
+        each: The class.
+        inner: The classes of the policy inside it, which are complete. What they drop, the class
+            drops; the queue of a shaper counts the drops of the queues inside, and no policer's.
+    """
     counts = each.counts
     if each.policed:
         _police(each)
@@ -351,6 +364,12 @@ def _complete(each: _Class) -> None:
         counts |= {"dropped_early": each.early, "dropped_limit": each.tail}
     kinds = ("dropped_limit", "dropped_policer", "dropped_early")
     dropped = total([counts.get(kind) for kind in kinds])
+    if inner:
+        inside = [_lost(one, policed=drops is not None) for one in inner]
+        below = _all(inside)
+        unknown = unknown or below is None
+        if below:
+            dropped = (dropped or 0) + below
     if dropped is not None and not unknown:
         counts["dropped_packets"] = dropped
     unknown = unknown or each.switched
@@ -360,7 +379,9 @@ def _complete(each: _Class) -> None:
     if lost <= counts["offered_packets"]:
         counts["sent_packets"] = counts["offered_packets"] - lost
     if "offered_bytes" in counts:
-        if not lost:
+        if inner and lost:
+            put(counts, {"sent_bytes": _all([one.counts.get("sent_bytes") for one in inner])})
+        elif not lost:
             counts["sent_bytes"] = counts["offered_bytes"]
         elif each.policed and lost == counts.get("dropped_policer"):
             gone = _all([size for _, _, size, actions in each.policed if _drops(actions)])
@@ -368,15 +389,35 @@ def _complete(each: _Class) -> None:
                 counts["sent_bytes"] = counts["offered_bytes"] - gone
 
 
+def _lost(each: _Class, *, policed: bool) -> int | None:
+    """Return the packets that a complete class dropped; None if that is unknown.
+
+    Args:
+        each: The class.
+        policed: True for those that policers dropped.
+    """
+    counts = each.counts
+    if each.unknown:
+        return None
+    if policed:
+        return 0 if each.discards else counts.get("dropped_policer", 0)
+    if "dropped_packets" in counts:
+        return counts["dropped_packets"]
+    sent = counts.get("sent_packets")
+    return None if sent is None else counts.get("offered_packets", sent) - sent
+
+
 def _police(each: _Class) -> None:
     dropped: list[int | None] = []
     remarked: list[int | None] = []
     sent: list[int | None] = []
+    lost: list[int | None] = []
     for name, counted, size, actions in each.policed:
         packets = 0 if counted is None and size == 0 else counted
         put(each.counts, {f"{name}_packets": packets, f"{name}_bytes": size})
         if _drops(actions):
             dropped.append(packets)
+            lost.append(size)
             continue
         sent.append(size)
         if name != "conformed" and any(action.startswith("set-") for action in actions):
@@ -384,6 +425,7 @@ def _police(each: _Class) -> None:
     put(each.counts, {"dropped_policer": _all(dropped), "remarked_packets": _all(remarked)})
     if None in dropped:  # switches count the bytes only
         each.unknown = True
+        put(each.counts, {"dropped_bytes": _all(lost)})
         if "sent_bytes" not in each.counts:
             put(each.counts, {"sent_bytes": _all(sent)})
 

@@ -65,7 +65,7 @@ def read(source: Source) -> list[Reading]:
     """Return the readings in a file, in their order."""
     readings: list[Reading] = []
     interface, part = "", ""
-    direction: Direction = "out"
+    direction: Direction | None = None
     reading: Reading | None = None
     queue: Counts | None = None
     tables: list[_Table] = []
@@ -76,7 +76,7 @@ def read(source: Source) -> list[Reading]:
         said = text[:LONGEST].strip()
         place = Place(source.file, line)
         if named := _INTERFACE.match(said):
-            interface, direction = named[1], "out"
+            interface, direction = named[1], None
             reading = queue = None
             tables, part = [], ""
         elif said.startswith(("Egress queues:", "Ingress queues:")):
@@ -155,9 +155,14 @@ def _rename(table: _Table, number_of: str, name: str) -> None:
 
 
 def of_filter(place: Place, name: str) -> Reading:
-    """Return the reading of a filter, which begins here: its name can end with its interface."""
+    """Return the reading of a filter, which begins here.
+
+    Its name can end with its interface and direction; otherwise both are unknown.
+    """
     at = _AT.fullmatch(name)
-    direction: Direction = "in" if at and at[3] == "i" else "out"
+    direction: Direction | None = None
+    if at is not None:
+        direction = "in" if at[3] == "i" else "out"
     return Reading(place, "junos", _FILTERS, at[2] if at else name, direction)
 
 

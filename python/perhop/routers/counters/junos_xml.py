@@ -89,6 +89,7 @@ class _Reader:
         leaf: The text of the innermost element.
         values: The texts of the elements of a queue, counter or policer.
         queues: The reading of the open `queue-counters`.
+        kind: The kind of its queues in words, such as ``Egress queues``.
         filter: The name of the open filter.
         rows: Its counters and policers.
     """
@@ -102,6 +103,7 @@ class _Reader:
         self.leaf = ""
         self.values: dict[str, str] = {}
         self.queues: Reading | None = None
+        self.kind = ""
         self.filter = ""
         self.rows: list[tuple[str, str, list[str]]] = []
 
@@ -135,14 +137,16 @@ class _Reader:
         elif above in ("queue", "counter", "policer"):
             self.values[name] = said
         elif name == "queue" and above.endswith("queue-counters"):
-            self._queue("in" if above.startswith("ingress") else "out")
+            self._queue(self._direction(above))
         elif name in _ROWS and above == "filter-information":
             values = [self.values.get(key, "") for key in ("byte-count", "packet-count")]
             self.rows.append((_ROWS[name], self.values.get(f"{name}-name", ""), values))
+        elif name == "intf-cos-queue-type":
+            self.kind = said
         elif name == "filter-name":
             self.filter = said
         elif name.endswith("queue-counters"):
-            self.queues = None
+            self.queues, self.kind = None, ""
         elif name == "filter-information" and self.rows:
             reading = begin(self.readings, of_filter(self.place, self.filter))
             # A policer belongs to the counter of its term.
@@ -150,7 +154,18 @@ class _Reader:
                 if row:
                     add_row(reading, part, row, values)
 
-    def _queue(self, direction: Direction) -> None:
+    def _direction(self, above: str) -> Direction | None:
+        """Return the direction of the open counters; None if the output does not tell.
+
+        `show interfaces` has elements of their own for queues at inputs; `show class-of-service
+        interface` names the kind of queues, or neither.
+        """
+        if above.startswith("ingress") or self.kind.startswith("Ingress"):
+            return "in"
+        told = self.kind.startswith("Egress")
+        return "out" if told or not any(each.startswith("cos-") for each in self.path) else None
+
+    def _queue(self, direction: Direction | None) -> None:
         """Add a queue."""
         default = f"queue-{self.values.get('queue-number', '')}"
         name = scenario_name(self.values.get("forwarding-class-name") or default)

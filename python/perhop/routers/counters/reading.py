@@ -52,22 +52,25 @@ class Reading:
         command: Which of the family's outputs this is; two of the same are readings at different
             times, and different ones add to each other.
         interface: The interface as the router spells it; "" if the output does not name it.
-        direction: The packets that are counted.
+        direction: The packets that are counted; None if the output does not tell.
         classes: The counters of each class, by path: ``outer/inner``.
         parents: The class in which another one is; for families that name classes by number.
         at: The router's clock, without its time zone, if the output has it.
         unread: Lines with counters that perhop does not know, with their places.
+        policy: The policy that counts, if the output names it; those of different policies are not
+            readings of one.
     """
 
     place: Place
     family: str
     command: str
     interface: str
-    direction: Direction
+    direction: Direction | None
     classes: dict[str, Counts] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
     at: datetime | None = None
     unread: list[str] = field(default_factory=list)
+    policy: str = ""
 
     def add(self, path: str) -> Counts:
         """Return the counters of a class, which begins here.
