@@ -17,7 +17,7 @@ policy-map INNER
   random-detect dscp ef 10 ms 20 ms
 policy-map WAN
  class VOICE
-  bandwidth percent 10
+  bandwidth remaining percent 10
   police cir percent 5 bc 10 ms
  class DATA
   bandwidth remaining percent 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Attachment, Direction
+from perhop.routers.reading.configuration import Attachment, Direction, Refusal
 from perhop.routers.reading.ios.defaults import ASSUMED_RATE, COMMANDS, kind_rate, same_interface
 from perhop.routers.reading.ios.ignored import is_qos, reason
 from perhop.routers.reading.ios.legacy import Legacy
@@ -71,6 +71,7 @@ class Interfaces:
         self._names: dict[str, str] = {}
         self._map_classes: dict[str, Statement] = {}
         self.balance: str | None = None
+        self.refusals: list[Refusal] = []
         for statement in statements:
             if statement.kind == "interface" and len(statement.words) > 1:
                 name = " ".join(statement.words[1:])
@@ -287,6 +288,13 @@ class Interfaces:
     def _built(
         self, name: str, statement: Statement, point: _Point, direction: Direction
     ) -> Built | None:
+        refused = self._policies.refused(name)
+        if refused is not None:
+            line, reason = refused
+            self.refusals.append(Refusal(point.name, line.place, reason))
+            note = f"the interface has no policy, as IOS refuses line {line.place.line}"
+            self._account.not_modelled(statement, note)
+            return None
         built = self._builder.build(name, self._effective_rate(point), direction)
         if built is None:
             self._account.not_modelled(statement, "too many classes")

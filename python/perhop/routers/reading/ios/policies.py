@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.ios.actions import Settings, read_settings
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
+from perhop.routers.reading.ios.refusals import refused
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 
 if TYPE_CHECKING:
@@ -140,6 +141,27 @@ class PolicyMaps:
                     return True
                 todo += [member.settings.child] if member.settings.child is not None else []
         return False
+
+    def refused(self, name: str) -> tuple[Statement, str] | None:
+        """Return a statement of a policy, or of one inside it, that IOS refuses, and why.
+
+        The account has it.
+        """
+        seen: set[str] = set()
+        todo = [name]
+        while todo:
+            current = todo.pop()
+            if current in seen or current not in self._maps:
+                continue
+            seen.add(current)
+            settings = [member.settings for member in self.members(current)]
+            found = refused(settings)
+            if found is not None:
+                statement, reason = found
+                self._account.not_modelled(statement, f"IOS refuses it: {reason}", Fault.REFUSED)
+                return found
+            todo += [each.child for each in settings if each.child is not None]
+        return None
 
     def finish(self) -> None:
         """Note the policy maps that are no QoS."""

@@ -59,6 +59,7 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
         defaults=account.defaults if lines else (),
         attachments=tuple(attachments),
         balance=balance,
+        refusals=tuple(interfaces.refusals),
     )
 
 
@@ -70,6 +71,8 @@ def _unused(
     for name in sorted(policies.unused, key=policies.is_inside):
         if name not in policies.unused:
             continue  # another contains it
+        if policies.refused(name) is not None:
+            continue
         direction: Direction = "out" if policies.has_queues(name) else "in"
         built = builder.build(name, rate or ASSUMED_RATE, direction)
         if built is not None:
