@@ -1,9 +1,12 @@
 """Classifiers, marks, filters and policers of Junos."""
 
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+import perhop
 from junos import OSCARS, attachment, notes, one, policy, reading
 from perhop import gallery
 from perhop.routers.writing import write
@@ -145,13 +148,10 @@ DISCARD = {"rate": "1 bps", "burst": "1 B"}
             "term a { from { protocol udp; } then { dscp cs1; next term; } }"
             " term b { from { destination-port 53; } then policer p; } term c { then accept; }",
             {
-                "a_b": {
-                    "match": {"protocol": "udp", "destination_port": 53},
-                    "police": P,
-                    "mark": "cs1",
-                },
+                # The policer of both is one, and stands before the classes.
+                "a_b": {"match": {"protocol": "udp", "destination_port": 53}, "mark": "cs1"},
                 "a": {"match": {"protocol": "udp"}, "mark": "cs1"},
-                "b": {"match": {"destination_port": 53}, "police": P},
+                "b": {"match": {"destination_port": 53}},
                 "c": {"match": "any"},
             },
         ),
@@ -323,3 +323,72 @@ def test_filters_that_no_interface_uses_are_policies() -> None:
     text = POLICED.format(terms="term a { then policer p; }", then="discard").split("interfaces")[0]
     found = attachment(text, "", "in")
     assert (found.name, found.policy) == ("f", {"classes": {"a": {"match": "any", "police": P}}})
+
+
+ONE_BUCKET = """\
+firewall {
+    policer three { SPEC if-exceeding { bandwidth-limit 3m; burst-size-limit 15k; } then discard; }
+    family inet { filter f { BODY } }
+}
+class-of-service {
+    interfaces { ge-0/0/0 { scheduler-map m; } }
+    scheduler-maps { m {
+        forwarding-class best-effort scheduler s;
+        forwarding-class expedited-forwarding scheduler t;
+    } }
+    schedulers { s { transmit-rate percent 50; } t { transmit-rate percent 50; } }
+}
+interfaces { ge-0/0/0 { speed 10m; unit 0 { family inet { filter { output f; } } } } }
+"""
+NEXT_TERM = """\
+    term all { from { protocol udp; } then { policer three; next term; } }
+    term a { from { destination-port 1; } then forwarding-class expedited-forwarding; }
+    term rest { then forwarding-class best-effort; }
+"""
+TERMS = """\
+    term a { from { protocol udp; destination-port 1; }
+        then { policer three; forwarding-class expedited-forwarding; } }
+    term rest { from { protocol udp; } then { policer three; forwarding-class best-effort; } }
+    term others { then forwarding-class best-effort; }
+"""
+ACROSS = """\
+    term a { from { protocol tcp; destination-port 1; }
+        then forwarding-class expedited-forwarding; }
+    term b { from { protocol udp; } then policer three; }
+    term others { then accept; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "body", "megabits"),
+    [
+        # Packets that go on have passed the policer, whichever term takes them.
+        ("", NEXT_TERM, 3),
+        # One instance of all terms, or one for each of the two.
+        ("filter-specific;", TERMS, 3),
+        ("", TERMS, 6),
+        ("filter-specific;", NEXT_TERM, 3),
+        # A term without a forwarding class polices packets of any.
+        ("", ACROSS, 3),
+    ],
+)
+def test_an_instance_of_a_policer_is_one_bucket(
+    spec: str, body: str, megabits: int, tmp_path: Path
+) -> None:
+    """Juniper, Filter-Specific Policer Overview: "By default, a policer operates in term-specific
+    mode", with an instance "for every filter term"; in filter-specific mode "a single policer
+    instance is used by all terms (within the same firewall filter) that reference the policer".
+    """
+    (tmp_path / "r.conf").write_text(ONE_BUCKET.replace("SPEC", spec).replace("BODY", body))
+    text = (
+        "perhop: 1\nname: buckets\nnodes: {a: host, r: router, b: host}\nlinks:\n"
+        "  - {ends: [a, r], rate: 1 Gbps}\n"
+        "  - {ends: [r, b], rate: 10 Mbps, egress: {r: m}}\n"
+        "policies: {m: {from: r.conf, interface: ge-0/0/0}}\nflows:\n"
+        "  one: {from: a, to: b, dscp: ef, port: 1, udp: {rate: 5 Mbps, layer: ip, size: 500 B}}\n"
+        "  two: {from: a, to: b, port: 2, udp: {rate: 5 Mbps, layer: ip, size: 500 B}}\n"
+        "duration: 4 s\n"
+    )
+    run = perhop.run(perhop.parse(text, str(tmp_path / "buckets.yaml")))
+    sent = run.links.filter(pl.col("link") == "r>b")["sent_bytes"].sum() * 8 / 4e6
+    assert sent == pytest.approx(megabits, abs=0.06)

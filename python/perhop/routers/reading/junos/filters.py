@@ -65,7 +65,8 @@ class Actions:
         dscp: Their new code point.
         drops: True if they are discarded.
         then: The line of the actions.
-        nodes: The statement of the policer.
+        node: The statement of the policer.
+        before: Policers of terms that went on with the next one, and their statements.
     """
 
     policer: Policer | None = None
@@ -74,11 +75,20 @@ class Actions:
     drops: bool = False
     then: Place | None = None
     node: Node | None = None
+    before: tuple[tuple[Policer, Node], ...] = ()
 
     @property
     def limits(self) -> bool:
         """True if the packets are policed, marked or discarded."""
-        return self.policer is not None or self.dscp is not None or self.drops
+        policed = self.policer is not None or bool(self.before)
+        return policed or self.dscp is not None or self.drops
+
+    @property
+    def policers(self) -> tuple[tuple[Policer, Node], ...]:
+        """The policers that the packets pass, in order, with their statements."""
+        if self.policer is None or self.node is None:
+            return self.before
+        return (*self.before, (self.policer, self.node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,15 +392,14 @@ def _chained(filters: Sequence[Filter]) -> Filter:
 def _joined(first: Term, later: Term) -> Term:
     """Return a term of the packets that a term passes on to another, with the actions of both."""
     a, b = first.actions, later.actions
-    if a.policer is not None and b.policer is not None and a.node is not None:
-        a.node.approximated("perhop polices packets once: by the policer of the later term")
     actions = Actions(
-        b.policer or a.policer,
+        b.policer,
         b.forwarding_class or a.forwarding_class,
         b.dscp if b.dscp is not None else a.dscp,
         b.drops,
         b.then or a.then,
-        b.node or a.node,
+        b.node,
+        (*a.policers, *b.before),
     )
     whole = later.packets.is_any
     packets = first.packets if whole else first.packets & later.packets

@@ -67,6 +67,9 @@ def read_policer(node: Node) -> Policer | None:
     for key in ("filter-specific", "shared-bandwidth-policer", "physical-interface-policer"):
         if (setting := node.get(key)) is not None:
             shared = shared or key != "shared-bandwidth-policer"
+            if key == "filter-specific":
+                setting.modelled()
+                continue
             setting.approximated(
                 ONE_BUCKET
                 if key != "shared-bandwidth-policer"
@@ -173,9 +176,11 @@ def read_colours(node: Node) -> Policer | None:
     else:
         police["violate"] = "send"
         loss["violate"] = "high"
+    shared = False
     for key in ("filter-specific", "shared-bandwidth-policer", "physical-interface-policer"):
         if (setting := node.get(key)) is not None:
             setting.approximated(ONE_BUCKET)
+            shared = shared or key == "filter-specific"
     if (setting := node.get("logical-interface-policer")) is not None:
         setting.modelled()
     needed = {"rate", *bursts.values()} | ({"peak_rate"} if kind == "two-rate" else set())
@@ -183,7 +188,7 @@ def read_colours(node: Node) -> Policer | None:
         node.ignored("expected a rate and a burst of both colours")
         return None
     node.modelled(whole=False)
-    return Policer(node.word, police, node.place, loss, False, places)
+    return Policer(node.word, police, node.place, loss, shared, places)
 
 
 def read_hierarchical(node: Node) -> Policer | None:

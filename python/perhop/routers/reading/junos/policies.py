@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +13,12 @@ from perhop.scenario.model.dscp import format_dscp
 from perhop.units import parse_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Loc, Place
     from perhop.routers.reading.junos.filters import Actions, Filter, Term
     from perhop.routers.reading.junos.policers import Policer
+    from perhop.routers.reading.junos.tree import Node
     from perhop.routers.reading.matching import Rule
 
 Decisions = list[tuple[Rules, str]]
@@ -121,8 +122,86 @@ def filter_policy(found: Filter, rewrite: RewriteTable | None = None) -> Built |
     if not any(term.actions.limits for term in terms):
         return None
     built = Built({"classes": {}}, {(): found.place})
-    _add_terms(built, built.policy["classes"], ("classes",), terms, rewrite or {}, None)
+    buckets = buckets_of(terms)
+    own = {key for key, bucket in buckets.items() if len(bucket.terms) == 1 and not bucket.before}
+    stripped = [_without(term, own) for term in terms]
+    _add_terms(built, built.policy["classes"], ("classes",), stripped, rewrite or {}, None)
+    _add_buckets(built, terms, buckets, own)
     return built
+
+
+@dataclass(slots=True)
+class Bucket:
+    """An instance of a policer.
+
+    Junos makes one for each term that refers to a policer, or with `filter-specific` one for all
+    terms of a filter (Juniper, Filter-Specific Policer Overview). Packets that go on with the next
+    term have passed the policer, whichever later term takes them.
+
+    Attributes:
+        policer: The policer.
+        terms: The terms whose packets it measures.
+        before: True if a packet may pass another policer after it.
+    """
+
+    policer: Policer
+    terms: list[Term] = field(default_factory=list)
+    before: bool = False
+
+
+def _key(policer: Policer, node: Node) -> Hashable:
+    return policer.name if policer.shared else id(node)
+
+
+def buckets_of(terms: Sequence[Term]) -> dict[Hashable, Bucket]:
+    """Return the buckets of terms, in the order in which packets pass them."""
+    found: dict[Hashable, Bucket] = {}
+    for term in terms:
+        passed = term.actions.policers
+        for index, (policer, node) in enumerate(passed):
+            bucket = found.setdefault(_key(policer, node), Bucket(policer))
+            if not any(each is term for each in bucket.terms):
+                bucket.terms.append(term)
+            bucket.before = bucket.before or index < len(passed) - 1
+    return found
+
+
+def _without(term: Term, own: Collection[Hashable]) -> Term:
+    """Return a term with those of its policers alone that are a class's own."""
+    mine = [each for each in term.actions.policers if _key(*each) in own]
+    policer, node = mine[-1] if mine else (None, None)
+    return replace(term, actions=replace(term.actions, policer=policer, node=node, before=()))
+
+
+def _add_buckets(
+    built: Built,
+    terms: Sequence[Term],
+    buckets: Mapping[Hashable, Bucket],
+    own: Collection[Hashable],
+) -> None:
+    """Add the buckets that are not a class's own as policers before the classes.
+
+    Raises:
+        TooManyRulesError: It takes too many rules to tell the packets of one.
+    """
+    policers: dict[str, Any] = {}
+    for key, bucket in buckets.items():
+        if key in own:
+            continue
+        inside = [any(each is term for each in bucket.terms) for term in terms]
+        decisions = [
+            (term.packets, "in" if measured else "out")
+            for term, measured in zip(terms, inside, strict=True)
+        ]
+        packets = packets_of(decisions, {"in"})
+        if packets.is_never:
+            continue
+        name = scenario_name(bucket.policer.name, {*built.policy["classes"], *policers})
+        policers[name] = {"match": packets.written(), "police": police_of(bucket.policer, {}, None)}
+        built.places["policers", name] = bucket.policer.place
+        built.places["policers", name, "police"] = bucket.policer.place
+    if policers:
+        built.policy["policers"] = policers
 
 
 def _add_terms(
@@ -165,7 +244,9 @@ def inside(built: Built, policer: Policer, rewrite: RewriteTable) -> Built:
     outer: dict[str, Any] = {"match": "any", "police": police_of(policer, rewrite, None)}
     if built.policy.get("classes"):
         outer["classes"] = built.policy["classes"]
-    return Built({"classes": {name: outer}}, places)
+    before = {key: built.policy[key] for key in ("policers",) if key in built.policy}
+    places |= {loc: at for loc, at in built.places.items() if loc[:1] == ("policers",)}
+    return Built({**before, "classes": {name: outer}}, places)
 
 
 @dataclass(slots=True)
@@ -215,6 +296,20 @@ def assemble(
         place: The line of the policy.
     """
     built = Built({"classes": {}}, {(): place})
+    buckets = buckets_of(output.terms) if output is not None else {}
+    relevant = [
+        _relevant(output.terms, each.forwarding, packets_of(decisions, each.forwarding))
+        for each in classes
+        if output is not None
+    ]
+    own: set[Hashable] = set()
+    for key, bucket in buckets.items():
+        # A class whose terms all have the bucket, which no other class has, polices by itself.
+        those = {id(term) for term in bucket.terms}
+        holders = [{id(t) for t in terms} for terms in relevant]
+        holders = [terms for terms in holders if terms & those]
+        if not bucket.before and len(holders) == 1 and (len(those) == 1 or holders[0] == those):
+            own.add(key)
     for index, each in enumerate(classes):
         at: Loc = ("classes", each.name)
         last = index == len(classes) - 1
@@ -225,10 +320,11 @@ def assemble(
         built.places[at] = each.place
         built.places |= {(*at, *loc): where for loc, where in each.places.items()}
         if output is not None:
-            exact = packets_of(decisions, each.forwarding)
-            terms = _relevant(output.terms, each.forwarding, exact)
+            terms = [_without(term, own) for term in relevant[index]]
             room -= _police(built, entry, at, terms, rewrite, each, rate, room)
         built.policy["classes"][each.name] = entry
+    if output is not None:
+        _add_buckets(built, output.terms, buckets, own)
     return built
 
 
@@ -268,7 +364,7 @@ def _police(
     if not any(term.actions.limits for term in terms):
         return Fraction(0)
     forwarding = each.forwarding[0]
-    if len(terms) == 1:
+    if len(terms) == 1 or _alike(terms):
         limits = limited(terms[0].actions, at, built.places, rewrite, forwarding)
         share = _share(limits.get("police", {}), rate) if each.strict else Fraction(0)
         if share <= room:
@@ -292,6 +388,18 @@ def _police(
             term.actions.node.approximated(OWN_QUEUE)
     entry["classes"] = nested
     return Fraction(0)
+
+
+def _alike(terms: Sequence[Term]) -> bool:
+    """Return whether several terms have one bucket, and else do the same."""
+    first = terms[0].actions
+    if first.policer is None or not first.policer.shared:
+        return False
+    return all(
+        (each.actions.policer, each.actions.dscp, each.actions.drops)
+        == (first.policer, first.dscp, first.drops)
+        for each in terms
+    )
 
 
 def _share(police: Mapping[str, Any], rate: int | None) -> Fraction:
