@@ -285,6 +285,41 @@ def test_damaged_scripts_are_read(seed: int) -> None:
     assert all(bool(line.note) == (line.treatment != "modelled") for line in found.lines)
 
 
+COUNTED = "Linux counts 14 B of layer 2 with each packet; here rates count IP packets"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "tc qdisc add dev eth0 root handle 1: drr\n"
+            "tc class add dev eth0 parent 1: classid 1:1 drr quantum 3000\n"
+            "tc class add dev eth0 parent 1: classid 1:2 drr\n"
+            "tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 53 0xffff flowid 1:1\n"
+            "tc filter add dev eth0 parent 1: protocol ip prio 9 u32 match u32 0 0 flowid 1:2\n",
+            1,
+        ),
+        ("tc qdisc add dev eth0 root handle 1: ets strict 1 quanta 3000 1500\n", 1),
+        (
+            "tc qdisc add dev eth0 root handle 1: htb default 1\n"
+            "tc class add dev eth0 parent 1: classid 1:1 htb rate 1mbit\n"
+            "tc qdisc add dev eth0 parent 1:1 handle 2: prio\n",
+            1,
+        ),
+        (
+            "tc qdisc add dev eth0 root handle 1: prio\n"
+            "tc qdisc add dev eth0 parent 1:1 tbf rate 1mbit burst 10k latency 50ms\n",
+            2,
+        ),
+    ],
+)
+def test_bytes_of_layer_2_that_are_left_out_are_told(text: str, line: int) -> None:
+    """Where no scheduler of a scenario counts them, as HTB does."""
+    assert "Linux counts 14 B of layer 2 with each packet" in notes(text)[line]
+    table = text.replace("dev eth0 root", "dev eth0 root stab overhead -14")
+    assert notes(table).get(line, "") == ""
+
+
 def test_a_bounded_class_of_cbq_has_a_limit() -> None:
     text = (
         "tc qdisc add dev eth0 root handle 1: cbq bandwidth 10Mbit avpkt 1000 cell 8\n"
@@ -299,7 +334,9 @@ def test_a_bounded_class_of_cbq_has_a_limit() -> None:
     web, rest = classes(text).values()
     assert (web["bandwidth"], web["borrow"], web["priority"]) == ("8 Mbps", False, 1)
     assert ("borrow" in rest, rest["priority"], rest["match"]) == (False, 2, "any")
-    assert all("CBQ's estimator" in note for note in notes(text).values())
+    found = notes(text)
+    assert found.pop(1) == COUNTED
+    assert all("CBQ's estimator" in note for note in found.values())
 
 
 @pytest.mark.parametrize(
@@ -434,7 +471,7 @@ def test_link_sharing_of_two_slopes_and_classes_without_it() -> None:
     # 18 Mb/s of 10: rates are scaled, and times inversely.
     last = classes(curves.format(curve="ls m1 32mbit d 20ms m2 16mbit"))["c3"]
     assert last["linkshare"] == {"m1": "17.777777 Mbps", "d": "36 ms", "m2": "8.888888 Mbps"}
-    assert notes(curves.format(curve="ls m1 9mbit d 20ms m2 8mbit")) == {}
+    assert notes(curves.format(curve="ls m1 9mbit d 20ms m2 8mbit")) == {1: COUNTED}
 
 
 def test_quotes_in_a_here_document_stay() -> None:

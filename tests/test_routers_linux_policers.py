@@ -149,7 +149,9 @@ def test_policers_inside_a_class_measure_its_packets_only() -> None:
         f"filter add dev eth0 parent 20: protocol ip matchall action {POLICE} "
         "conform-exceed drop/continue\n"
     )
-    policy = policy_of(script(TWO + EF + inner))
+    # With a size table that takes the Ethernet header off what Linux counts.
+    text = script(TWO + EF + inner).replace("dev eth0 root", "dev eth0 root stab overhead -14")
+    policy = policy_of(text)
     assert policy["policers"]["police"]["match"] == [{"except": {"dscp": "ef"}}, "any"]
 
 

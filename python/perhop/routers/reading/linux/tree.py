@@ -43,6 +43,9 @@ _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
 _LEAVES: Final = PLAIN | {"cake"}
 """The qdiscs of leaves that leave the shares to the qdisc above."""
 
+_SHARING: Final = frozenset({"htb", "hfsc", "drr", "ets", "cbq"})
+"""The qdiscs whose rates or quanta count bytes."""
+
 NAMES: Final = {0: "unclassified", -1: "dropped"}
 
 
@@ -148,6 +151,9 @@ class Tree:
             part.places[("queue",)] = qdisc.place
         if rate and part.shape is None:
             part.shape, part.shape_place = (rate, burst), qdisc.place
+        if depth and self.device.framing:
+            note = f"Linux counts {self.device.framing} of layer 2 with each packet, too"
+            self.ledger.approximated(qdisc.place, note)
         if rate:
             self._too_long(qdisc, burst, part)
         return part
@@ -266,6 +272,11 @@ class Tree:
         if qdisc.kind == "htb" and framing is None:
             possible = False
         found.decide(possible=possible, framed=bool(framing))
+        if framing and not found.by_buckets and qdisc.kind in _SHARING:
+            note = (
+                f"Linux counts {framing} of layer 2 with each packet; here rates count IP packets"
+            )
+            self.ledger.approximated(qdisc.place, note)
         part = self._tree(found, used, landed, depth)
         if found.by_curves and "classes" in part.keys:
             part.keys = {"scheduler": HFSC, **part.keys}
