@@ -52,6 +52,13 @@ def configuration(*attachments: Attachment) -> Configuration:
     return Configuration("ios", lines, defaults, attachments)
 
 
+CAUTION = (
+    "a line that is not modelled, or approximated, can change what a class gets by more than 5%: "
+    "x:3: `match protocol rtp` (needs NBAR); `perhop import` prints all"
+)
+"""The warning about lines of `configuration` that can have a large effect."""
+
+
 class Reader(ModuleType):
     """A reader in place of the real one of IOS, with the texts that it was given."""
 

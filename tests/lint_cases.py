@@ -166,6 +166,23 @@ CASES = [
         ],
     ),
     Case(
+        "tiny-rate",
+        [
+            one(
+                "  a: {match: any, police: {rate: 10 kbps, burst: 8 kB}}",
+                direction="in",
+            )
+        ],
+        [
+            one("  a: {match: any, police: {rate: 64 kbps, burst: 8 kB}}", direction="in"),
+            # Control packets of some kbit/s are common.
+            one(
+                "  a: {match: {protocol: icmp}, police: {rate: 10 kbps, burst: 8 kB}}\n" + REST,
+                direction="in",
+            ),
+        ],
+    ),
+    Case(
         "platform-limit",
         [one("  a: {match: {dscp: af21}, bandwidth: 76%}\n" + REST)],
         [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import SLOW, Outcome
-from fake_reader import IOS, LAN, WAN, Reader, attachment, configuration
+from fake_reader import CAUTION, IOS, LAN, WAN, Reader, attachment, configuration
 from perhop import Dataset, ScenarioError, UsageError, dump, engines, json_schema, load, parse
 from perhop.cli.loading import is_configuration
 from perhop.routers.reading import (
@@ -363,7 +363,11 @@ def test_a_text_of_no_family_ends_with_2(perhop: Callable[..., Outcome], place: 
 def test_import_writes_the_scenario_and_runs_it(perhop: Callable[..., Outcome]) -> None:
     found = perhop("import", "edge.cfg", "--interface", "g0/1", "--out", "edge.yaml", "--run")
     assert (found.code, found.err) == (0, "")
-    assert "WAN (Gi0/1, out, 10 Mbps) of edge.cfg\n\nThroughput by phase" in found.out
+    # The warning of lines with a large effect is above the tables, and nowhere else.
+    caution = f"warning: policies.WAN: {CAUTION}\n"
+    title = "WAN (Gi0/1, out, 10 Mbps) of edge.cfg\n"
+    assert f"{title}\n{caution}\nThroughput by phase" in found.out
+    assert found.out.count(CAUTION) == 1
     assert "policies.WAN: x:3: `match protocol rtp` is not modelled: needs NBAR" in found.out
     again = perhop("import", "edge.cfg", "--out", "edge.yaml")
     assert (again.code, again.err) == (
@@ -511,6 +515,7 @@ def test_a_policy_comes_from_a_configuration(site: Callable[..., Path]) -> None:
     assert "from: routers" not in dump(found)
     said = [warned.message for warned in engines.run(found).manifest.warnings]
     assert said == [
+        CAUTION,
         "x:3: `match protocol rtp` is not modelled: needs NBAR",
         "1 line is approximated; `perhop import` prints how",
     ]
@@ -599,7 +604,7 @@ def test_a_shaper_that_the_link_lacks_is_a_warning(
     [*_, note] = load(site()).policies["wan"].notes
     assert note.startswith("x:1: the interface is shaped to 2 Mbps, and the link is not; expected")
     assert (
-        len(load(site("10 Mbps", "10 Mbps, shape: {r: {rate: 2 Mbps}}")).policies["wan"].notes) == 2
+        len(load(site("10 Mbps", "10 Mbps, shape: {r: {rate: 2 Mbps}}")).policies["wan"].notes) == 3
     )
 
 

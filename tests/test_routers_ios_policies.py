@@ -515,4 +515,7 @@ interface GigabitEthernet0/1
         "SITE": {"match": {"source": "10.0.0.0/24"}, "mark": "af11"},
         "class-default": {"match": "any", "mark": "be"},
     }
-    assert treatments(text)["bandwidth percent 10"][1] == "packets that arrive have no queue"
+    assert (
+        treatments(text)["bandwidth percent 10"][1]
+        == "packets that arrive have no queue: IOS refuses such a policy for input"
+    )

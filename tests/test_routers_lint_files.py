@@ -394,3 +394,154 @@ def test_the_documentation_has_the_reference_of_all_rules() -> None:
 def test_an_unknown_rule_has_a_hint() -> None:
     with pytest.raises(UsageError, match=r"`x` is not a rule; expected one of empty-class, "):
         rule("x")
+
+
+# What readers know
+
+
+def of(text: str) -> list[tuple[str, int]]:
+    return [(each.rule.name, each.place.line) for each in lint([Source("r.cfg", text)])]
+
+
+PORT = """\
+class-map match-any VOICE
+ match dscp ef
+policy-map QUEUES
+ class VOICE
+  priority percent 10
+policy-map SHAPED
+ class class-default
+  shape average 10000000
+  service-policy QUEUES
+interface {}
+ bandwidth 10000
+ {}
+ service-policy output {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("port", "speed", "policy", "faulty"),
+    [
+        ("GigabitEthernet0/1", "", "QUEUES", True),
+        ("GigabitEthernet0/1.100", "", "QUEUES", True),
+        ("GigabitEthernet0/1", "speed 100", "QUEUES", True),
+        ("GigabitEthernet0/1", "speed 10", "QUEUES", False),
+        ("GigabitEthernet0/1", "", "SHAPED", False),
+        ("Serial0/1", "", "QUEUES", False),
+        ("Ethernet0/1", "", "QUEUES", False),
+    ],
+)
+def test_queues_at_a_port_that_sends_faster_than_its_bandwidth(
+    port: str, speed: str, policy: str, faulty: bool
+) -> None:
+    found = of(PORT.format(port, speed, policy))
+    assert (("queue-without-congestion", 11) in found) == faulty
+
+
+def test_queues_at_an_input_are_refused() -> None:
+    text = "policy-map P\n class class-default\n  {}\ninterface Gi0/1\n service-policy {} P\n"
+    for line in ("bandwidth percent 10", "queue-limit 100 packets", "shape average 1000000"):
+        assert ("refused-line", 3) in of(text.format(line, "input"))
+        assert ("refused-line", 3) not in of(text.format(line, "output"))
+    assert ("refused-line", 3) not in of(text.format("police 1000000", "input"))
+
+
+def test_queues_at_a_subinterface_are_refused() -> None:
+    # Cisco, Applying QoS Features to Ethernet Subinterfaces.
+    assert ("refused-line", 13) in of(PORT.format("GigabitEthernet0/1.100", "", "QUEUES"))
+    assert ("refused-line", 13) not in of(PORT.format("GigabitEthernet0/1.100", "", "SHAPED"))
+    assert ("refused-line", 13) not in of(PORT.format("GigabitEthernet0/1", "", "QUEUES"))
+
+
+def test_a_class_of_vyos_without_a_ceiling() -> None:
+    text = """\
+set interfaces ethernet eth0 address 192.0.2.1/24
+set qos interface eth0 egress W
+set qos policy shaper W bandwidth 10mbit
+set qos policy shaper W default bandwidth 50%
+set qos policy shaper W class 10 bandwidth 2mbit
+set qos policy shaper W class 10 match A ip dscp EF
+"""
+    assert "no-ceiling" in {name for name, _ in of(text)}
+    borrows = text + "set qos policy shaper W class 10 ceiling 100%\n"
+    assert "no-ceiling" not in {name for name, _ in of(borrows)}
+
+
+def test_pf_refuses_queues_without_a_default_one() -> None:
+    text = "queue main on em0 bandwidth 10M\nqueue a parent main bandwidth 5M{}\n"
+    rule = "pass out on em0 set queue a\n"
+    assert ("refused-line", 1) in of(text.format("") + rule)
+    assert "refused-line" not in {name for name, _ in of(text.format(" default") + rule)}
+
+
+HTB = """\
+tc qdisc add dev eth0 root handle 1: htb default 20
+tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit
+tc class add dev eth0 parent {} classid 1:10 htb rate 1mbit ceil {} prio {}
+tc class add dev eth0 parent 1:1 classid 1:20 htb rate 2mbit ceil 10mbit
+tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dport 80 0xffff flowid 1:10
+"""
+
+
+@pytest.mark.parametrize(
+    ("parent", "ceil", "prio", "faulty"),
+    [
+        ("1:1", "10mbit", 7, False),
+        ("1:1", "10mbit", 8, True),  # Linux, htb_change_class: TC_HTB_NUMPRIO is 8
+        ("1:", "10mbit", 0, True),  # nobody lends to a class without a parent
+        ("1:", "1mbit", 0, False),
+    ],
+)
+def test_lines_of_htb_that_do_nothing(parent: str, ceil: str, prio: int, faulty: bool) -> None:
+    found = of(HTB.format(parent, ceil, prio))
+    assert (("line-without-effect", 3) in found) == faulty
+
+
+def test_a_filter_of_junos_without_a_last_term() -> None:
+    text = """\
+firewall { family inet { filter F {
+term web {
+from { protocol tcp; destination-port 80; }
+then { policer P; accept; }
+}
+%s
+} }
+policer P { if-exceeding { bandwidth-limit 10m; burst-size-limit 100k; } then discard; }
+}
+interfaces { ge-0/0/0 { unit 0 { family inet { filter { input F; } } } } }
+"""
+    assert ("implicit-discard", 1) in of(text % "")
+    assert "implicit-discard" not in {name for name, _ in of(text % "term rest { then accept; }")}
+    assert "implicit-discard" not in {name for name, _ in of(text % "term rest { then discard; }")}
+
+
+def test_shares_of_hfsc_are_weights() -> None:
+    text = """\
+tc qdisc add dev eth0 root handle 1: hfsc default 20
+tc class add dev eth0 parent 1: classid 1:1 hfsc ls rate 5mbit ul rate 5mbit
+tc class add dev eth0 parent 1:1 classid 1:10 hfsc rt rate {} ls rate 5mbit
+tc class add dev eth0 parent 1:1 classid 1:20 hfsc {} rate 4500kbit
+tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dport 80 0xffff flowid 1:10
+"""
+    errors = {"children-above-parent", "guarantees-above-capacity"}
+    assert not errors & {name for name, _ in of(text.format("500kbit", "ls"))}
+    assert not errors & {name for name, _ in of(text.format("500kbit", "rt"))}
+
+
+def test_a_match_at_layer_2_that_another_takes() -> None:
+    text = """\
+class-map match-any A
+ match cos {}
+class-map match-any B
+ match cos 5
+policy-map P
+ class A
+  bandwidth percent 10
+ class B
+  bandwidth percent 10
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+    assert ("shadowed-class", 8) in of(text.format("5 6"))
+    assert "shadowed-class" not in {name for name, _ in of(text.format("4 6"))}

@@ -73,6 +73,7 @@ def named(found: list[Finding]) -> list[tuple[str, int]]:
 
 def test_faults_of_a_router_are_found_in_their_lines() -> None:
     assert named(lint([Source("edge.cfg", EDGE)])) == [
+        ("unread-line", 8),
         ("undefined-name", 12),
         ("unlimited-priority", 21),
         ("empty-class", 22),
@@ -90,6 +91,7 @@ def test_faults_of_a_router_are_found_in_their_lines() -> None:
 
 
 def test_the_repaired_router_has_none() -> None:
+    # A match by application stays: perhop cannot model it.
     repaired = (
         EDGE.replace("class-map match-all BOTH", "class-map match-any BOTH")
         .replace(" match ip dscp af21\n match ip dscp af31\n", " match ip dscp cs3\n")
@@ -103,7 +105,7 @@ def test_the_repaired_router_has_none() -> None:
         .replace("FORGOTTEN", "MISSPELT")
         .replace(" bandwidth 1544\n", " bandwidth 10000\n")
     )
-    assert named(lint([Source("edge.cfg", repaired)])) == []
+    assert named(lint([Source("edge.cfg", repaired)])) == [("unread-line", 7)]
 
 
 def test_the_limit_of_a_platform_depends_on_its_release_and_its_settings() -> None:
@@ -154,7 +156,6 @@ policy-map WAN
  class VOICE
   priority percent 10
 interface GigabitEthernet0/0
- bandwidth 10000
  service-policy output WAN
 control-plane
  service-policy input system-cpp-policy

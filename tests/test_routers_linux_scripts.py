@@ -191,3 +191,12 @@ def test_filters_that_perhop_does_not_apply_are_noted() -> None:
 def test_malformed_lists_are_refused(word: str) -> None:
     text = f"tc qdisc add dev eth0 root ets bands 2 {word}\n"
     assert "tc refuses it: " in notes(text)[1]
+
+
+def test_the_speed_of_a_card_is_the_rate_of_the_link() -> None:
+    tbf = "tc qdisc add dev eth0 root tbf rate 10mbit burst 100k latency 50ms\n"
+    text = "ethtool -s eth0 speed 100 duplex full\n" + tbf
+    (found,) = read([Source("x", text)]).attachments
+    assert (found.rate, str(found.rate_place)) == (10**8, "x:1")
+    (unknown,) = read([Source("x", tbf)]).attachments
+    assert unknown.rate is None

@@ -69,14 +69,15 @@ def import_(
     speed = options.rate_of(rate)
     configuration = detect.read_at(speed, files, family, interface=interface, direction=direction)
     wanted = (interface, direction, rate, out, runs) != (None, None, None, None, False)
-    imported = None
+    imported, why = None, ""
     if wanted or configuration.attachments:
         try:
             imported = scenario.around(configuration, files[0], interface, direction, speed)
-        except UsageError:
+        except UsageError as error:
             # Without a rate there is no scenario; the summary does not need one.
             if wanted:
                 raise
+            why = str(error)
     loaded = None if imported is None or not (out or runs) else imported.scenario()
     if loaded is not None and out is not None:
         from perhop.scenario import dump
@@ -84,7 +85,7 @@ def import_(
         _write(out, dump(loaded))
     found = _object(configuration, imported)
     if not as_json:
-        for line in _summary(configuration, imported, files, out, runs):
+        for line in _summary(configuration, imported, files, out, runs, why):
             echo(line)
     if loaded is not None and runs:
         from perhop.cli.run import execute, exit_code, print_tables, summarised
@@ -173,6 +174,7 @@ def _summary(
     files: tuple[str, ...],
     out: Path | None,
     runs: bool,
+    why: str,
 ) -> Iterator[str]:
     """Yield the lines of the summary of a configuration."""
     from perhop.routers.reading import Treatment, described
@@ -209,4 +211,6 @@ def _summary(
         yield "--out FILE writes the scenario; --run runs it"
     elif imported is None and configuration.attachments:
         yield ""
-        yield "--rate RATE gives the rate of the interface, which a scenario needs"
+        unknown = not why or "does not tell the rate" in why
+        needs = "--rate RATE gives the rate of the interface, which a scenario needs"
+        yield needs if unknown else f"no scenario: {why}"

@@ -16,7 +16,7 @@ from perhop.cli import clusters, options
 from perhop.cli.output import document, echo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from perhop.dataset import Dataset
     from perhop.scenario import Scenario
@@ -175,19 +175,38 @@ def _ensemble(
     from perhop.cli.render import print_table
 
     echo(loaded.title or loaded.name)
+    others = _after_caution(found.warnings)
     tables = [*report.spread_tables(found.throughput, found.metrics)]
     if found.verdicts:
         tables.append(report.ensemble_table(found.verdicts))
     for table in tables:
         echo()
         print_table(table)
-    for warning in found.warnings:
+    for warning in others:
         echo(f"perhop: warning: {warning}", err=True)
     if out is not None:
         echo()
         echo(f"results: {out}")
         echo(f"page:    {out / 'ensemble.html'}")
     return found.exit_code
+
+
+def _after_caution(warnings: Iterable[str]) -> list[str]:
+    """Print, above the tables, that lines of a configuration can change what these say.
+
+    Returns:
+        The other warnings.
+    """
+    from perhop.routers.reading import CAUTION
+
+    others = []
+    for warning in warnings:
+        if CAUTION in warning:
+            echo()
+            echo(f"warning: {warning}")
+        else:
+            others.append(warning)
+    return others
 
 
 def execute(
@@ -301,6 +320,7 @@ def print_tables(dataset: Dataset, folder: Place | None) -> None:
 
     manifest = dataset.manifest
     echo(dataset.scenario.title or dataset.scenario.name)
+    others = _after_caution(map(str, dataset.warnings))
     for table in (
         report.call_table(dataset),
         report.phase_table(dataset) if dataset.scenario.flows else None,
@@ -320,10 +340,10 @@ def print_tables(dataset: Dataset, folder: Place | None) -> None:
         if table is not None:
             echo()
             print_table(table)
-    if manifest.warnings:
+    if others:
         echo()
-        for line in report.warning_lines(dataset):
-            echo(line)
+        for warning in others:
+            echo(f"warning: {warning}")
     ending = "" if manifest.complete else ", interrupted"
     echo()
     echo(f"{manifest.duration_s:g} s in {manifest.wall_s:.2f} s of wall time{ending}")

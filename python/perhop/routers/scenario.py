@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perhop.errors import UsageError
 from perhop.routers.headers import headers, ipv6_prefixes, unreachable
 from perhop.routers.network import network, rates
 from perhop.routers.reading import described, detect, scenario_name, select
 from perhop.routers.reading.selection import policy as policy_of
 from perhop.routers.traffic import ALL_TAKEN, Traffic, groups, is_strict, phase_ps
+from perhop.scenario.model.scenario import MAX_FLOWS
 from perhop.scenario.reading.document import Document, Mark
 from perhop.scenario.reading.loader import places, validated
-from perhop.units import format_duration
+from perhop.units import format_duration, quote
 
 if TYPE_CHECKING:
     import os
@@ -128,6 +130,7 @@ def around(
             "the link, so that packets wait for the link behind it, not before it"
         )
     policy = policy_of(configuration, attachment, unused=False)
+    _few_enough(policy, attachment)
     traffic, classes, duration_ps = _traffic(policy, capacity, remarks)
     policy["notes"] += remarks
     mapping = {
@@ -143,6 +146,25 @@ def around(
     }
     document = Document(file, mapping, marks(attachment, len(traffic.hosts[0])))
     return Imported(configuration, attachment, document, tuple(remarks), classes)
+
+
+def _few_enough(policy: dict[str, Any], attachment: Attachment) -> None:
+    """Refuse a policy with more classes than a scenario can have flows.
+
+    Raises:
+        UsageError: It has too many.
+    """
+    count, todo = 0, [policy]
+    while todo:
+        for class_ in todo.pop()["classes"].values():
+            todo += [class_] if "classes" in class_ else []
+            count += "classes" not in class_
+    if count > MAX_FLOWS:
+        raise UsageError(
+            f"{attachment.place(())}: {quote(attachment.name)} has {count:,} classes, and the "
+            f"scenario that perhop makes has a flow for each, {MAX_FLOWS:,} at most; write a "
+            "scenario with `policies: {wan: {from: FILE}}` and the flows that matter"
+        )
 
 
 def _about(attachment: Attachment, file: str) -> str:

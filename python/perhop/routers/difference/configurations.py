@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.difference.flows import flows
 from perhop.routers.difference.results import Difference
 from perhop.routers.network import FAST, network, rates
-from perhop.routers.reading import scenario_name
+from perhop.routers.reading import caution, scenario_name
 from perhop.routers.reading.selection import policy as policy_of
 from perhop.routers.scenario import marks
 from perhop.routers.traffic import ALL_TAKEN, Traffic, is_strict, phase_ps
@@ -73,7 +73,12 @@ class _Placed:
 def compare_configurations(one: Side, other: Side, names: tuple[str, str], run: Runs) -> Difference:
     """Compare two configurations under traffic that reaches every class of both."""
     old, new = _Placed.of(one), _Placed.of(other)
-    remarks: list[str] = []
+    sides_of_files = ((names[0], old), (names[1], new))
+    remarks = [
+        f"warning: {name}: {said}"
+        for name, each in sides_of_files
+        if (said := caution(each.configuration)) is not None
+    ]
     # The interface is the same one: where one side does not tell its rate, the other one may.
     spare = old.rate or new.rate
     sides = old, new = old.at(spare), new.at(spare)

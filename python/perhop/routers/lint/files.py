@@ -77,6 +77,8 @@ def lint(
             configuration, platform_limit=limit, inexact=inexact, texts=parts
         )
         others += lines.findings(configuration, inexact)
+        others += lines.unread(configuration)
+        others += lines.implicit(configuration)
     _known_interfaces(untrusted, policies, texts)
     return sorted(found + check(policies, settings, off, others), key=lambda finding: finding.place)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.lint.findings import Finding, Rule, Severity
 from perhop.routers.lint.wording import percent, rate_text
 from perhop.scenario.model.dscp import DSCP_NAMES
+from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.resolve.shares import guarantee
 from perhop.units import WHOLE, format_share, quote
 
@@ -76,7 +77,24 @@ SCAVENGER: Final = Rule(
     "RFC 8622, section 2; RFC 3662, section 4.1",
 )
 
-RULES: Final = (ABOVE_CAPACITY, ABOVE_PARENT, PLATFORM_LIMIT, DEFAULT, CEILING, SCAVENGER)
+NO_CEILING: Final = Rule(
+    "no-ceiling",
+    Severity.NOTE,
+    "A class of VyOS without a ceiling above its bandwidth.",
+    "The ceiling is the bandwidth by default: the class cannot use what others leave idle.",
+    "Set `ceiling`, often to 100%, unless the class is meant to be limited.",
+    "VyOS documentation, Traffic Policy, Shaper: ceiling",
+)
+
+RULES: Final = (
+    NO_CEILING,
+    ABOVE_CAPACITY,
+    ABOVE_PARENT,
+    PLATFORM_LIMIT,
+    DEFAULT,
+    CEILING,
+    SCAVENGER,
+)
 
 LEAST_DEFAULT: Final = WHOLE // 100
 """The least share of a default class, in parts per billion: what Cisco IOS keeps for it."""
@@ -91,6 +109,7 @@ def findings(policy: AttachedPolicy) -> Iterator[Finding]:
     for parent, classes in policy.levels:
         yield from _sum(policy, parent, classes)
         yield from _scavengers(classes)
+        yield from _without_ceiling(policy, classes)
         for judged in classes:
             yield from _ceilings(judged)
 
@@ -105,6 +124,10 @@ def _sum(
     given = []
     for judged in classes:
         bandwidth = guarantee(judged.policy, judged.class_)
+        if judged.policy.scheduler == HFSC:
+            # Link-sharing curves are weights, whatever their sum. Real-time curves are guarantees.
+            curve = judged.class_.realtime
+            bandwidth = None if curve is None else curve.last
         if bandwidth is None or (capacity is None and bandwidth.share is None):
             continue
         unit = 1 if capacity is None else capacity
@@ -164,6 +187,24 @@ def _defaults(classes: Sequence[JudgedClass], whole: int, total: int) -> Iterato
             f"{percent(left, whole, 10) if left else 'nothing'}",
             "guarantee it a share, such as 25%, and the others less",
         )
+
+
+def _without_ceiling(policy: AttachedPolicy, classes: Sequence[JudgedClass]) -> Iterator[Finding]:
+    """Find classes of VyOS that can have no more than their guarantee."""
+    if policy.family != "vyos":
+        return
+    for judged in classes[:-1]:
+        given, class_ = judged.class_.bandwidth, judged.class_
+        if given is None or (class_.borrow and given != class_.limit):
+            continue
+        if (judged.of(given) or 0) < (judged.capacity or 0):
+            yield Finding(
+                NO_CEILING,
+                judged.place(),
+                f"{judged} has no `ceiling` above its bandwidth: it gets no more, however idle the "
+                "link is",
+                "set `ceiling`, such as to 100%",
+            )
 
 
 def _scavengers(classes: Sequence[JudgedClass]) -> Iterator[Finding]:

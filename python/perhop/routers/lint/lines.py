@@ -10,7 +10,8 @@ from perhop.routers.lint.exactness import selects
 from perhop.routers.lint.findings import Finding, Rule, Severity
 from perhop.routers.lint.guarantees import ABOVE_PARENT
 from perhop.routers.lint.invalid import INVALID_VALUE
-from perhop.routers.reading import Fault, Treatment
+from perhop.routers.reading import Fault, Treatment, decisive
+from perhop.routers.reading.junos.attachments import NO_TERM
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -55,7 +56,59 @@ SHORT_LINE: Final = Rule(
     "Give netem a `limit` of rate times delay at least, and what queues need.",
 )
 
-RULES: Final = (REFUSED, SHORT_LINE, UNDEFINED, UNUSED)
+UNREAD: Final = Rule(
+    "unread-line",
+    Severity.WARNING,
+    "A line that perhop does not model, or only approximates, and that can change what a class "
+    "gets by more than 5%.",
+    "perhop judges and runs the policy without the line, or with something similar: other rules, "
+    "and the results of a run, may be wrong about its classes.",
+    "See how `perhop import` reads the line. Write it in another way that perhop models, or keep "
+    "in mind that results go without it.",
+)
+
+WITHOUT_EFFECT: Final = Rule(
+    "line-without-effect",
+    Severity.WARNING,
+    "A line that the device accepts, and that does nothing there.",
+    "The line promises what does not happen, such as borrowing by a class with nobody to borrow "
+    "from.",
+    "Remove the line, or change what it depends on.",
+)
+
+UNCONGESTED: Final = Rule(
+    "queue-without-congestion",
+    Severity.WARNING,
+    "Queues at a port that sends faster than its `bandwidth`, without a shaper.",
+    "`bandwidth` informs routing protocols and the shares of classes; the port sends at its own "
+    "speed. Packets wait where the path is slower, in the provider's network, and the policy never "
+    "decides between them.",
+    "Put the policy into a class that shapes all packets to the rate of the service.",
+    "Cisco IOS Quality of Service Solutions Configuration Guide, Hierarchical Queueing: a policy "
+    "of queues needs a shaper around it where the interface is faster than the service",
+)
+
+DISCARD: Final = Rule(
+    "implicit-discard",
+    Severity.WARNING,
+    "A filter of Junos whose last term does not match all packets.",
+    "The filter discards the packets that no term matches, in silence: traffic stops when the "
+    "filter is attached.",
+    "Add a last term that accepts, or one that discards and counts, so that the choice is visible.",
+    "Junos OS Routing Policies, Firewall Filters, and Traffic Policers User Guide, How Firewall "
+    "Filters Evaluate Packets: the implicit term discards",
+)
+
+RULES: Final = (
+    REFUSED,
+    SHORT_LINE,
+    DISCARD,
+    UNDEFINED,
+    UNUSED,
+    UNREAD,
+    WITHOUT_EFFECT,
+    UNCONGESTED,
+)
 
 _QUEUE: Final = re.compile(r"^queue (\S+)")
 """The definition of a queue in pf.conf."""
@@ -106,6 +159,15 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                 yield Finding(REFUSED, line.place, about, "correct it")
             case Fault.SHORT_LINE:
                 yield Finding(SHORT_LINE, line.place, about, "raise `limit`")
+            case Fault.WITHOUT_EFFECT:
+                yield Finding(WITHOUT_EFFECT, line.place, about, "remove it")
+            case Fault.UNCONGESTED:
+                yield Finding(
+                    UNCONGESTED,
+                    line.place,
+                    about,
+                    "shape all packets to the rate of the service, with this policy inside",
+                )
             case Fault.INVALID:
                 yield Finding(INVALID_VALUE, line.place, about, "correct it")
             case Fault.EMPTY:
@@ -117,6 +179,40 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                         "other",
                         "let a packet meet any of the conditions (`match-any`), or correct them",
                     )
+
+
+def unread(configuration: Configuration) -> Iterator[Finding]:
+    """Find lines that a reader could not use, or only in part, and whose effect may be large.
+
+    Lines with the same note are one finding.
+    """
+    alike: dict[tuple[str, str], list[Line]] = {}
+    for line in decisive(configuration):
+        if line.fault is None:  # else it is a finding of another rule
+            alike.setdefault((line.place.file, line.note), []).append(line)
+    for (_, note), lines in alike.items():
+        first = lines[0]
+        how = "is not modelled" if first.treatment is Treatment.NOT_MODELLED else "is approximated"
+        more = f"; the same for {len(lines) - 1:,} more lines" if len(lines) > 1 else ""
+        yield Finding(
+            UNREAD,
+            first.place,
+            f"{quote(first.text, 80)} {how} ({note}), and can change what a class gets{more}",
+            "keep in mind that perhop goes without it",
+        )
+
+
+def implicit(configuration: Configuration) -> Iterator[Finding]:
+    """Find filters that discard what none of their terms matches."""
+    for place in dict.fromkeys(
+        each.place for each in configuration.defaults if each.setting == NO_TERM
+    ):
+        yield Finding(
+            DISCARD,
+            place,
+            "the filter discards packets that no term matches, as it has no last term for all",
+            "add a last term: `then accept`, or `then { count rest; discard; }`",
+        )
 
 
 def _may_be_used(line: Line, configuration: Configuration) -> bool:

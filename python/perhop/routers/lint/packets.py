@@ -24,17 +24,24 @@ if TYPE_CHECKING:
 
     Address = IPv4Address | IPv6Address
 
-Box = tuple[Ranges, Ranges, Ranges, Ranges, Ranges, Ranges]
-"""Code points, protocols, source and destination ports, source and destination addresses."""
+Box = tuple[Ranges, Ranges, Ranges, Ranges, Ranges, Ranges, Ranges]
+"""Code points, protocols, source and destination ports, source and destination addresses, and
+classes at layer 2."""
 
 _PROTOCOLS: Final = {"icmp": 1, "tcp": 6, "udp": 17}
 _REAL_PORTS: Final = ((1, 65535),)
 _NO_PORT: Final = ((0, 0),)
 _PORTS: Final = ((0, 65535),)
 _ADDRESSES: Final = ((0, 2**32 + 2**128 - 1),)
-EVERYTHING: Final[Box] = (((0, 63),), ((0, 255),), _PORTS, _PORTS, _ADDRESSES, _ADDRESSES)
+_LINK_CLASSES: Final = {"pcp": 0, "mpls_tc": 8}
+"""The first number of each kind of classes at layer 2."""
+
+EVERYTHING: Final[Box] = (
+    *(((0, 63),), ((0, 255),), _PORTS, _PORTS, _ADDRESSES, _ADDRESSES),
+    ((0, 16),),
+)
 """All packets. Those of protocols without ports have port 0. IPv6 addresses follow those of
-IPv4."""
+IPv4. Packets with neither tag nor label have class 16 at layer 2."""
 
 MAX_STEPS: Final = 500_000
 """The differences of boxes that all questions of a command may take."""
@@ -144,9 +151,12 @@ def _boxes(conditions: Any, addresses: Mapping[str, Sequence[Address]]) -> Itera
     if match.is_any:
         yield EVERYTHING
         return
-    dscps, numbers, sources, destinations, origins, goals = EVERYTHING
-    if match.pcp is not None or match.mpls_tc is not None:
-        raise TooComplexError
+    dscps, numbers, sources, destinations, origins, goals, link_classes = EVERYTHING
+    for key, first in _LINK_CLASSES.items():
+        values = getattr(match, key)
+        if values is not None:
+            numbered = joined((first + each, first + each) for each in values)
+            link_classes = common_numbers(link_classes, numbered)
     if match.dscp is not None:
         dscps = joined((point, point) for point in match.dscp)
     with_ports = (match.port, match.source_port, match.destination_port) != (None, None, None)
@@ -184,11 +194,12 @@ def _boxes(conditions: Any, addresses: Mapping[str, Sequence[Address]]) -> Itera
         versions = joined(addresses_of(EVERY_ADDRESS[ip]) for ip in match.ip)
         origins = common_numbers(origins, versions)
     if match.port is None:
-        yield dscps, numbers, sources, destinations, origins, goals
+        yield dscps, numbers, sources, destinations, origins, goals, link_classes
         return
     either = joined(match.port)
-    yield dscps, numbers, common_numbers(sources, either), destinations, origins, goals
-    yield dscps, numbers, sources, common_numbers(destinations, either), origins, goals
+    ends = origins, goals, link_classes
+    yield dscps, numbers, common_numbers(sources, either), destinations, *ends
+    yield dscps, numbers, sources, common_numbers(destinations, either), *ends
 
 
 def _difference(box: Box, other: Box) -> Iterator[Box]:

@@ -75,7 +75,17 @@ SHAPER_BURST: Final = Rule(
     "Cisco Enterprise QoS Solution Reference Network Design Guide: an interval of 10 ms for voice",
 )
 
-RULES: Final = (BELOW_PACKET, TCP, NO_EFFECT, PASSES_ALL, SHAPER, SHAPER_BURST)
+TINY: Final = Rule(
+    "tiny-rate",
+    Severity.WARNING,
+    "A policer or shaper of less than 64 kb/s for other traffic than control packets.",
+    "Rates of Cisco IOS are in bit/s here and in kbit/s there: `police 10000` is 10 kb/s, and "
+    "`bandwidth 10000` is 10 Mb/s. Mostly a thousandth of what was meant is left.",
+    "Give the rate in the unit that the statement has, or write the unit.",
+    "Cisco IOS Quality of Service Solutions Command Reference, `police`: rates in bits per second",
+)
+
+RULES: Final = (TINY, BELOW_PACKET, TCP, NO_EFFECT, PASSES_ALL, SHAPER, SHAPER_BURST)
 
 FULL_PACKET: Final = 1500
 VOICE_PACKET: Final = 200
@@ -84,6 +94,9 @@ VOICE_PACKET: Final = 200
 POOR: Final = 0.75
 """The share of a policer's rate below which TCP gets too little: Reno's share without any burst and
 with a single loss in each cycle, as its window goes from half to full."""
+
+_LEAST_RATE: Final = 64_000
+"""A rate in bit/s below which a mistaken unit is more likely than the rate."""
 
 _FAR_BELOW: Final = 4
 """The part of rate · RTT below which a burst is too small without a simulation."""
@@ -112,6 +125,14 @@ def findings(
             )
             continue
         rate, capacity = judged.of(police.rate), judged.capacity
+        if rate is not None and rate < _LEAST_RATE and judged.is_leaf and _is_for_tcp(judged):
+            yield Finding(
+                TINY,
+                judged.place("police", "rate"),
+                f"the policer of {judged} lets {rate_text(rate)} pass: a packet of 1500 B takes "
+                f"{time_text(1500 * 8 / rate)}",
+                "correct the unit, if another rate is meant",
+            )
         if capacity is not None and rate is not None and rate >= capacity:
             if not judged.strict:
                 yield Finding(

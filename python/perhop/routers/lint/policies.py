@@ -7,6 +7,7 @@ from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -57,7 +58,8 @@ class JudgedClass:
         capacity: The bandwidth that its policy divides, in bit/s; None if unknown.
         reach: The rate that it can have if no other class sends, in bit/s; None if unknown.
         attached: The policy at the interface.
-        earlier: The classes before it in its policy.
+        siblings: The classes of its policy, with those after it once all are known.
+        number: Its number among them.
     """
 
     loc: Loc
@@ -69,7 +71,13 @@ class JudgedClass:
     capacity: int | None
     reach: int | None
     attached: AttachedPolicy = field(repr=False)
-    earlier: tuple[JudgedClass, ...] = field(repr=False)
+    siblings: Sequence[JudgedClass] = field(repr=False)
+    number: int
+
+    @property
+    def earlier(self) -> Iterator[JudgedClass]:
+        """The classes before it in its policy."""
+        return islice(self.siblings, self.number)
 
     @property
     def class_name(self) -> str:
@@ -201,9 +209,7 @@ class JudgedClass:
     @property
     def is_voice(self) -> bool:
         """True if it is for telephony: strict beside others, or for its code points only."""
-        strict = sum(map(self.policy.strict, self.policy.classes.values()))
-        # Of three or more classes, all but the last one: a mere order.
-        by_order = strict >= max(len(self.policy.classes) - 1, 2)
+        by_order = self.attached.is_order(self.policy)
         return (self.strict and not by_order) or (
             bool(self.code_points) and self.code_points <= EXPEDITED
         )
@@ -294,6 +300,21 @@ class AttachedPolicy:
             groups.setdefault(judged.loc[:-2], []).append(judged)
         return [(by_loc.get(loc), tuple(group)) for loc, group in groups.items()]
 
+    def is_order(self, policy: Policy) -> bool:
+        """Return whether strict priority is a mere order: three or more classes, all but the last.
+
+        Args:
+            policy: This policy, or one inside a class.
+        """
+        if id(policy) not in self._orders:
+            strict = sum(map(policy.strict, policy.classes.values()))
+            self._orders[id(policy)] = strict >= max(len(policy.classes) - 1, 2)
+        return self._orders[id(policy)]
+
+    @cached_property
+    def _orders(self) -> dict[int, bool]:
+        return {}
+
     @property
     def place(self) -> Place:
         """The line of the policy."""
@@ -317,7 +338,7 @@ class AttachedPolicy:
         capacity: int | None,
         reach: int | None,
     ) -> Iterator[JudgedClass]:
-        earlier: list[JudgedClass] = []
+        siblings: list[JudgedClass] = []
         for name, class_ in policy.classes.items():
             given = raw["classes"][name]
             here: Loc = (*loc, "classes", name)
@@ -331,13 +352,14 @@ class AttachedPolicy:
                 capacity,
                 reach,
                 self,
-                tuple(earlier),
+                siblings,
+                len(siblings),
             )
             ceilings = (judged.ceiling, None if class_.borrow else judged.guaranteed)
             most = min((rate for rate in (reach, *ceilings) if rate is not None), default=None)
             judged = replace(judged, reach=most)
             yield judged
-            earlier.append(judged)
+            siblings.append(judged)
             inside = policy.inside(class_)
             if inside is not None:
                 divided = judged.ceiling or judged.guaranteed or capacity

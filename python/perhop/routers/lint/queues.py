@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.lint.findings import RTTS, Finding, Rule, Severity
-from perhop.routers.lint.wording import listed, rate_text, time_text
+from perhop.routers.lint.wording import listed, quoted, rate_text, time_text
 from perhop.scenario.model.network import Limit, format_limit
 from perhop.scenario.model.quantities import format_packets
 from perhop.scenario.model.queues import Red, Wred, wred_defaults
-from perhop.units import SECOND, format_duration, quote
+from perhop.units import SECOND, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +72,10 @@ def findings(policy: AttachedPolicy, settings: Settings) -> Iterator[Finding]:
         return
     by_default: dict[Rule, list[tuple[Finding, JudgedClass]]] = {}
     for judged in policy.classes:
-        if judged.is_leaf and not judged.discards:
+        if judged.is_leaf and not judged.discards and not _stands_in(judged):
             for finding in _limit(judged, settings):
+                if judged.has_default_queue and finding.rule is SHORT:
+                    continue  # the platform's choice for all its interfaces: nobody set it
                 if judged.has_default_queue:
                     by_default.setdefault(finding.rule, []).append((finding, judged))
                 else:
@@ -82,11 +84,23 @@ def findings(policy: AttachedPolicy, settings: Settings) -> Iterator[Finding]:
             yield from _red(judged)
     # A default of the platform is one finding, however many classes have it.
     for (first, _), *others in by_default.values():
-        more = f"; the same for {', '.join(quote(each.name) for _, each in others)}"
+        more = f"; the same for {quoted([each.name for _, each in others])}"
         yield replace(first, message=f"{first.message}{more if others else ''}")
 
 
 # The limit
+
+
+def _stands_in(judged: JudgedClass) -> bool:
+    """Return whether a class of IOS has a queue only in perhop: it marks or polices, no more.
+
+    In IOS its packets are in the queue of `class-default`.
+    """
+    class_ = judged.class_
+    settings = (class_.bandwidth, class_.limit, class_.shape, class_.priority)
+    own = judged.has_share or any(each is not None for each in settings)
+    ios = judged.attached.family.startswith("ios")
+    return ios and not own and not judged.is_default and judged.has_default_queue
 
 
 def _limit(judged: JudgedClass, settings: Settings) -> Iterator[Finding]:

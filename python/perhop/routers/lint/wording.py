@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.dscp import format_dscp
-from perhop.units import WHOLE, format_rate, format_share
+from perhop.units import WHOLE, format_rate, format_share, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 _SHORT: Final = 10
 """The characters of a rate that is written exactly."""
@@ -18,6 +18,12 @@ def listed(points: Collection[int]) -> str:
     """Return the names of code points, the first eight if there are more."""
     some = [str(format_dscp(point)) for point in sorted(points)]
     return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Return names in quotes, the first eight if there are more."""
+    some = ", ".join(map(quote, names[:8]))
+    return some + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
 
 
 def percent(part: int, whole: int, steps: int = 1) -> str:

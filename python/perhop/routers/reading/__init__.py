@@ -19,6 +19,7 @@ from perhop.routers.reading.configuration import (
     scenario_name,
     source,
 )
+from perhop.routers.reading.effect import CAUTION, caution, decisive
 from perhop.routers.reading.matching import (
     MAX_RULES,
     Conditions,
@@ -29,6 +30,7 @@ from perhop.routers.reading.matching import (
 from perhop.routers.reading.selection import described, select
 
 __all__ = [
+    "CAUTION",
     "MAX_RULES",
     "MAX_SIZE",
     "Attachment",
@@ -45,6 +47,8 @@ __all__ = [
     "Source",
     "TooManyRulesError",
     "Treatment",
+    "caution",
+    "decisive",
     "described",
     "scenario_name",
     "select",

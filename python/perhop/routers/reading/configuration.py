@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from perhop.errors import UsageError
 from perhop.files import too_large
+from perhop.scenario.model.classes import MAX_CLASSES
+from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -97,6 +99,12 @@ class Fault(StrEnum):
 
     SHORT_LINE = "short line"
     """A delay line holds fewer packets than the rate brings in its delay, and drops others."""
+
+    WITHOUT_EFFECT = "without effect"
+    """The device accepts the line, which does nothing there."""
+
+    UNCONGESTED = "uncongested"
+    """Packets leave faster than the line says, so that no queue of the policy fills."""
 
     ABOVE_PARENT = "above parent"
     """The guarantees of a class and of those beside it exceed that of the class around them."""
@@ -222,6 +230,19 @@ class Configuration:
     def __post_init__(self) -> None:
         """Count the lines."""
         object.__setattr__(self, "counts", Counter(line.treatment for line in self.lines))
+
+
+def too_many_classes(place: Place, where: str) -> UsageError:
+    """Return the error about a policy with more classes than a scenario can have.
+
+    Args:
+        place: The line of the class that is one too many, or of the policy.
+        where: The name of the interface or policy.
+    """
+    return UsageError(
+        f"{place}: {quote(where)} has more than {MAX_CLASSES:,} classes, the most that perhop "
+        "reads; take classes that matter, with the rest as one class"
+    )
 
 
 def source(content: bytes | str, file: str) -> Source:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.routers.reading.configuration import Treatment
+from perhop.routers.reading.effect import caution
 from perhop.units import format_rate, quote
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def policy(configuration: Configuration, attachment: Attachment, *, unused: bool
     if number := configuration.counts[Treatment.APPROXIMATED]:
         lines = "line is" if number == 1 else "lines are"
         notes.append(f"{number} {lines} approximated; `perhop import` prints how")
+    if (said := caution(configuration)) is not None:
+        notes.insert(0, said)
     found = deepcopy(attachment.policy)
     todo = [found]
     while todo and unused:

@@ -30,6 +30,9 @@ from perhop.scenario.model.quantities import Priority, Quantum, Size
 from perhop.scenario.model.queues import CLASS_LIMIT, Queue
 from perhop.units import quote
 
+MAX_CLASSES = 16_384
+"""The most classes of all policies, and, nested ones included, at one end of a link."""
+
 CLASS_QUEUE = Queue.model_construct(limit=CLASS_LIMIT)
 
 
@@ -224,7 +227,9 @@ class Class(Model):
     policy: Name | None = None
     """A policy that divides the bandwidth of the class, instead of a queue."""
 
-    classes: Annotated[dict[Name, "Class"], Field(min_length=1, max_length=1024)] | None = None
+    classes: Annotated[dict[Name, "Class"], Field(min_length=1, max_length=MAX_CLASSES)] | None = (
+        None
+    )
     """Classes that divide the bandwidth of the class, instead of a queue."""
 
     unused: StrictBool = False
@@ -313,7 +318,7 @@ class Policy(Model):
     """Policers before the classes, in the order in which they measure packets. What one drops
     reaches no later one and no class."""
 
-    classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=1024)]
+    classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=MAX_CLASSES)]
     """The classes in the order of matching; the last one matches ``any``."""
 
     unused: StrictBool = False

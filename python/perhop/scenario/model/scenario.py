@@ -34,6 +34,10 @@ class Report(Model):
     """The time between two reports of a flow."""
 
 
+MAX_FLOWS = 1000
+"""The most flows of a scenario."""
+
+
 class ScenarioData(Model):
     """The data of a scenario, sound or not."""
 
@@ -58,10 +62,10 @@ class ScenarioData(Model):
     ip: IpVersion = 4
     """The version of the internet protocol of flows, pings and background traffic: 4 or 6."""
 
-    nodes: Annotated[dict[Name, Node], Field(min_length=1, max_length=1000)]
+    nodes: Annotated[dict[Name, Node], Field(min_length=1, max_length=2500)]
     """Hosts and routers by name."""
 
-    links: Annotated[tuple[Link, ...], Field(max_length=2000)]
+    links: Annotated[tuple[Link, ...], Field(max_length=2500)]
     """The links between nodes."""
 
     tunnels: Annotated[dict[Name, Tunnel], Field(max_length=100)] = Field(default_factory=dict)
@@ -72,7 +76,7 @@ class ScenarioData(Model):
     policies: Annotated[dict[Name, Policy], Field(max_length=100)] = Field(default_factory=dict)
     """The policies of links' ends, by name."""
 
-    flows: Annotated[dict[Name, Flow], Field(max_length=1000)] = Field(default_factory=dict)
+    flows: Annotated[dict[Name, Flow], Field(max_length=MAX_FLOWS)] = Field(default_factory=dict)
     """The flows by name; a network for labs and reservations needs none."""
 
     pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = Field(default_factory=dict)

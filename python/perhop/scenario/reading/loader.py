@@ -19,7 +19,7 @@ from perhop.scenario.rules.scenario import Scenario
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAX_FILE = 2**20
+MAX_FILE = 2**22
 """The largest scenario file, in bytes."""
 
 

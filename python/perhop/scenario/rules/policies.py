@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perhop.hints import did_you_mean
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.model.classes import MAX_CLASSES
 from perhop.scenario.model.htb import HTB
 from perhop.scenario.model.matching import match_rules, matches_any
 from perhop.scenario.resolve import nesting
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from perhop.scenario.model.classes import Class, Police, Policy
     from perhop.scenario.resolve.scenario import ResolvedScenario
     from perhop.scenario.resolve.steps import Attachment
-
-MAX_CLASSES = 1024
-"""The most classes in all policies, and, nested ones included, at one end of a link."""
-
 
 MAX_RULES = 65_535
 """The most elements of all matches of a policy, nested ones apart."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.interface import Filter
-from perhop.routers.reading.altq.nodes import MAX_CLASSES, MAX_DEPTH, Node
+from perhop.routers.reading.altq.nodes import MAX_DEPTH, Node
 from perhop.routers.reading.altq.values import count, milliseconds, rate, size
+from perhop.routers.reading.configuration import too_many_classes
 from perhop.routers.reading.curves import Curve, Curves, Slope
 from perhop.routers.reading.matching import Conditions
+from perhop.scenario.model.classes import MAX_CLASSES
 from perhop.units import WHOLE, format_rate, format_share, quote
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def read(
     elif parent is None and not top:
         note = f"{quote(above)} is not a class of the interface"
     elif len(interface.nodes) >= MAX_CLASSES - 1:
-        note = f"perhop reads {MAX_CLASSES:,} classes of an interface"
+        raise too_many_classes(statement.place, interface.device.interface)
     elif parent is not None and parent.depth + 2 >= MAX_DEPTH:
         note = f"perhop reads {MAX_DEPTH} levels of classes"
     if note:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.altq.nodes import MAX_CLASSES, MAX_DEPTH, Device, Node
+from perhop.routers.reading.altq.nodes import MAX_DEPTH, Device, Node
 from perhop.routers.reading.altq.queues import SCHEDULERS, Definition
-from perhop.routers.reading.configuration import Fault
+from perhop.routers.reading.configuration import Fault, too_many_classes
 from perhop.routers.reading.curves import Curve, Curves, Slope
+from perhop.scenario.model.classes import MAX_CLASSES
 from perhop.units import WHOLE, format_rate, quote
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class _Builder:
         elif name in self.nodes:
             note = f"queue {quote(name)} is named twice"
         elif len(self.nodes) >= MAX_CLASSES - 1:
-            note = f"perhop reads {MAX_CLASSES:,} classes of an interface"
+            raise too_many_classes(definition.statement.place, device.interface)
         elif parent is not None and parent.depth + 2 >= MAX_DEPTH:
             note = f"perhop reads {MAX_DEPTH} levels of classes"
         if note or definition is None:

@@ -11,9 +11,6 @@ from perhop.routers.reading.matching import Conditions
 if TYPE_CHECKING:
     from perhop.routers.reading.altq.ledger import Statement
 
-MAX_CLASSES: Final = 1024
-"""The most classes of an interface."""
-
 MAX_DEPTH: Final = 32
 """The deepest class of an interface."""
 

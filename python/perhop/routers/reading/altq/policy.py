@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.altq.nodes import Device, Entry, Node
 from perhop.routers.reading.altq.shares import Guarantee, bandwidths
 from perhop.routers.reading.configuration import Attachment, Fault, scenario_name
-from perhop.routers.reading.matching import MAX_RULES, Conditions, Rules
+from perhop.routers.reading.decisions import matches
+from perhop.routers.reading.matching import Conditions, TooManyRulesError
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.hfsc import HFSC
 from perhop.units import WHOLE, format_rate, format_share, format_size
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading.altq.ledger import Ledger
     from perhop.routers.reading.configuration import Loc, Place
-
-_MOST_RULES: Final = 2**16
-"""The most rules of all classes of a policy together."""
 
 _FEW_ENTRIES: Final = 128
 """The most entries that are compared in pairs."""
@@ -34,7 +32,9 @@ def attachment(device: Device, ledger: Ledger) -> Attachment | None:
         return None
     if device.default is None:
         ledger.approximated(
-            device.statement, "no class is the default one: the last one takes all other packets"
+            device.statement,
+            "no class is the default one: the last one takes all other packets",
+            Fault.REFUSED,
         )
         device.default = device.top[-1]
     _own_packets(device, ledger)
@@ -49,7 +49,12 @@ def attachment(device: Device, ledger: Ledger) -> Attachment | None:
     top = device.top
     if device.scheduler == ALTQ_CBQ and len(top) == 1 and top[0].children:
         top = top[0].children  # the root class is the policy itself
-    policy["classes"] = writer.classes(top, writer.entries(), device.default, device.rate, ())
+    try:
+        classes = writer.classes(top, writer.entries(), device.default, device.rate, ())
+    except TooManyRulesError as error:
+        ledger.ignored(device.statement, f"the rules for its classes: {error}")
+        return None
+    policy["classes"] = classes
     shape = None
     if device.burst is not None and device.rate is not None and device.scheduler != ALTQ_CBQ:
         shape = {"rate": format_rate(device.rate), "burst": format_size(device.burst)}
@@ -135,14 +140,7 @@ class _Writer:
                 for index, (conditions, node) in enumerate(kept)
                 if not any(earlier.contains(conditions) for earlier, _ in kept[:index])
             ]
-        most = min(MAX_RULES - 1, _MOST_RULES // len(_leaves(self.device.top)))
-        if len(kept) > most:
-            self.ledger.approximated(
-                self.device.statement,
-                f"{len(kept):,} rules assign packets to its classes; perhop takes the first "
-                f"{most:,}, and their other packets for those of the default class",
-            )
-        return kept[:most]
+        return kept
 
     def classes(
         self,
@@ -162,11 +160,13 @@ class _Writer:
             loc: The keys to the mapping that contains them.
         """
         inside = {id(leaf): node for node in nodes for leaf in _leaves([node])}
-        reached = {id(inside[id(node)]) for _, node in entries}
+        owned: dict[int, list[Entry]] = {}
+        for entry in entries:
+            owned.setdefault(id(inside[id(entry[1])]), []).append(entry)
         fallback = None if default is None else inside[id(default)]
-        used = [node for node in nodes if id(node) in reached or node is fallback]
+        used = [node for node in nodes if id(node) in owned or node is fallback]
         for node in nodes:
-            if node not in used:
+            if id(node) not in owned and node is not fallback:
                 self._unreached(node)
         if self.device.scheduler == "priority":
             used.sort(key=lambda node: node.rank)
@@ -174,18 +174,20 @@ class _Writer:
             used.sort(key=lambda node: node is fallback)
         index = {id(node): number for number, node in enumerate(used)}
         indexed = [(conditions, index[id(inside[id(node)])]) for conditions, node in entries]
-        of_fallback = -1 if fallback is None else index[id(fallback)]
+        if fallback is not None:
+            indexed.append((ANY, index[id(fallback)]))
+        rules = matches(indexed, range(len(used)))
         guarantees = bandwidths(used, rate, self.device.scheduler, self.ledger)
         written: dict[str, Any] = {}
         for number, node in enumerate(used):
-            match = "any" if number == len(used) - 1 else _match(number, indexed, of_fallback)
+            match = rules[number].written()
             if match == []:
                 self._unreached(node)
                 continue
             name = scenario_name(node.name, written)
             here = (*loc, "classes", name)
             self.places[here] = node.statement.place
-            own = [entry for entry in entries if inside[id(entry[1])] is node]
+            own = owned.get(id(node), [])
             given = guarantees[id(node)]
             written[name] = {
                 "match": match,
@@ -271,16 +273,3 @@ def _leaves(nodes: Sequence[Node]) -> list[Node]:
         if not node.children:
             found.append(node)
     return found
-
-
-def _match(
-    number: int, entries: Sequence[tuple[Conditions, int]], fallback: int
-) -> str | dict[str, Any] | list[Any]:
-    """Return the packets of a class that no class before it takes.
-
-    Packets of earlier classes need no exception, as the first class that matches decides.
-    """
-    rules = [(owner == number, conditions) for conditions, owner in entries if owner >= number]
-    if fallback == number:
-        rules.append((True, ANY))
-    return Rules(tuple(rules)).written()

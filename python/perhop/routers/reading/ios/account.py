@@ -47,9 +47,9 @@ class Account:
             if child.kind == CONTINUED:
                 self._note(child, Treatment.MODELLED, "")
 
-    def approximated(self, statement: Statement, note: str) -> None:
+    def approximated(self, statement: Statement, note: str, fault: Fault | None = None) -> None:
         """Note how the policy differs from a line."""
-        self._note(statement, Treatment.APPROXIMATED, note)
+        self._note(statement, Treatment.APPROXIMATED, note, fault)
 
     def not_modelled(
         self, statement: Statement, note: str = UNKNOWN, fault: Fault | None = None

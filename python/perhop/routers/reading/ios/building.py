@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.configuration import scenario_name
+from perhop.routers.reading.configuration import Fault, scenario_name
 from perhop.routers.reading.ios import police, queues
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
 from perhop.routers.reading.ios.defaults import COMMANDS, priority_bytes
 from perhop.routers.reading.ios.police import Rate
-from perhop.routers.reading.ios.policies import MAX_CLASSES
 from perhop.routers.reading.ios.shares import guarantees, strict_total
 from perhop.routers.reading.matching import TooManyRulesError
+from perhop.scenario.model.classes import MAX_CLASSES
 from perhop.scenario.model.dscp import format_dscp
 from perhop.units import WHOLE, format_rate, format_size
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.defaults import Platform
     from perhop.routers.reading.ios.policies import Member, PolicyMaps
     from perhop.routers.reading.matching import Rules
+
+_ARRIVING: Final = "packets that arrive have no queue: IOS refuses such a policy for input"
 
 MAX_BUILT: Final = 20_000
 """The most classes of all attachments, so that a small file cannot fill the memory."""
@@ -344,9 +346,9 @@ class Builder:
                         statement, "of packets that arrive, only the DSCP is marked"
                     )
                 elif key not in ("police", "mark", "child"):
-                    self._account.not_modelled(statement, "packets that arrive have no queue")
+                    self._account.not_modelled(statement, _ARRIVING, Fault.REFUSED)
             for statement in settings.queue.statements:
-                self._account.not_modelled(statement, "packets that arrive have no queue")
+                self._account.not_modelled(statement, _ARRIVING, Fault.REFUSED)
             if settings.child is not None and outer is None and self._child_is_known(settings):
                 inner = self._opened(member)
                 if inner is not None:

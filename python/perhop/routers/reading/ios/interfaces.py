@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Attachment, Direction, Refusal
+from perhop.routers.reading.configuration import Attachment, Direction, Fault, Refusal
 from perhop.routers.reading.ios.defaults import ASSUMED_RATE, COMMANDS, kind_rate, same_interface
 from perhop.routers.reading.ios.ignored import is_qos, reason
 from perhop.routers.reading.ios.legacy import Legacy
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.defaults import Platform
     from perhop.routers.reading.ios.policies import PolicyMaps
     from perhop.routers.reading.ios.tree import Statement
+
+_SUBINTERFACE: Final = (
+    "IOS refuses queues at a subinterface without a shaper of all packets around them; perhop runs "
+    "them at the rate of the interface"
+)
+"""Cisco, Applying QoS Features to Ethernet Subinterfaces: these never signal congestion."""
 
 _DIRECTIONS: Final[dict[str, Direction]] = {
     "input": "in",
@@ -160,6 +166,18 @@ class Interfaces:
                 return min(value * 10**6, MAX_RATE), statement.place
         return None, None
 
+    def _port(self, name: str) -> int:
+        """Return the rate in bit/s at which an Ethernet port sends; 0 for other interfaces."""
+        kind = kind_rate(name)
+        if kind is None or kind[1] != "Ethernet":
+            return 0
+        speeds = (
+            number(statement.word(1))
+            for statement in self._statements(name.partition(".")[0])
+            if statement.starts("speed")
+        )
+        return next((speed * 10**6 for speed in speeds if speed), kind[0])
+
     def _statements(self, name: str) -> Iterator[Statement]:
         for header in self._interfaces.get(same_interface(name), ()):
             yield from header.children
@@ -228,9 +246,12 @@ class Interfaces:
                 name, built = "", legacy.built(directed, point.header, self._effective(point))
             if built is not None:
                 found.append(self._attachment(point, directed, name, built))
+        unshaped = any(map(_queues_unshaped, found))
+        if unshaped and "out" in wanted and "." in point.name and self._port(point.name):
+            account.approximated(wanted["out"][1], _SUBINTERFACE, Fault.REFUSED)
         if found:
             account.modelled(point.header)
-            self._told(point, told)
+            self._told(point, told, queues=unshaped)
         return found
 
     def _effective(self, point: _Point) -> int:
@@ -300,8 +321,14 @@ class Interfaces:
             self._account.not_modelled(statement, "too many classes")
         return built
 
-    def _told(self, point: _Point, told: Sequence[Statement]) -> None:
-        """Note the lines that tell the rate of an interface with a policy."""
+    def _told(self, point: _Point, told: Sequence[Statement], *, queues: bool) -> None:
+        """Note the lines that tell the rate of an interface with a policy.
+
+        Args:
+            point: The interface.
+            told: These lines.
+            queues: True if the policy has queues behind no shaper.
+        """
         own = [*told]
         main = point.name.partition(".")[0]
         own += [each for each in self._statements(main) if each.place == point.rate_place]
@@ -310,7 +337,15 @@ class Interfaces:
                 self._account.not_modelled(statement, "another rate is given in its place")
             elif statement.place == point.rate_place:
                 kind = kind_rate(point.name)
-                if statement.starts("bandwidth") and (kind is None or kind[0] != point.rate):
+                port = self._port(point.name)
+                if statement.starts("bandwidth") and queues and port > (point.rate or 0):
+                    self._account.approximated(
+                        statement,
+                        "taken as the rate of the interface, but it sends at "
+                        f"{format_rate(port)}: without a shaper, no queue of the policy fills",
+                        Fault.UNCONGESTED,
+                    )
+                elif statement.starts("bandwidth") and (kind is None or kind[0] != point.rate):
                     self._account.approximated(statement, "taken as the rate of the interface")
                 else:
                     self._account.modelled(statement)
@@ -376,6 +411,14 @@ class Interfaces:
             replace(each, shape=each.shape or shape) if each.direction == "out" else each
             for each in found
         ]
+
+
+def _queues_unshaped(attachment: Attachment) -> bool:
+    """Return whether a policy divides the bandwidth of an interface without a shaper."""
+    if attachment.direction != "out" or attachment.shape is not None:
+        return False
+    classes = attachment.policy["classes"].values()
+    return any(key in each for each in classes for key in ("bandwidth", "priority"))
 
 
 def _bandwidth(statement: Statement) -> int | None:

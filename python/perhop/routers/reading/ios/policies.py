@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from perhop.routers.reading.configuration import Fault
+from perhop.routers.reading.configuration import Fault, too_many_classes
 from perhop.routers.reading.ios.actions import Settings, read_settings
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
 from perhop.routers.reading.ios.refusals import refused
 from perhop.routers.reading.matching import Rules, TooManyRulesError
+from perhop.scenario.model.classes import MAX_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.account import Account
     from perhop.routers.reading.ios.classes import ClassMaps
     from perhop.routers.reading.ios.tree import Statement
-
-MAX_CLASSES: Final = 1024
-"""The most classes of a policy."""
 
 
 @dataclass(slots=True)
@@ -186,7 +184,9 @@ class PolicyMaps:
         self._used.add(name)
         ordered = [key for key in each.classes if key != DEFAULT_CLASS]
         taker = ""
-        for key in [*ordered[: MAX_CLASSES - 1], *(k for k in each.classes if k == DEFAULT_CLASS)]:
+        if len(ordered) >= MAX_CLASSES:
+            raise too_many_classes(each.classes[ordered[MAX_CLASSES - 1]][0].place, name)
+        for key in [*ordered, *(k for k in each.classes if k == DEFAULT_CLASS)]:
             header, statements = each.classes[key]
             if taker:
                 account.ignored(statements, f"class {taker} before it takes all packets")
@@ -199,11 +199,6 @@ class PolicyMaps:
             found.append(Member(key, read_settings(header, statements, account), rules))
             if rules.is_any:
                 taker = key
-        for key in ordered[MAX_CLASSES - 1 :]:
-            header, statements = each.classes[key]
-            note = f"more than {MAX_CLASSES} classes"
-            account.not_modelled(header, note)
-            account.ignored(statements, note)
         if not taker:
             found.append(Member(DEFAULT_CLASS, Settings(each.headers[0]), Rules.any()))
         return self._by_level(found)

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from perhop.routers.reading.junos.policers import Policer
     from perhop.routers.reading.matching import Rules
 
+NO_TERM: Final = "packets that no term matches"
+"""The setting of the default that a filter without a last term for all packets has."""
+
 _SCHEDULING: Final = ("scheduler-map", "output-traffic-control-profile", "shaping-rate")
 
 
@@ -309,7 +312,7 @@ class Router:
     def _discards(self, found: Filter) -> None:
         """Record the implicit term of a filter."""
         source = "Junos guide to firewall filters, implicit discard"
-        self.outputs.default(found.place, "packets that no term matches", "discard", source)
+        self.outputs.default(found.place, NO_TERM, "discard", source)
 
     def _together(
         self, nodes: Sequence[tuple[str, Node]], classes: Mapping[str, Rules] | None = None

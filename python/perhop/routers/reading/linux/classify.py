@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+from perhop.routers.reading.decisions import matches
+from perhop.routers.reading.matching import Conditions, TooManyRulesError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from perhop.routers.reading.linux.model import Filter, Test
 
@@ -156,46 +157,6 @@ def classify(
 
 def _of_ipv4(test: Test) -> Test:
     return replace(test, header=test.header & _EVERY_IPV4)
-
-
-def matches(
-    found: Sequence[tuple[Conditions, Hashable]], order: Sequence[Hashable]
-) -> dict[Hashable, Rules]:
-    """Return the packets of each class, among those that no class before it takes.
-
-    Args:
-        found: A decision list: conditions, and the class.
-        order: The classes in the order in which they match; the last one takes the rest.
-
-    Raises:
-        TooManyRulesError: If that takes too many rules.
-    """
-    place = {key: index for index, key in enumerate(order)}
-    first: dict[Hashable, int] = {}
-    last: dict[Hashable, int] = {}
-    for index, (_, key) in enumerate(found):
-        first.setdefault(key, index)
-        last[key] = index
-    result: dict[Hashable, Rules] = {}
-    pairs = 0
-    for key in order[:-1]:
-        rules: list[tuple[bool, Conditions]] = []
-        own = [c for c, other in found[first[key] : last[key] + 1] if other == key]
-        pairs += last[key] + 1
-        if pairs > MOST_PAIRS * 8:
-            raise TooManyRulesError(f"compares more than {MOST_PAIRS:,} pairs of rules")
-        for conditions, other in found[: last[key] + 1]:
-            if other == key:
-                rules.append((True, conditions))
-            elif place[other] > place[key]:
-                pairs += len(own)
-                if pairs > MOST_PAIRS * 8:
-                    raise TooManyRulesError(f"compares more than {MOST_PAIRS:,} pairs of rules")
-                if any(not (conditions & each).is_never for each in own):
-                    rules.append((False, conditions))
-        result[key] = Rules(tuple(rules)).simplified()
-    result[order[-1]] = Rules.any()
-    return result
 
 
 def within(conditions: Conditions, outer: Iterable[Conditions]) -> Conditions:

@@ -214,6 +214,7 @@ class Device:
         filters: Its filters, in order of their addition.
         length: The packets of its transmit queue, if the script sets it.
         speed: The speed of the card in bit/s, if the script sets it.
+        speed_place: The line that sets it.
         names: Names of classes, where they have one.
         actions: The policers of the host with an index that filters refer to.
         framing: The bytes beside an IP packet that Linux counts, as a scenario writes them: an
@@ -227,6 +228,7 @@ class Device:
     filters: list[Filter] = field(default_factory=list)
     length: int | None = None
     speed: int | None = None
+    speed_place: Place | None = None
     names: dict[int, str] = field(default_factory=dict)
     actions: dict[str, Action] = field(default_factory=dict)
     framing: str | None = "14 B"

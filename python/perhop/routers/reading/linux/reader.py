@@ -130,7 +130,8 @@ def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
             if words[2] in tc.host.speeds:
                 ledger.ignored(command.place, "another rate is given in its place")
             else:
-                tc.host.device(words[2]).speed = int(speed) * 10**6
+                card = tc.host.device(words[2])
+                card.speed, card.speed_place = int(speed) * 10**6, command.place
         return
     space = ""
     for index, word in enumerate(words[:_FIRST]):
@@ -322,11 +323,9 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
         if root is not None and each.parent not in tree.asked and each.parent < INGRESS:
             ledger.ignored(each.place, "perhop models no classes of the qdisc of this filter")
     name = device.name.rpartition("/")[2] or "nft"
-    return [
-        Attachment(
-            device.name, "out", name, policy, places, None, part.shape_place, shape, tree.medium
-        )
-    ]
+    speed = device.speed if device.speed_place is not None else None
+    told = device.speed_place or part.shape_place
+    return [Attachment(device.name, "out", name, policy, places, speed, told, shape, tree.medium)]
 
 
 def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CLASSFUL", "Shares", "direct", "shares"]
 
+_MOST_PRIO: Final = 7
+"""The last priority of HTB (`TC_HTB_NUMPRIO`)."""
+
 CLASSFUL: Final = frozenset({"htb", "hfsc", "cbq", "drr", "ets", "prio", "pfifo_fast"})
 """The qdiscs whose classes are modelled."""
 
@@ -244,6 +247,8 @@ class Shares:
                 note = f"{said} {format_rate(whole)} of the class above in proportion"
                 for key, share in _parts(given).items():
                     found[key]["bandwidth"] = share
+                    if self.kind == "hfsc":
+                        continue  # link sharing goes by the proportion of curves alone
                     self.ledger.approximated(self.places[key], note, Fault.ABOVE_PARENT)
             else:
                 for key, rate in given.items():
@@ -282,7 +287,7 @@ class Shares:
         if top and self.kind == "htb" and rate:
             if ceiling > rate:
                 note = "a class without a parent never borrows: its `ceil` has no effect"
-                self.ledger.approximated(self.places[key], note)
+                self.ledger.approximated(self.places[key], note, Fault.WITHOUT_EFFECT)
             ceiling = rate
         if not ceiling or ceiling == _UNLIMITED or (whole and ceiling >= whole and not top):
             return
@@ -371,6 +376,10 @@ def _class(each: Class, found: Shares, ledger: Ledger, qdisc: Qdisc) -> None:
     burst = options.size("burst", "buffer", "maxburst") if qdisc.kind == "htb" else None
     found.rates[key] = rate, burst or 0
     found.prios[key] = options.number("prio") or 0
+    if qdisc.kind == "htb" and found.prios[key] > _MOST_PRIO:
+        note = f"HTB has priorities 0 to {_MOST_PRIO}: Linux takes {_MOST_PRIO} for a greater one"
+        ledger.fault(each.options.at("prio"), note, Fault.WITHOUT_EFFECT)
+        found.prios[key] = _MOST_PRIO
     if qdisc.kind == "cbq":
         ledger.approximated(each.place, "link sharing by HTB's rules in place of CBQ's estimator")
         found.prios[key] = max(found.prios[key] - 1, 0)

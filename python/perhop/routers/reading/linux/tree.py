@@ -6,7 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.configuration import Fault, Loc, Place, scenario_name
+from perhop.routers.reading.configuration import (
+    Fault,
+    Loc,
+    Place,
+    scenario_name,
+    too_many_classes,
+)
 from perhop.routers.reading.linux.cake import ETHERNET, cake
 from perhop.routers.reading.linux.classify import (
     MOST_PAIRS,
@@ -22,6 +28,7 @@ from perhop.routers.reading.linux.policers import DROPS, Buckets
 from perhop.routers.reading.linux.queues import PLAIN, queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+from perhop.scenario.model.classes import MAX_CLASSES
 from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.htb import HTB, slack
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Part", "Tree", "fit_shares"]
 
 _DEEPEST: Final = 8
-_MOST_CLASSES: Final = 1024
 _PACKET: Final = 1500
 _ANY_RATE: Final = 10**12
 _PRIOMAP: Final = (1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)
@@ -263,8 +269,8 @@ class Tree:
         self._landed, self._level = landed, [verdict.packets for verdict, _ in landed]
         self.policers.reached(arriving, self._level, self._within)
         used = {key for _, key in landed}
-        if len(used) > _MOST_CLASSES:
-            raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
+        if len(used) > MAX_CLASSES:
+            raise too_many_classes(qdisc.place, self.device.name)
         inside = (each.kind for each in self.device.qdiscs.values() if each.parent in found.leaves)
         unclassified = used & ({-1} if qdisc.kind == "htb" else {-1, 0})
         possible = depth == 0 and not unclassified and _LEAVES.issuperset(inside)
@@ -328,8 +334,8 @@ class Tree:
         names: dict[str, int] = {}
         for key in order:
             self._count += 1
-            if self._count > _MOST_CLASSES:
-                raise TooManyRulesError(f"they lead to more than {_MOST_CLASSES:,} classes")
+            if self._count > MAX_CLASSES:
+                raise too_many_classes(found.place, self.device.name)
             self.reached.add(key)
             own = groups[key]
             label = (
