@@ -110,6 +110,10 @@ validate: $(RELEASE) ## Compare the simulator with theory
 validate-hosts: $(RELEASE) ## Compare modelled hosts with Linux's, in real time (10 minutes)
 	$(BIN)/python -m validation.hosts
 
+.PHONY: validate-kernel
+validate-kernel: .venv/tools ## Record how Linux sends TCP and replay it, or RECORDINGS=FILE (Debian: iproute2; root)
+	@CARGO=$(CARGO) $(BIN)/python -m validation.kernel $(if $(RECORDINGS),--recordings $(RECORDINGS))
+
 .PHONY: validate-queues
 validate-queues: $(RELEASE) ## Compare queues with Linux's, in User Mode Linux (Debian: user-mode-linux; 4 minutes)
 	$(BIN)/python -m validation.linux_queues

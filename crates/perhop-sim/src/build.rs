@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use perhop_app::ApplicationPlan;
-use perhop_core::{AckHint, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
+use perhop_core::{AckHint, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
 use perhop_quic::{AckFrequency, sizes};
@@ -149,6 +149,8 @@ fn configs(
         timestamps: plan.timestamps,
         ecn: plan.ecn,
         pacing: plan.pacing,
+        tick_phase: tick_phase(&flow.name, number, seed),
+        tso_divisor: 0,
     };
     let receiver = ReceiverConfig {
         window: plan.receive_window,
@@ -162,6 +164,12 @@ fn configs(
         ecn: plan.ecn,
     };
     Ok((sender, receiver))
+}
+
+/// Returns the phase of the ticks of a host's timers, up to 4 ms.
+fn tick_phase(name: &str, number: usize, seed: u64) -> Duration {
+    let mut random = Stream::new(seed, &format!("{name} {number} ticks"));
+    Duration::from_micros(random.up_to(3_999))
 }
 
 /// Returns the endpoint of a client of an application.

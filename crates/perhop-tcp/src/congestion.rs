@@ -120,6 +120,13 @@ pub struct CubicConfig {
     pub linux: bool,
 }
 
+/// A congestion control of Linux, whose sender computes it in integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinuxKind {
+    Reno,
+    Cubic { reno_friendly: bool, hystart: bool },
+}
+
 /// Method to end slow start before a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
@@ -191,6 +198,22 @@ impl Congestion {
             true => Growth::Linux(Box::new(LinuxCubic::new(config.reno_friendly))),
         };
         Self::Cubic(CubicState { growth, slow_start: slow_start.map(Box::new) })
+    }
+
+    /// Returns the congestion control if Linux has it.
+    pub(crate) fn linux(&self) -> Option<LinuxKind> {
+        match self {
+            Self::Reno => Some(LinuxKind::Reno),
+            Self::Cubic(CubicState { growth: Growth::Linux(cubic), slow_start }) => {
+                let hystart = match slow_start.as_deref() {
+                    None => false,
+                    Some(SlowStart::Linux(_)) => true,
+                    Some(SlowStart::PlusPlus(_)) => return None,
+                };
+                Some(LinuxKind::Cubic { reno_friendly: cubic.is_reno_friendly(), hystart })
+            }
+            _ => None,
+        }
     }
 
     /// Creates LEDBAT++ in its initial state.

@@ -115,11 +115,11 @@ impl RttEstimator {
         }
     }
 
-    /// Records that the handshake is over. If its SYN was sent again and gave no sample, the
+    /// Records that the handshake is over. If its SYN was sent `again` and gave no sample, the
     /// timeout is 3 s until there is one, without a backoff (section 5.7).
-    pub fn opened(&mut self) {
+    pub fn opened(&mut self, again: bool) {
         if let Estimate::None(_, initial) = &mut self.estimate
-            && self.backoff > 0
+            && again
         {
             (*initial, self.backoff) = (AFTER_LOST_SYN, 0);
         }
@@ -272,7 +272,7 @@ mod tests {
             for expiries in [1, 2, 3] {
                 let mut rtt = RttEstimator::new(rule, MS(200));
                 (0..expiries).for_each(|_| rtt.expired());
-                rtt.opened();
+                rtt.opened(true);
                 assert_eq!(rtt.timeout(), MS(3000));
                 rtt.expired();
                 assert_eq!(rtt.timeout(), MS(6000));
@@ -280,12 +280,12 @@ mod tests {
                 assert_eq!(rtt.timeout(), MS(300));
             }
             let mut prompt = RttEstimator::new(rule, MS(200));
-            prompt.opened();
+            prompt.opened(false);
             assert_eq!(prompt.timeout(), MS(1000), "no expiry");
             let mut measured = RttEstimator::new(rule, MS(200));
             measured.expired();
             measured.sample(MS(100), 0, 1);
-            measured.opened();
+            measured.opened(true);
             assert_eq!(measured.timeout(), MS(300), "timestamps tell the round-trip time");
         }
     }

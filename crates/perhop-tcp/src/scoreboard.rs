@@ -1,5 +1,6 @@
 //! Segments that were sent and are not yet acknowledged (RFC 6675, section 3).
 
+mod linux;
 mod loss;
 mod path_mtu;
 mod progress;
@@ -13,6 +14,7 @@ use perhop_core::{Duration, Time};
 use crate::Offset;
 use crate::delivery::{LostSegment, RateSample};
 
+pub(crate) use linux::{Arrival, Counts, Facts, LinuxRack, millis};
 pub(crate) use loss::DUPLICATE_THRESHOLD;
 pub(crate) use progress::is_after;
 use progress::next_order;
@@ -49,6 +51,8 @@ pub(crate) struct Scoreboard {
     transmissions: Option<Box<Transmissions>>,
     /// Number of transmissions, modulo 2²⁸.
     sent: u32,
+    /// Counts of segments, kept by Linux's recovery only.
+    counts: Counts,
     /// Number of SACKed segments above a lost one, if it adapts to reordering; otherwise
     /// [`DUPLICATE_THRESHOLD`].
     threshold: Option<u32>,

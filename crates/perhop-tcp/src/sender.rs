@@ -7,6 +7,7 @@
 //! 9768; path MTU discovery RFC 1191.
 
 mod config;
+mod linux;
 mod pacing;
 mod path_mtu;
 mod prr;
@@ -28,6 +29,7 @@ use crate::{Flags, Offset, RttEstimator, Segment, Seq, Window};
 
 pub use config::{LossDetection, SenderConfig};
 
+use linux::Linux;
 use pacing::Pacer;
 use rack::Rack;
 use recovery::{Recovery, Reduction};
@@ -75,6 +77,8 @@ pub struct Sender {
     marks: Marks,
     /// Pacer of segments, if they are paced.
     pacer: Option<Box<Pacer>>,
+    /// State of Linux's sender, in place of that of RFCs.
+    linux: Option<Box<Linux>>,
 }
 
 impl Sender {
@@ -105,6 +109,7 @@ impl Sender {
             scoreboard = scoreboard.sampling();
         }
         Self {
+            linux: Linux::new(&config, paced),
             window,
             rtt: RttEstimator::new(config.rto_rule, config.min_rto),
             scoreboard,
@@ -220,6 +225,9 @@ impl Sender {
         if let Some((value, _)) = segment.timestamps {
             self.echo = value;
         }
+        if self.linux.is_some() {
+            return self.take_as_linux(now, segment, ack);
+        }
         if ack >= una {
             self.receive_window = segment.window.into();
         }
@@ -249,7 +257,7 @@ impl Sender {
             self.rtt.sample(rtt, ack.max(una), self.scoreboard.end());
         }
         if una == 0 && ack > 0 {
-            self.rtt.opened();
+            self.rtt.opened(self.retransmits > 0);
         }
         if let Some((rack, tlp)) = self.rack.as_deref_mut() {
             rack.on_ack(progress.rtt, progress.newest, progress.reordered);

@@ -53,6 +53,10 @@ impl LinuxCubic {
         Self { reno_friendly, maximum: 0.0, least_rtt: Duration::MAX, credit: 0.0, epoch: None }
     }
 
+    pub fn is_reno_friendly(&self) -> bool {
+        self.reno_friendly
+    }
+
     /// Takes a measured round-trip time.
     pub fn on_rtt(&mut self, rtt: Duration) {
         self.least_rtt = self.least_rtt.min(rtt);

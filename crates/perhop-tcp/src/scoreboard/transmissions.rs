@@ -30,6 +30,22 @@ impl Transmissions {
         Some((order, number.checked_sub(self.base).map(|index| index as usize)))
     }
 
+    /// Visits the transmissions in order, with the indices of their segments, until `visit` returns
+    /// `None`; removes those for which it returns `true`.
+    pub fn visit(&mut self, mut visit: impl FnMut(u32, Option<usize>) -> Option<bool>) {
+        // Most are removed at the front.
+        let mut kept = 0;
+        while let Some(&(order, number)) = self.list.get(kept) {
+            let index = number.checked_sub(self.base).map(|index| index as usize);
+            match visit(order, index) {
+                None => break,
+                Some(false) => kept += 1,
+                Some(true) if kept == 0 => drop(self.list.pop_front()),
+                Some(true) => drop(self.list.remove(kept)),
+            }
+        }
+    }
+
     /// Removes the first transmission.
     pub fn pop(&mut self) {
         self.list.pop_front();

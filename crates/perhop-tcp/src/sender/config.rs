@@ -56,4 +56,10 @@ pub struct SenderConfig {
     pub ecn: EcnMode,
     /// True if segments are paced; some congestion controls pace in any case.
     pub pacing: bool,
+    /// Phase of the ticks of Linux's timers, which hosts do not share: the time since the last tick
+    /// at time zero.
+    pub tick_phase: Duration,
+    /// Share of the window, as a divisor, that Linux waits for rather than send a part of two
+    /// segments (tcp_tso_win_divisor); zero if it does not wait.
+    pub tso_divisor: u32,
 }

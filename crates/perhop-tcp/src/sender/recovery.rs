@@ -264,6 +264,19 @@ impl Sender {
         (marked.marked > 0).then_some(marked)
     }
 
+    /// Returns `true` if an acknowledgement echoes marks that is the first to cover `delivered`
+    /// bytes.
+    pub(super) fn take_echo(&mut self, segment: &Segment, delivered: u64) -> bool {
+        if !self.marks.are_on() {
+            return false;
+        }
+        if segment.flags.has(Flags::SYN) {
+            self.marks.on_syn_ack(segment.flags);
+            return false;
+        }
+        self.marks.take(segment.flags, delivered, self.config.mss.into()) > 0
+    }
+
     /// Passes marks to congestion control once a round trip, unless it has responded to a loss (RFC
     /// 3168, section 6.1.2; RFC 8257, section 3.3).
     ///
@@ -320,7 +333,7 @@ impl Sender {
     }
 
     /// Records a reduction of the window, and the state before it if it may be undone.
-    fn note_reduction(&mut self, at: Time, undoable: bool, by_marks: bool) {
+    pub(super) fn note_reduction(&mut self, at: Time, undoable: bool, by_marks: bool) {
         let until = self.scoreboard.end();
         let una = self.scoreboard.acknowledged();
         let before = || Undo::new(self.window, &self.config.congestion, una);

@@ -19,6 +19,14 @@ const MIN_TSO_SEGMENTS: f64 = 2.0;
 /// halves them (`tcp_tso_rtt_log`, 9: in µs).
 const SHORT_PATH: Duration = Duration::from_micros(512);
 
+/// Returns the bytes that are handed to the device at once at a pacing rate in bytes per second:
+/// what it sends in 2⁻¹⁰ s, and more on short paths.
+pub(super) fn chunk_bytes(rate: f64, least_rtt: Duration) -> f64 {
+    let doublings = least_rtt.as_picos() / SHORT_PATH.as_picos();
+    let on_short_paths = if doublings < 16 { GSO_MAX / f64::from(1 << doublings) } else { 0.0 };
+    (rate / SHARE_OF_A_SECOND + on_short_paths).min(GSO_MAX)
+}
+
 impl Sender {
     /// Returns `true` if the sender waits while as many of its bytes are in the host's own queue.
     #[inline]
@@ -30,11 +38,12 @@ impl Sender {
     /// Returns the number of bytes in the host's own queue beyond which the sender waits.
     fn queue_limit(&self) -> u64 {
         let per_share = self.rate() / SHARE_OF_A_SECOND;
-        let rack = self.rack.as_deref();
-        let doublings =
-            rack.map_or(u64::MAX, |(rack, _)| rack.min_rtt.as_picos() / SHORT_PATH.as_picos());
-        let on_short_paths = if doublings < 16 { GSO_MAX / f64::from(1 << doublings) } else { 0.0 };
-        let at_once = (per_share + on_short_paths).min(GSO_MAX).max(MIN_TSO_SEGMENTS * self.mss());
+        let least_rtt = match (&self.linux, self.rack.as_deref()) {
+            (Some(linux), _) => linux.least_rtt(),
+            (None, Some((rack, _))) => rack.min_rtt,
+            (None, None) => Duration::MAX,
+        };
+        let at_once = chunk_bytes(self.rate(), least_rtt).max(MIN_TSO_SEGMENTS * self.mss());
         (2.0 * at_once).max(per_share.min(MOST)) as u64
     }
 

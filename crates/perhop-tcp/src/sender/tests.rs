@@ -44,6 +44,8 @@ fn config() -> SenderConfig {
         timestamps: false,
         ecn: EcnMode::Off,
         pacing: false,
+        tick_phase: Duration::ZERO,
+        tso_divisor: 0,
     }
 }
 

@@ -22,6 +22,10 @@ impl Sender {
         if let Some(pacer) = &mut self.pacer {
             pacer.on_timer(now);
         }
+        if self.linux.is_some() {
+            self.on_linux_timer(now);
+            return;
+        }
         if self.rack.as_deref().is_some_and(|(rack, _)| now >= rack.deadline) {
             self.detect_overdue(now, &Progress::default());
         }

@@ -12,6 +12,9 @@ impl Sender {
     /// Returns the next segment that may be sent at `now`, if any. Call it until it returns `None`.
     #[must_use]
     pub fn poll(&mut self, now: Time) -> Option<Segment> {
+        if self.linux.is_some() {
+            return self.poll_as_linux(now);
+        }
         if self.probe_due {
             self.probe_due = false;
             return self.probe(now);
@@ -186,7 +189,7 @@ impl Sender {
         (in_network + u64::from(length)) as f64 <= self.window.cwnd
     }
 
-    fn segment(&mut self, now: Time, span: Span, flags: Flags) -> Segment {
+    pub(super) fn segment(&mut self, now: Time, span: Span, flags: Flags) -> Segment {
         let syn = span.start == 0;
         let fin = self.closed && span.start == self.written;
         let (payload, flags) = match (syn, fin) {

@@ -2,7 +2,7 @@
 //! Linux's rule (tcp_cwnd_validate in net/ipv4/tcp_output.c and tcp_is_cwnd_limited in
 //! include/net/tcp.h).
 
-use perhop_core::Duration;
+use perhop_core::{Duration, Time};
 
 use super::Sender;
 use crate::{Offset, Window};
@@ -37,11 +37,15 @@ impl Sender {
         }
     }
 
-    /// Reduces the window before the first data after `idle` in which nothing was sent (RFC 5681,
-    /// section 4.1), as Linux does (tcp_cwnd_restart in net/ipv4/tcp_output.c): it is halved for
-    /// every retransmission timeout, but stays at least the initial one, and slow start leads back
-    /// to three quarters of it. Models of the path have a rule of their own.
-    pub fn restart_after_idle(&mut self, idle: Duration) {
+    /// Reduces the window before the first data at `now`, after `idle` in which nothing was sent
+    /// (RFC 5681, section 4.1), as Linux does (tcp_cwnd_restart in net/ipv4/tcp_output.c): it is
+    /// halved for every retransmission timeout, but stays at least the initial one, and slow start
+    /// leads back to three quarters of it. Models of the path have a rule of their own.
+    pub fn restart_after_idle(&mut self, now: Time, idle: Duration) {
+        if self.linux.is_some() {
+            self.restart_as_linux(now);
+            return;
+        }
         let timeout = self.rtt.timeout();
         if !self.scoreboard.is_empty() || self.config.congestion.is_modelled() || idle <= timeout {
             return;

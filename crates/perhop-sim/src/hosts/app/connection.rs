@@ -125,7 +125,7 @@ impl Connection {
     /// Writes data. After a pause, the window is smaller.
     pub fn write(&mut self, now: Time, bytes: u64) {
         if self.sender.unsent() == 0 && self.sender.is_open() {
-            self.sender.restart_after_idle(now.since(self.last_sent));
+            self.sender.restart_after_idle(now, now.since(self.last_sent));
         }
         self.sender.write(bytes);
     }

@@ -1,0 +1,38 @@
+//! Recorded connections of Linux, replayed acknowledgement by acknowledgement.
+
+#[path = "replay/recording.rs"]
+mod recording;
+
+/// Connections of Linux 6.18 over a scripted path (`make validate-kernel` records more): losses,
+/// bursts of them, reordering, stalls, lost tails and acknowledgements, duplicates, marks,
+/// applications that pause, with and without timestamps and SACK, Reno and CUBIC. The sender sends
+/// the same segments in the same order to the end of each.
+#[test]
+fn linux_sends_the_same_segments() {
+    let recordings = include_str!("recordings/linux-6.18.jsonl");
+    let outcomes: Vec<_> = recordings.lines().map(recording::replay).collect();
+    let differences: Vec<_> = outcomes
+        .iter()
+        .filter(|outcome| outcome.difference.is_some())
+        .map(|outcome| (&outcome.kind, outcome.seed, &outcome.difference, &outcome.window))
+        .collect();
+    assert!(differences.is_empty(), "{differences:#?}");
+    let acks: usize = outcomes.iter().map(|outcome| outcome.acks).sum();
+    assert!(outcomes.len() == 21 && acks == 1075, "{} with {acks}", outcomes.len());
+}
+
+/// A segment that Linux sent and the sender does not is a difference, and so is one that Linux did
+/// not send.
+#[test]
+fn differences_are_found() {
+    let recordings = include_str!("recordings/linux-6.18.jsonl");
+    let line = recordings.lines().next().expect("there are recordings");
+    let whole = recording::replay(line);
+    assert_eq!(whole.agreed, whole.acks);
+    let first = line.find("[\"tx\"").expect("segments are on record");
+    let end = first + line[first..].find("],").expect("a segment ends") + 2;
+    let less = recording::replay(&format!("{}{}", &line[..first], &line[end..]));
+    assert_eq!((less.difference.is_some(), less.agreed), (true, 0));
+    let other = recording::replay(&line.replacen("1,1000,16", "1,999,16", 1));
+    assert_eq!((other.difference.is_some(), other.agreed), (true, 0));
+}

@@ -1,0 +1,323 @@
+//! Replay of recorded connections of Linux: a sender takes each acknowledgement at its recorded
+//! time, and its segments are compared with those that Linux sent.
+//!
+//! A recording is a line of JSON: `P`, the settings of the path, and `log`, a list of events with
+//! their times in seconds: `syn`, `synack`, `write` (bytes), `tx` (position, length, flags, ECN
+//! field, timestamp), `ack` (position, SACK blocks, timestamps, echo of marks, window) and `info`.
+//!
+//! The phase of Linux's tick and of its timer wheel is not on record. The replay tries 16 phases
+//! of the tick, 250 µs apart, and keeps the best. A timer may expire earlier or later than the
+//! sender's by the granularity of the wheel at its length, and by 8 ms of lateness.
+
+use perhop_core::{Duration, Time};
+use perhop_tcp::{
+    Congestion, CubicConfig, EcnMode, Flags, HyStartKind, LossDetection, RtoRule, SackBlocks,
+    Segment, Sender, SenderConfig, Seq,
+};
+use serde_json::Value;
+
+/// Parts of a tick of 4 ms.
+const PHASES: u64 = 16;
+const MS: u64 = 1_000_000_000;
+const LATENESS: u64 = 8 * MS;
+
+/// Result of a replay.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub kind: String,
+    pub seed: u64,
+    /// Acknowledgements on record, and those before the first difference.
+    pub acks: usize,
+    pub agreed: usize,
+    /// The first difference, if any.
+    pub difference: Option<String>,
+    /// The first difference of the congestion windows before it.
+    pub window: Option<String>,
+}
+
+/// Returns a recording's outcome.
+///
+/// # Panics
+/// If the recording is malformed.
+pub fn replay(line: &str) -> Outcome {
+    let recording: Value = serde_json::from_str(line).expect("a line is a recording in JSON");
+    let (settings, log) = (&recording["P"], recording["log"].as_array().expect("it has a log"));
+    let outcomes = (0..PHASES).map(|phase| Replay::new(settings, log, phase * MS / 4).run(log));
+    let mut best: Option<Outcome> = None;
+    for outcome in outcomes {
+        let better = best.as_ref().is_none_or(|best| outcome.agreed > best.agreed);
+        let ends = outcome.difference.is_none();
+        if better || ends {
+            best = Some(outcome);
+        }
+        if ends {
+            break;
+        }
+    }
+    best.expect("there are several phases")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or(0.0) as u64)
+}
+
+struct Replay {
+    sender: Sender,
+    seed: u64,
+    kind: String,
+    sack: bool,
+    stamped: bool,
+    ecn: bool,
+    mss: u64,
+    /// Time of the sender at the recording's beginning, in picoseconds.
+    origin: u64,
+    /// Timestamp of Linux at the sender's time zero.
+    first_stamp: i64,
+    /// Segments of the sender that are not compared yet.
+    sent: std::collections::VecDeque<(u64, u64)>,
+    last_sent: Time,
+    /// The sender's deadline and the time at which it was set.
+    armed: (Time, Time),
+}
+
+impl Replay {
+    fn new(settings: &Value, log: &[Value], phase: u64) -> Self {
+        let has = |key: &str| number(&settings[key]) > 0 || settings[key] == Value::Bool(true);
+        let (sack, stamped, ecn) = (has("sack"), has("ts"), has("ecn"));
+        let congestion = match settings["cc"].as_str() {
+            Some("reno") => Congestion::Reno,
+            _ => Congestion::cubic(CubicConfig {
+                hystart: HyStartKind::Linux,
+                reno_friendly: true,
+                linux: true,
+            }),
+        };
+        let config = SenderConfig {
+            mss: number(&settings["mss"]) as u16,
+            window: u32::MAX,
+            initial_window: 10,
+            rto_rule: RtoRule::Linux,
+            min_rto: Duration::from_millis(200),
+            congestion,
+            decrease_from_window: true,
+            loss_detection: if sack { LossDetection::Rack } else { LossDetection::Duplicates },
+            adaptive_reordering: false,
+            undo: true,
+            frto: true,
+            prr: sack,
+            limited_transmit: true,
+            timestamps: stamped,
+            ecn: if ecn { EcnMode::Classic } else { EcnMode::Off },
+            pacing: false,
+            tick_phase: Duration::from_picos(phase),
+            // The setting of the recorder.
+            tso_divisor: 255,
+        };
+        // A timestamp is the millisecond of its transmission, which is recorded a little later.
+        let stamps = log.iter().filter(|event| event[0] == "tx" && event[6].is_number());
+        let offsets = stamps.map(|event| {
+            let millis = event[1].as_f64().unwrap_or(0.0) * 1e3;
+            event[6].as_f64().unwrap_or(0.0) - millis
+        });
+        let offset = offsets.fold(f64::NEG_INFINITY, f64::max);
+        let (first_stamp, lead) = match offset.is_finite() {
+            true => (offset.floor() as i64, offset - offset.floor()),
+            false => (0, 0.0),
+        };
+        // Ten seconds of time before, so that no time is negative.
+        let origin = 10_000 * MS + (lead * MS as f64) as u64;
+        Self {
+            sender: Sender::new(config),
+            seed: number(&settings["seed"]),
+            kind: settings["kind"].as_str().unwrap_or("").to_owned(),
+            sack,
+            stamped,
+            ecn,
+            mss: number(&settings["mss"]).max(1),
+            origin,
+            first_stamp: first_stamp - 10_000,
+            sent: std::collections::VecDeque::new(),
+            last_sent: Time::ZERO,
+            armed: (Time::MAX, Time::ZERO),
+        }
+    }
+
+    fn time(&self, event: &Value) -> Time {
+        let seconds = event[1].as_f64().unwrap_or(0.0);
+        Time::from_picos(self.origin + (seconds * 1e12) as u64)
+    }
+
+    fn poll(&mut self, now: Time) {
+        while let Some(segment) = self.sender.poll(now) {
+            self.last_sent = now;
+            if !segment.flags.has(Flags::SYN) {
+                self.sent.push_back((segment.seq.0.into(), segment.payload.into()));
+            }
+        }
+        let deadline = self.sender.deadline();
+        if deadline != self.armed.0 {
+            self.armed = (deadline, now);
+        }
+    }
+
+    /// Returns by how much Linux's timer may expire before or after the sender's.
+    fn slack(&self) -> Duration {
+        let (deadline, set) = self.armed;
+        let length = if deadline > set { deadline.since(set).as_picos() / MS } else { 0 };
+        let granularity = match length {
+            0..256 => 4,
+            256..2_050 => 32,
+            2_050..16_400 => 256,
+            _ => 2_048,
+        };
+        Duration::from_picos(granularity * MS + LATENESS)
+    }
+
+    fn fire(&mut self, now: Time) {
+        self.sender.on_timer(now.max(self.armed.0));
+        self.poll(now.max(self.armed.0));
+    }
+
+    fn run(mut self, log: &[Value]) -> Outcome {
+        let acks = log.iter().filter(|event| event[0] == "ack").count();
+        let mut agreed = 0;
+        let mut difference = None;
+        let mut window = None;
+        for event in log {
+            let now = self.time(event);
+            let name = event[0].as_str().unwrap_or("");
+            let result = match name {
+                "syn" | "synack" | "write" | "ack" => {
+                    let result = self.catch_up(now);
+                    if result.is_ok() {
+                        self.take(name, event, now);
+                    }
+                    result
+                }
+                "tx" => self.compare(event, now),
+                "info" => {
+                    window = window.or_else(|| self.compare_window(event));
+                    Ok(())
+                }
+                _ => Ok(()),
+            };
+            if let Err(what) = result {
+                difference = Some(format!("at {:.4} s: {what}", event[1].as_f64().unwrap_or(0.0)));
+                break;
+            }
+            agreed += usize::from(name == "ack");
+        }
+        if difference.is_none()
+            && let Some(&(position, _)) = self.sent.front()
+        {
+            difference = Some(format!("at the end: {position} was sent"));
+        }
+        if difference.is_some() {
+            agreed = agreed.saturating_sub(1);
+        }
+        let (seed, kind) = (self.seed, self.kind);
+        Outcome { kind, seed, acks, agreed, difference, window }
+    }
+
+    /// Lets timers expire that Linux's must have, before an event.
+    fn catch_up(&mut self, now: Time) -> Result<(), String> {
+        if let Some((position, length)) = self.sent.front() {
+            return Err(format!("{position}:{length} was sent, and not by Linux"));
+        }
+        for _ in 0..100 {
+            if self.armed.0 == Time::MAX || self.armed.0 + self.slack() >= now {
+                return Ok(());
+            }
+            self.fire(self.armed.0);
+            if let Some((position, length)) = self.sent.front() {
+                return Err(format!("a timer sent {position}:{length}, and Linux did not"));
+            }
+        }
+        Err("the timer expires without end".into())
+    }
+
+    fn take(&mut self, name: &str, event: &Value, now: Time) {
+        let echo = |value: &Value| {
+            let millis = value.as_f64().unwrap_or(0.0) as i64 - self.first_stamp;
+            (millis.max(0) as u64 * 1000) as u32
+        };
+        match name {
+            "syn" => {}
+            "synack" => {
+                let ece = if self.ecn { Flags::ECE } else { Flags::default() };
+                let answer = Segment {
+                    flags: Flags::SYN.with(Flags::ACK).with(ece),
+                    ack: Seq(1),
+                    window: 65_535,
+                    ..Segment::default()
+                };
+                self.sender.on_segment(now, &answer);
+            }
+            "write" => {
+                if self.sender.unsent() == 0 && self.sender.flight() == 0 {
+                    self.sender.restart_after_idle(now, now.since(self.last_sent));
+                }
+                self.sender.write(number(&event[2]));
+            }
+            _ => {
+                let mut sack = SackBlocks::default();
+                for block in event[3].as_array().into_iter().flatten() {
+                    sack.push(number(&block[0]), number(&block[1]));
+                }
+                let echoed = event[6] == Value::Bool(true);
+                let segment = Segment {
+                    seq: Seq(1),
+                    ack: Seq(number(&event[2]) as u32),
+                    window: number(&event[7]) as u32,
+                    flags: Flags::ACK.with(if echoed { Flags::ECE } else { Flags::default() }),
+                    timestamps: self.stamped.then(|| (1, echo(&event[4]))),
+                    sack: if self.sack { sack } else { SackBlocks::default() },
+                    ..Segment::default()
+                };
+                self.sender.on_segment(now, &segment);
+            }
+        }
+        self.poll(now);
+    }
+
+    /// Compares the congestion windows in segments.
+    fn compare_window(&self, event: &Value) -> Option<String> {
+        let (own, theirs) = (self.sender.cwnd() / self.mss, number(&event[2]["cwnd"]));
+        let (at, state) = (event[1].as_f64().unwrap_or(0.0), &event[2]["ca"]);
+        let differs = own != theirs && self.sender.flight() > 0;
+        differs.then(|| {
+            let info = &event[2];
+            format!(
+                "window {own} for {theirs} at {at:.4} s in state {state}, {} lost, {} SACKed, \
+                 round trip {:?} for {}",
+                info["lost"],
+                info["sacked"],
+                self.sender.smoothed_rtt(),
+                info["rtt"]
+            )
+        })
+    }
+
+    /// Compares a segment of Linux with the sender's next one.
+    fn compare(&mut self, event: &Value, now: Time) -> Result<(), String> {
+        let expected = (number(&event[2]), number(&event[3]));
+        for _ in 0..3 {
+            if !self.sent.is_empty() {
+                break;
+            }
+            let slack = self.slack();
+            if self.armed.0 == Time::MAX || now + slack < self.armed.0 {
+                return Err(format!("Linux sent {}:{}", expected.0, expected.1));
+            }
+            self.fire(now);
+        }
+        match self.sent.pop_front() {
+            Some(segment) if segment == expected => Ok(()),
+            Some((position, length)) => Err(format!(
+                "{position}:{length} was sent, and {}:{} by Linux",
+                expected.0, expected.1
+            )),
+            None => Err(format!("Linux sent {}:{}", expected.0, expected.1)),
+        }
+    }
+}

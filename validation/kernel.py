@@ -1,0 +1,42 @@
+"""`python -m validation.kernel [--recordings FILE] [--count N] [--seed S]`: Linux, replayed.
+
+Records how this machine's Linux sends TCP over scripted paths (`kernel_recorder.py`, which needs
+root), and replays the recordings with the modelled sender, acknowledgement by acknowledgement. A
+connection is identical if the sender sends the same segments in the same order to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+RECORDER = Path(__file__).parent / "kernel_recorder.py"
+
+
+def main() -> int:
+    """Record, unless a file is given, and replay."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recordings", help="recordings to replay, one a line")
+    parser.add_argument("--count", type=int, default=120, help="connections to record")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first one")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.recordings or f"{folder}/recordings.jsonl"
+        if not options.recordings:
+            words = [path, str(options.seed), str(options.count)]
+            command = ["unshare", "--net", sys.executable, str(RECORDER), *words]
+            recorded = subprocess.run(command, check=False)
+            if recorded.returncode != 0:
+                print("recording needs root and /dev/net/tun", file=sys.stderr)
+                return 3
+        cargo = [os.environ.get("CARGO", "cargo"), "run", "--quiet", "--package", "perhop-tcp"]
+        replay = [*cargo, "--example", "replay", "--", path, "--differences"]
+        return subprocess.run(replay, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
