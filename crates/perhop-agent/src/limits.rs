@@ -29,8 +29,8 @@ pub struct Limits {
     pub ping_rate: u32,
     /// Time without a message of the controller after which its session ends, in nanoseconds.
     pub silence: u64,
-    /// True if controllers may use servers of iperf3 and STAMP reflectors that belong to others, and
-    /// ping hosts that have not proved that they want packets.
+    /// True if controllers may use servers of iperf3 and STAMP reflectors that belong to others,
+    /// and ping hosts that have not proved that they want packets.
     pub third_party: bool,
 }
 

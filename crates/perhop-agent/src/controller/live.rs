@@ -27,8 +27,9 @@ const PROOF: Duration = Duration::from_secs(10);
 const LEAD: Nanos = 300_000_000;
 /// Time within which agents must send their last readings.
 const LAST_READINGS: Nanos = 2_000_000_000;
-/// Time after the end of the scenario within which agents must have sent all their readings and ended
-/// their part. An agent stops an unfinished run 2 s after the end; its readings may wait behind others.
+/// Time after the end of the scenario within which agents must have sent all their readings and
+/// ended their part. An agent stops an unfinished run 2 s after the end; its readings may wait
+/// behind others.
 const ENDING: Duration = Duration::from_secs(30);
 /// Most messages of an agent that are handled before those of others, and the limits of time.
 const MOST_MESSAGES: usize = 64;
