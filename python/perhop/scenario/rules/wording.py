@@ -88,15 +88,13 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
 
 def _elsewhere(loc: Loc, model: type[BaseModel]) -> str:
     """Return the section that has the unknown key at `loc`, for flows among pings and so on."""
-    section, *between, key = loc
-    others = [
-        name
-        for name in _SENDERS
-        if name != section and key in _keys(_type_at((name, *between), model))
-    ]
-    if section not in _SENDERS or len(between) != 1 or not others:
+    if len(loc) != 3 or loc[0] not in _SENDERS:
         return ""
-    return f"`{key}` is a key of {others[0]}; write {quote(between[0])} below `{others[0]}`"
+    section, name, key = loc
+    for other in _SENDERS:
+        if other != section and key in _keys(_type_at((other, name), model)):
+            return f"`{key}` is a key of {other}; write {quote(name)} below `{other}`"
+    return ""
 
 
 _SENDERS = ("flows", "pings")
