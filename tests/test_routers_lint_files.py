@@ -202,7 +202,7 @@ def test_text_has_a_line_for_each_finding() -> None:
 def test_commands_of_github_are_escaped() -> None:
     assert as_github([STRANGE, PLAIN]).splitlines() == [
         "::error file=a%2Cb%3Ac/100%25.cfg,line=7,title=shadowed-class::"
-        "class `x%0D%0Ay` gets 50%25%0Afix: move%0Ait",
+        r"class `x\r\ny` gets 50%25%0Afix: move\nit",
         "::warning file=r 1.cfg,line=1,title=wred-thresholds::whole file%0Afix: see there",
     ]
     assert as_github([]) == ""
