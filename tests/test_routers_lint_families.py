@@ -71,8 +71,9 @@ tc class add dev eth0 parent 1:1 classid 1:20 {kind} {rate} 8mbit
 tc filter add dev eth0 parent 1: prio 1 u32 match ip tos 0x28 0xfc flowid 1:10
 tc filter add dev eth0 parent 1: prio 2 u32 match ip dport 80 0xffff flowid 1:20
 """
-    [found] = [each for each in lint([Source("qos.sh", text)]) if each.place.line == 1]
-    assert found.rule.name == "unclassified-packets"
+    findings = {each.rule.name: each for each in lint([Source("qos.sh", text)])}
+    found = findings["unclassified-packets"]
+    assert found.place.line == 1
     assert found.message.endswith(f"that no filter leads to a class {done}")
     whole = f"{text}tc filter add dev eth0 parent 1: prio 3 matchall flowid 1:20\n"
     for repaired in (whole, text.replace(f"1: {kind}\n", f"1: {kind} default 20\n")):

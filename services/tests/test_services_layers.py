@@ -61,8 +61,19 @@ def test_services_use_the_laboratory_below_its_engines() -> None:
         names = {each for each in imported(path) if each.startswith("perhop.")}
         if path.name == "netconf.py":  # a driver sets rules as a push sets policies
             names = {each for each in names if not each.startswith("perhop.routers.pushing.")}
+        if path.parent.name == "cli":  # commands print as those of the laboratory do
+            names = {each for each in names if not each.startswith("perhop.cli.output")}
         used = {each.split(".")[1] for each in names}
-        below = {"_core", "errors", "interruption", "lab", "linux", "scenario", "units"}
+        below = {
+            "_core",
+            "errors",
+            "interruption",
+            "lab",
+            "linux",
+            "printable",
+            "scenario",
+            "units",
+        }
         assert used <= below, path
 
 

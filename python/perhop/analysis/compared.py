@@ -45,7 +45,7 @@ class Difference:
 class ComparedPhase:
     """A phase in every run: by flow, and for "total", the goodput, and its share of the total.
 
-    `queueing` is the queueing delay of each flow of datagrams, as `phase_queueing` defines it.
+    `queueing` is the queueing delay of each flow of datagrams, as `queueing_in` defines it.
     Without `sending`, no flow sends in it: what arrives is the rest of flows that have stopped.
     """
 

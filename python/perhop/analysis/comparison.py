@@ -28,7 +28,7 @@ from perhop.analysis.distributions import (
     flow_srtt,
     loss,
     owd,
-    phase_queueing,
+    queueing_in,
     rtt,
     sent,
     under_way,
@@ -221,6 +221,7 @@ def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[ComparedPhase]:
     edges = map(seconds, datasets[0].scenario.phases_ps)
     windows = [(start, min(stop, end)) for start, stop in edges if start < end]
     runs = [delivered_in(dataset, windows) for dataset in datasets]
+    delays = [queueing_in(dataset, windows) for dataset in datasets]
     for number, window in enumerate(windows):
         length = window[1] - window[0]
         rates: dict[str, list[float | None]] = {flow: [] for flow in flows}
@@ -243,17 +244,19 @@ def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[ComparedPhase]:
             {flow: ComparedQuantity("bps", tuple(values)) for flow, values in rates.items()},
             {flow: ComparedQuantity("share", values) for flow, values in shares.items()},
             any(_sends(dataset, flow, window) for dataset in datasets for flow in flows),
-            _queueing(datasets, window),
+            _queueing(datasets, [run[number] for run in delays]),
         )
 
 
-def _queueing(datasets: Sequence[Dataset], window: Window) -> dict[str, ComparedQuantity]:
+def _queueing(
+    datasets: Sequence[Dataset], delays: Sequence[dict[str, float]]
+) -> dict[str, ComparedQuantity]:
     """Return the queueing delays of flows of datagrams in a phase, in seconds."""
     found = {}
     for flow in _all(datasets, "flows"):
         values = tuple(
-            phase_queueing(dataset, flow, window) if _is_datagrams(dataset, flow) else None
-            for dataset in datasets
+            known.get(flow) if _is_datagrams(dataset, flow) else None
+            for dataset, known in zip(datasets, delays, strict=True)
         )
         if any(value is not None for value in values):
             found[flow] = ComparedQuantity("s", values)

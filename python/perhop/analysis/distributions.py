@@ -4,6 +4,7 @@ Percentiles interpolate linearly between the two nearest samples (Hyndman and Fa
 default of NumPy and R); the standard deviation is the sample's (n - 1).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
@@ -12,7 +13,7 @@ import polars as pl
 
 from perhop.analysis.cache import cached, of_flow, of_ping
 from perhop.analysis.names import flow_named, is_flow
-from perhop.analysis.windows import Window, clip, cut, tally, weighed
+from perhop.analysis.windows import Window, clip, cut, split, tally, weighed
 from perhop.dataset import Dataset
 
 
@@ -147,25 +148,36 @@ def queueing(dataset: Dataset, flow: str, window: Window | None = None) -> Distr
     return replace(found, **{name: getattr(found, name) - whole.min for name in delays})
 
 
-def phase_queueing(dataset: Dataset, flow: str, window: Window) -> float | None:
-    """Return the queueing delay of a flow in a window, in seconds.
+def queueing_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, float]]:
+    """Return the queueing delay of each flow in each of some windows that follow each other.
 
     It is the median over report intervals of the mean one-way delay above the smallest one of the
-    run. An offset between the clocks of both ends does not matter, and a host that stalls in a few
-    intervals changes little.
-
-    Returns:
-        None if no delay was measured in the window.
+    run, in seconds. An offset between the clocks of both ends does not matter, and a host that
+    stalls in a few intervals changes little. Flows without a known delay in a window are left out.
     """
+    delays = ("owd_s", "owd_min_s")
+    columns = ("flow", "start_s", "end_s", "owd_samples", *delays)
+    measured = dataset.intervals.select(columns).filter(pl.col("owd_samples") > 0)
+    runs = measured.group_by("flow").agg(
+        pl.min("owd_min_s").alias("least"),
+        pl.any_horizontal(*(pl.col(name).is_null() for name in delays)).any().alias("unknown"),
+    )
     samples = pl.col("owd_samples")
-    known = of_flow(dataset, "intervals", flow).filter(samples > 0)
-    part = clip(dataset, window)
-    if part is None or known["owd_s"].has_nulls() or known["owd_min_s"].has_nulls():
-        return None
     mean = (pl.col("owd_s") * samples).sum() / samples.sum()
-    means = cut(known, part).group_by("start_s", "end_s").agg(mean.alias("owd_s"))
-    middle, least = means["owd_s"].median(), known["owd_min_s"].min()
-    return None if middle is None else float(middle) - float(least)  # type: ignore[arg-type]
+    means = (
+        split(measured, windows)
+        .filter(pl.col("weight") > 0)
+        .group_by("window", "flow", "start_s", "end_s")
+        .agg(mean.alias("owd_s"))
+        .group_by("window", "flow")
+        .agg(pl.median("owd_s"))
+        .join(runs.filter(~pl.col("unknown")), on="flow")
+    )
+    delays_in: list[dict[str, float]] = [{} for _ in windows]
+    above = means.select("window", "flow", pl.col("owd_s") - pl.col("least"))
+    for number, flow, delay in above.iter_rows():
+        delays_in[number][flow] = delay
+    return delays_in
 
 
 def _measured(

@@ -8,7 +8,7 @@ import polars as pl
 
 from perhop.analysis.cache import cached, of_flow
 from perhop.analysis.names import flow_named
-from perhop.analysis.windows import Window, clip, cut, inside, seconds, sum_all, weighed
+from perhop.analysis.windows import Window, clip, cut, seconds, split, sum_all, weighed
 from perhop.dataset import Dataset
 
 TOTAL: Final = "total"
@@ -103,22 +103,8 @@ def delivered_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, 
         dataset: The run.
         windows: Seconds of the run, which it covers.
     """
-    table = dataset.intervals
-    starts = pl.Series([start for start, _ in windows], dtype=pl.Float64)
-    ends = pl.Series([end for _, end in windows], dtype=pl.Float64)
-    # A row lies in one window, or in several if its dataset knows nothing of them.
-    first = ends.search_sorted(table["start_s"], "right").alias("first")
-    last = starts.search_sorted(table["end_s"], "left").alias("last")
-    rows = table.select("flow", "bytes", "start_s", "end_s", first, last)
-    numbers = pl.int_ranges("first", "last").alias("number")
-    there = rows.filter(pl.col("first") < pl.col("last")).with_columns(numbers).explode("number")
-    edges = pl.DataFrame({"number": range(len(windows)), "from_s": starts, "to_s": ends})
-    overlapping = there.join(edges, on="number", maintain_order="left")
-    counted = (
-        overlapping.with_columns(weight=inside(pl.col("from_s"), pl.col("to_s")))
-        .group_by("number", "flow")
-        .agg(weighed("bytes"))
-    )
+    rows = split(dataset.intervals.select("flow", "bytes", "start_s", "end_s"), windows)
+    counted = rows.group_by("window", "flow").agg(weighed("bytes"))
     found: list[dict[str, float | None]] = [{} for _ in windows]
     for number, flow, delivered in counted.iter_rows():
         found[number][flow] = delivered

@@ -1,6 +1,6 @@
 """Windows of a run, and the rows of tables in them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -46,6 +46,31 @@ def cut(table: pl.DataFrame, window: Window) -> pl.DataFrame:
         return table.with_columns(weight=1.0)
     weight = inside(pl.lit(start), pl.lit(end))
     return table.with_columns(weight=weight).filter(pl.col("weight") > 0)
+
+
+def split(table: pl.DataFrame, windows: Sequence[Window]) -> pl.DataFrame:
+    """Return the rows of a table in each of some windows that follow each other.
+
+    Rows are looked at once, whatever the number of windows.
+
+    Returns:
+        The columns of the table, the number of the `window`, and the `weight` of `cut`.
+    """
+    starts = pl.Series([start for start, _ in windows], dtype=pl.Float64)
+    ends = pl.Series([end for _, end in windows], dtype=pl.Float64)
+    # A row lies in one window, or in several if its dataset knows nothing of them.
+    first = ends.search_sorted(table["start_s"], "right").alias("first")
+    last = starts.search_sorted(table["end_s"], "left").alias("last")
+    numbers = pl.int_ranges("first", "last").alias("window")
+    rows = table.with_columns(first, last).filter(pl.col("first") < pl.col("last"))
+    edges = pl.DataFrame({"window": range(len(windows)), "from_s": starts, "to_s": ends})
+    return (
+        rows.with_columns(numbers)
+        .explode("window")
+        .join(edges, on="window", maintain_order="left")
+        .with_columns(weight=inside(pl.col("from_s"), pl.col("to_s")))
+        .drop("first", "last", "from_s", "to_s")
+    )
 
 
 def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:

@@ -271,6 +271,11 @@ impl Sender {
     /// Runs a step of Linux's sender.
     fn as_linux<T>(&mut self, now: Time, step: impl FnOnce(&mut Machine) -> T) -> Option<T> {
         let mut linux = self.linux.take()?;
+        if linux.burst > 0 && now > linux.sent_at {
+            // Pacing or a full queue of the host cut the burst short (tcp_write_xmit).
+            let sent_at = linux.sent_at;
+            Machine { sender: self, linux: &mut linux, now: sent_at }.end_burst();
+        }
         let result = step(&mut Machine { sender: self, linux: &mut linux, now });
         let mss = self.mss();
         self.window.cwnd = f64::from(linux.window) * mss;

@@ -183,7 +183,7 @@ impl Machine<'_> {
     }
 
     /// Ends a burst of new data.
-    fn end_burst(&mut self) {
+    pub(super) fn end_burst(&mut self) {
         let sent = std::mem::take(&mut self.linux.burst) > 0;
         if self.una() == 0 || !sent && self.sender.available().is_none() {
             return;

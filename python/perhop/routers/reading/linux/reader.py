@@ -323,9 +323,10 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
         if root is not None and each.parent not in tree.asked and each.parent < INGRESS:
             ledger.ignored(each.place, "perhop models no classes of the qdisc of this filter")
     name = device.name.rpartition("/")[2] or "nft"
-    speed = device.speed if device.speed_place is not None else None
     told = device.speed_place or part.shape_place
-    return [Attachment(device.name, "out", name, policy, places, speed, told, shape, tree.medium)]
+    return [
+        Attachment(device.name, "out", name, policy, places, device.speed, told, shape, tree.medium)
+    ]
 
 
 def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:
