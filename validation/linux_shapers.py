@@ -94,7 +94,7 @@ def fill(flow: socket.socket, payload: bytes) -> None:
     for _ in range(BURST):
         try:
             flow.send(payload)
-        except (BlockingIOError, OSError):
+        except OSError:
             return
 
 

@@ -1,6 +1,8 @@
 //! A tree before a link.
 
-use perhop_core::{Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass};
+use perhop_core::{
+    AckHint, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
+};
 use perhop_queue::{
     Class, Dequeue, Discipline, Fifo, Hfsc, HfscClassKind, HfscCurves, HfscSpec, Ledger, Limit,
     Match, MatchRules, Queue, ServiceCurve,
@@ -52,6 +54,22 @@ pub struct Sent {
     pub delay: Duration,
 }
 
+/// Returns a packet with this DSCP, of `size` bytes.
+pub fn packet(id: usize, dscp: u8, size: u32) -> Packet<usize> {
+    let header = Header {
+        size,
+        source: NodeId(0),
+        destination: NodeId(1),
+        source_port: 0,
+        destination_port: 0,
+        protocol: Protocol::Udp.into(),
+        traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
+        ttl: Header::TTL,
+        ack: AckHint::NONE,
+    };
+    Packet { header, body: id }
+}
+
 /// Sends arrivals, sorted by time, through the link until it is idle or `until` microseconds.
 pub fn run(specs: Vec<HfscSpec<usize>>, arrivals: &[Arrival], until: u64) -> Vec<Sent> {
     let mut queue = Hfsc::new(specs);
@@ -69,18 +87,7 @@ pub fn run(specs: Vec<HfscSpec<usize>>, arrivals: &[Arrival], until: u64) -> Vec
         }
         if arrival <= ask {
             let (_, class, size) = arrivals[next];
-            let header = Header {
-                size,
-                source: NodeId(0),
-                destination: NodeId(1),
-                source_port: 0,
-                destination_port: 0,
-                protocol: Protocol::Udp.into(),
-                traffic_class: TrafficClass::new(Dscp::new(class).unwrap()),
-                ttl: Header::TTL,
-                ack: perhop_core::AckHint::NONE,
-            };
-            queue.enqueue(now, Packet { header, body: next }, &mut ledger);
+            queue.enqueue(now, packet(next, class, size), &mut ledger);
             (next, waiting) = (next + 1, waiting + 1);
             ask = free.max(now);
         } else {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use perhop_core::{AckHint, Dscp, Header, NodeId, Packet, Protocol, Stream, Time, TrafficClass};
+use perhop_core::{Dscp, Stream, Time};
 use perhop_queue::{Dequeue, Discipline, Hfsc, HfscCurves, HfscSpec, Ledger, ServiceCurve};
 
 use crate::lab::*;
@@ -265,21 +265,6 @@ fn random_tree(numbers: &mut Stream, reference: &mut Reference) -> Vec<HfscSpec<
         specs.push(interior(&dscps, curves, inside));
     }
     specs
-}
-
-fn packet(id: usize, dscp: u8, size: u32) -> Packet<usize> {
-    let header = Header {
-        size,
-        source: NodeId(0),
-        destination: NodeId(1),
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Udp.into(),
-        traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
-        ttl: Header::TTL,
-        ack: AckHint::NONE,
-    };
-    Packet { header, body: id }
 }
 
 #[test]
