@@ -13,7 +13,7 @@ from perhop.routers.reading.matching import Rules, TooManyRulesError
 from perhop.scenario.model.classes import MAX_CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.ios.account import Account
@@ -127,24 +127,23 @@ class PolicyMaps:
 
     def has_queues(self, name: str) -> bool:
         """Return whether a policy, or one inside it, says something about queues."""
-        seen: set[str] = set()
-        todo = [name]
-        while todo:
-            current = todo.pop()
-            if current in seen or current not in self._maps:
-                continue
-            seen.add(current)
-            for member in self.members(current):
-                if member.settings.queues:
-                    return True
-                todo += [member.settings.child] if member.settings.child is not None else []
-        return False
+        return any(each.queues for settings in self._with_inner(name) for each in settings)
 
     def refused(self, name: str) -> tuple[Statement, str] | None:
         """Return a statement of a policy, or of one inside it, that IOS refuses, and why.
 
         The account has it.
         """
+        for settings in self._with_inner(name):
+            refusal = refused(settings)
+            if refusal is not None:
+                statement, reason = refusal
+                self._account.not_modelled(statement, f"IOS refuses it: {reason}", Fault.REFUSED)
+                return refusal
+        return None
+
+    def _with_inner(self, name: str) -> Iterator[list[Settings]]:
+        """Yield the settings of the classes of a policy, and of each one inside it, once."""
         seen: set[str] = set()
         todo = [name]
         while todo:
@@ -153,13 +152,8 @@ class PolicyMaps:
                 continue
             seen.add(current)
             settings = [member.settings for member in self.members(current)]
-            found = refused(settings)
-            if found is not None:
-                statement, reason = found
-                self._account.not_modelled(statement, f"IOS refuses it: {reason}", Fault.REFUSED)
-                return found
+            yield settings
             todo += [each.child for each in settings if each.child is not None]
-        return None
 
     def finish(self) -> None:
         """Note the policy maps that are no QoS."""
