@@ -2,7 +2,11 @@
 
 Records how this machine's Linux sends TCP over scripted paths (`kernel_recorder.py`, which needs
 root), and replays the recordings with the modelled sender, acknowledgement by acknowledgement. A
-connection is identical if the sender sends the same segments in the same order to its end.
+connection is identical if the sender sends the same segments in the same order to its end. First
+differences are counted by class.
+
+The exit code is 1 if fewer recordings are identical, or fewer acknowledgements come before the
+first difference, than the goals say, and 3 if nothing can be recorded.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ import tempfile
 from pathlib import Path
 
 RECORDER = Path(__file__).parent / "kernel_recorder.py"
+GOALS = (90, 97)
+"""Least shares of identical recordings, and of acknowledgements before differences, in percent."""
 
 
 def main() -> int:
@@ -34,7 +40,16 @@ def main() -> int:
                 print("recording needs root and /dev/net/tun", file=sys.stderr)
                 return 3
         cargo = [os.environ.get("CARGO", "cargo"), "run", "--quiet", "--package", "perhop-tcp"]
-        replay = [*cargo, "--example", "replay", "--", path, "--differences"]
+        replay = [
+            *cargo,
+            "--example",
+            "replay",
+            "--",
+            path,
+            "--differences",
+            "--least",
+            *map(str, GOALS),
+        ]
         return subprocess.run(replay, check=False).returncode
 
 

@@ -39,9 +39,10 @@ FIN, SYN, ACK, ECE, CWR = 0x01, 0x02, 0x10, 0x40, 0x80
 AT_ONCE: Final = 12
 """Connections that are recorded side by side."""
 
+DIVISORS: Final = (3, 255)
+"""Shares of the window that are sent at once (`tcp_tso_win_divisor`): of Linux, and a small one."""
+
 SYSCTLS: Final = {
-    # A share of the window that is sent at once, instead of by how much may be deferred.
-    "tcp_tso_win_divisor": 255,
     "tcp_no_metrics_save": 1,
     "tcp_autocorking": 0,
     "tcp_ecn": 1,
@@ -469,8 +470,13 @@ def _device() -> int:
     ):
         subprocess.run(command.split(), check=True)
     for name, value in SYSCTLS.items():
-        Path(f"/proc/sys/net/ipv4/{name}").write_text(str(value), encoding="ascii")
+        _set(name, value)
     return device
+
+
+def _set(name: str, value: int) -> None:
+    """Set a value of this namespace."""
+    Path(f"/proc/sys/net/ipv4/{name}").write_text(str(value), encoding="ascii")
 
 
 def record(path: str, seed: int, count: int) -> None:
@@ -478,10 +484,11 @@ def record(path: str, seed: int, count: int) -> None:
     device = _device()
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     with Path(path).open("w", encoding="utf-8") as file:
-        for base in range(0, count, AT_ONCE):
+        for base, divisor in zip(range(0, count, AT_ONCE), itertools.cycle(DIVISORS)):
             world = World(device)
+            _set("tcp_tso_win_divisor", divisor)
             for number in range(base, min(base + AT_ONCE, count)):
-                connection = Connection(number, settings(seed + number))
+                connection = Connection(number, settings(seed + number) | {"divisor": divisor})
                 world.connections[connection.port] = connection
                 begins = 0.02 + 0.013 * (number - base)
                 world.at(begins, partial(world.start, connection))

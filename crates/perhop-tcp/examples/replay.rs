@@ -1,39 +1,62 @@
-//! Replays recordings: `replay FILE [--differences]`.
+//! Replays recordings: `replay FILE [--differences] [--least IDENTICAL AGREED]`.
+//!
+//! Prints, for each kind of path, the share of recordings that are identical to the end, and that of
+//! the acknowledgements before the first difference; then the classes of first differences. With
+//! `--least` the exit code is 1 if a share of all recordings is lower, in percent.
 
 #[path = "../tests/replay/recording.rs"]
 mod recording;
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::process::ExitCode;
 
-fn main() {
+const USAGE: &str = "usage: replay FILE [--differences] [--least IDENTICAL AGREED]";
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let path = arguments.first().expect("usage: replay FILE [--differences]");
+    let path = arguments.first().expect(USAGE);
     let differences = arguments.iter().any(|argument| argument == "--differences");
+    let least = arguments.iter().position(|argument| argument == "--least").map(|at| {
+        [at + 1, at + 2]
+            .map(|at| arguments.get(at).and_then(|text| text.parse::<f64>().ok()).expect(USAGE))
+    });
     let file = std::fs::File::open(path).expect("the file can be read");
-    let mut kinds = BTreeMap::<String, [usize; 4]>::new();
+    let mut kinds = BTreeMap::<String, recording::Sum>::new();
+    let mut classes = BTreeMap::<recording::Class, usize>::new();
+    let mut all = recording::Sum::default();
     for line in std::io::BufReader::new(file).lines() {
         let outcome = recording::replay(&line.expect("lines are text"));
-        if let Some(what) = outcome.difference.as_ref().filter(|_| differences) {
+        if let Some(class) = outcome.class {
+            *classes.entry(class).or_default() += 1;
+        }
+        if let (Some(what), Some(class), true) = (&outcome.difference, outcome.class, differences) {
             let recording::Outcome { kind, seed, acks, agreed, .. } = &outcome;
-            println!("{kind} {seed}: {agreed} of {acks} acknowledgements; {what}");
+            println!("{kind} {seed}: {agreed} of {acks} acknowledgements; {what} ({class})");
             outcome.window.iter().for_each(|window| println!("    {window}"));
         }
-        for kind in [outcome.kind.clone(), "all".to_owned()] {
-            let sum = kinds.entry(kind).or_default();
-            sum[0] += 1;
-            sum[1] += usize::from(outcome.difference.is_none());
-            sum[2] += outcome.acks;
-            sum[3] += outcome.agreed;
-        }
+        all.add(&outcome);
+        kinds.entry(outcome.kind.clone()).or_default().add(&outcome);
     }
-    for (kind, [recordings, identical, acks, agreed]) in kinds {
-        let share = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
+    let rows = kinds.iter().map(|(kind, sum)| (kind.as_str(), sum));
+    for (kind, sum) in rows.chain([("all", &all)]) {
+        let recording::Sum { recordings, identical, acks, agreed } = sum;
+        let [of_recordings, of_acks] = sum.shares();
         println!(
-            "{kind:>8}: {identical} of {recordings} identical ({:.1}%), {agreed} of {acks} \
-             acknowledgements before the first difference ({:.1}%)",
-            share(identical, recordings),
-            share(agreed, acks)
+            "{kind:>8}: {identical} of {recordings} identical ({of_recordings:.1}%), {agreed} of \
+             {acks} acknowledgements before the first difference ({of_acks:.1}%)"
         );
     }
+    if !classes.is_empty() {
+        println!("first differences by class:");
+    }
+    for (class, count) in &classes {
+        println!("{count:>8}: {class}");
+    }
+    let below = least.filter(|least| all.is_below(*least));
+    if let Some([identical, agreed]) = below {
+        println!("below the goals of {identical}% identical and {agreed}% of acknowledgements");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }

@@ -17,8 +17,10 @@ fn linux_sends_the_same_segments() {
         .map(|outcome| (&outcome.kind, outcome.seed, &outcome.difference, &outcome.window))
         .collect();
     assert!(differences.is_empty(), "{differences:#?}");
-    let acks: usize = outcomes.iter().map(|outcome| outcome.acks).sum();
-    assert!(outcomes.len() == 21 && acks == 1075, "{} with {acks}", outcomes.len());
+    let mut all = recording::Sum::default();
+    outcomes.iter().for_each(|outcome| all.add(outcome));
+    assert_eq!((all.recordings, all.acks), (25, 1351));
+    assert!(!all.is_below([100.0, 100.0]));
 }
 
 /// A segment that Linux sent and the sender does not is a difference, and so is one that Linux did
@@ -33,6 +35,12 @@ fn differences_are_found() {
     let end = first + line[first..].find("],").expect("a segment ends") + 2;
     let less = recording::replay(&format!("{}{}", &line[..first], &line[end..]));
     assert_eq!((less.difference.is_some(), less.agreed), (true, 0));
+    assert_eq!(less.class, Some(recording::Class::NewData));
     let other = recording::replay(&line.replacen("1,1000,16", "1,999,16", 1));
     assert_eq!((other.difference.is_some(), other.agreed), (true, 0));
+    let mut both = recording::Sum::default();
+    [&whole, &other].into_iter().for_each(|outcome| both.add(outcome));
+    assert_eq!(both.shares(), [50.0, 50.0]);
+    assert!(both.is_below([51.0, 0.0]) && both.is_below([0.0, 51.0]));
+    assert!(!both.is_below([50.0, 50.0]));
 }

@@ -216,8 +216,41 @@ impl Scoreboard {
         self.sacked += 1;
         self.sacked_bytes += u64::from(sent.length);
         self.sacked_end = self.sacked_end.max(index as u32 + 1);
+        if !tagged.retransmitted {
+            self.join(index, &tagged);
+        }
         arrival.sacked = true;
         arrival.add(sent);
+    }
+
+    /// Joins a SACKed segment to the SACKed ones before it, and then to those behind it, as Linux
+    /// does with its buffers (tcp_shift_skb_data): if one of them was sent again, a report that any
+    /// of them has arrived twice counts as that of a retransmission.
+    fn join(&mut self, index: usize, tagged: &Sent) {
+        let joins = |sent: &Sent| sent.sacked && !sent.lost && !sent.retransmitted;
+        let fits = |sent: &Sent| joins(sent) && sent.length == tagged.length;
+        let before = index.checked_sub(1).map(|index| self.segments.get(index)).filter(fits);
+        let Some(before) = before else { return };
+        let behind = (index + 1 < self.segments.len()).then(|| self.segments.get(index + 1));
+        let behind = behind.filter(fits);
+        if !(tagged.ambiguous || before.ambiguous || behind.is_some_and(|sent| sent.ambiguous)) {
+            return;
+        }
+        self.segments.set(index, Sent { ambiguous: true, ..*tagged });
+        // A segment that has the mark ends the walk: those that are joined to it have it, too.
+        let mut mark = |index: usize| {
+            let sent = self.segments.get(index);
+            let unmarked = joins(&sent) && !sent.ambiguous;
+            if unmarked {
+                self.segments.set(index, Sent { ambiguous: true, ..sent });
+            }
+            unmarked
+        };
+        let _ = (0..index).rev().take_while(|&index| mark(index)).count();
+        if behind.is_some() {
+            let end = self.sacked_end as usize;
+            let _ = (index + 1..end).take_while(|&index| mark(index)).count();
+        }
     }
 
     /// Takes a report that this range has arrived twice: retransmissions of segments in it are not
@@ -304,6 +337,9 @@ impl Scoreboard {
         }
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.remove(removed);
+        }
+        if self.segments.is_empty() {
+            self.counts.resent = 0;
         }
     }
 
@@ -406,6 +442,11 @@ impl Scoreboard {
             ..sent
         };
         self.put(index, &sent, again);
+        if sent.retransmitted && !probe {
+            // Linux counts a retransmission of a segment whose last one is under way as another
+            // one, and never subtracts it before all is acknowledged.
+            self.counts.resent += 1;
+        }
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.add(order, index);
         }

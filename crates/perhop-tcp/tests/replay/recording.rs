@@ -5,9 +5,10 @@
 //! their times in seconds: `syn`, `synack`, `write` (bytes), `tx` (position, length, flags, ECN
 //! field, timestamp), `ack` (position, SACK blocks, timestamps, echo of marks, window) and `info`.
 //!
-//! The phase of Linux's tick and of its timer wheel is not on record. The replay tries 16 phases
-//! of the tick, 250 µs apart, and keeps the best. A timer may expire earlier or later than the
-//! sender's by the granularity of the wheel at its length, and by 8 ms of lateness.
+//! The phase of Linux's tick and of its timer wheel is not on record. The replay tries 64 phases
+//! of the tick, 62.5 µs apart, and keeps the best. A timer may expire earlier or later than the
+//! sender's by the granularity of the wheel at its length, and by 8 ms of lateness. The peer echoes
+//! the timestamps of the sender's own segments for those of the recorded ones.
 
 use perhop_core::{Duration, Time};
 use perhop_tcp::{
@@ -17,7 +18,7 @@ use perhop_tcp::{
 use serde_json::Value;
 
 /// Parts of a tick of 4 ms.
-const PHASES: u64 = 16;
+const PHASES: u64 = 64;
 const MS: u64 = 1_000_000_000;
 const LATENESS: u64 = 8 * MS;
 
@@ -29,10 +30,81 @@ pub struct Outcome {
     /// Acknowledgements on record, and those before the first difference.
     pub acks: usize,
     pub agreed: usize,
-    /// The first difference, if any.
+    /// The first difference, if any, and its class.
     pub difference: Option<String>,
+    pub class: Option<Class>,
     /// The first difference of the congestion windows before it.
     pub window: Option<String>,
+}
+
+/// Classes of first differences: that of the congestion window if it differs by then, by the states
+/// of Linux; else that of the segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    Growth,
+    Reduction,
+    Undo,
+    Timeout,
+    Timer,
+    Retransmission,
+    NewData,
+}
+
+impl Class {
+    /// Returns the class of windows that differ for the first time in a state of Linux
+    /// (tcp_ca_state), after another one.
+    fn of_window(before: u64, state: u64) -> Self {
+        match (before, state) {
+            (_, 4) => Self::Timeout,
+            (_, 2 | 3) => Self::Reduction,
+            (2..=4, _) => Self::Undo,
+            _ => Self::Growth,
+        }
+    }
+}
+
+impl std::fmt::Display for Class {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Growth => "growth of the window",
+            Self::Reduction => "reduction of the window (recovery, marks)",
+            Self::Undo => "window after a recovery, undone or not",
+            Self::Timeout => "window after a timeout",
+            Self::Timer => "timer that expires at another time, or only here or there",
+            Self::Retransmission => "retransmission of another segment, or at another moment",
+            Self::NewData => "amount of new data within equal windows",
+        })
+    }
+}
+
+/// Sums of outcomes.
+#[derive(Default)]
+pub struct Sum {
+    pub recordings: usize,
+    pub identical: usize,
+    pub acks: usize,
+    pub agreed: usize,
+}
+
+impl Sum {
+    pub fn add(&mut self, outcome: &Outcome) {
+        self.recordings += 1;
+        self.identical += usize::from(outcome.difference.is_none());
+        self.acks += outcome.acks;
+        self.agreed += outcome.agreed;
+    }
+
+    /// Returns the shares of identical recordings, and of acknowledgements before the first
+    /// difference, in percent.
+    pub fn shares(&self) -> [f64; 2] {
+        let share = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
+        [share(self.identical, self.recordings), share(self.agreed, self.acks)]
+    }
+
+    /// Returns `true` if one of the shares is less than its goal.
+    pub fn is_below(&self, goals: [f64; 2]) -> bool {
+        self.shares().iter().zip(goals).any(|(share, goal)| *share < goal)
+    }
 }
 
 /// Returns a recording's outcome.
@@ -42,7 +114,8 @@ pub struct Outcome {
 pub fn replay(line: &str) -> Outcome {
     let recording: Value = serde_json::from_str(line).expect("a line is a recording in JSON");
     let (settings, log) = (&recording["P"], recording["log"].as_array().expect("it has a log"));
-    let outcomes = (0..PHASES).map(|phase| Replay::new(settings, log, phase * MS / 4).run(log));
+    let outcomes =
+        (0..PHASES).map(|phase| Replay::new(settings, log, phase * (4 * MS / PHASES)).run(log));
     let mut best: Option<Outcome> = None;
     for outcome in outcomes {
         let better = best.as_ref().is_none_or(|best| outcome.agreed > best.agreed);
@@ -61,6 +134,9 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or(0.0) as u64)
 }
 
+/// Text of a first difference, and its class if the windows are equal.
+type Difference = (String, Class);
+
 struct Replay {
     sender: Sender,
     seed: u64,
@@ -73,11 +149,18 @@ struct Replay {
     origin: u64,
     /// Timestamp of Linux at the sender's time zero.
     first_stamp: i64,
-    /// Segments of the sender that are not compared yet.
-    sent: std::collections::VecDeque<(u64, u64)>,
+    /// Timestamps of the sender's segments, in µs, by those of the recorded ones.
+    stamps: std::collections::HashMap<u64, u32>,
+    /// Segments of the sender that are not compared yet, with their timestamps.
+    sent: std::collections::VecDeque<(u64, u64, u32)>,
     last_sent: Time,
     /// The sender's deadline and the time at which it was set.
     armed: (Time, Time),
+    /// State of Linux (tcp_ca_state), and the end of what it has sent.
+    state: u64,
+    end: u64,
+    /// Class of the first difference of the windows.
+    window_class: Option<Class>,
 }
 
 impl Replay {
@@ -110,8 +193,8 @@ impl Replay {
             ecn: if ecn { EcnMode::Classic } else { EcnMode::Off },
             pacing: false,
             tick_phase: Duration::from_picos(phase),
-            // The setting of the recorder.
-            tso_divisor: 255,
+            // Recordings without it are those of a recorder that sets 255.
+            tso_divisor: settings["divisor"].as_u64().map_or(255, |divisor| divisor as u32),
         };
         // A timestamp is the millisecond of its transmission, which is recorded a little later.
         let stamps = log.iter().filter(|event| event[0] == "tx" && event[6].is_number());
@@ -136,9 +219,13 @@ impl Replay {
             mss: number(&settings["mss"]).max(1),
             origin,
             first_stamp: first_stamp - 10_000,
+            stamps: std::collections::HashMap::new(),
             sent: std::collections::VecDeque::new(),
             last_sent: Time::ZERO,
             armed: (Time::MAX, Time::ZERO),
+            state: 0,
+            end: 1,
+            window_class: None,
         }
     }
 
@@ -151,7 +238,8 @@ impl Replay {
         while let Some(segment) = self.sender.poll(now) {
             self.last_sent = now;
             if !segment.flags.has(Flags::SYN) {
-                self.sent.push_back((segment.seq.0.into(), segment.payload.into()));
+                let stamp = segment.timestamps.map_or(0, |(stamp, _)| stamp);
+                self.sent.push_back((segment.seq.0.into(), segment.payload.into(), stamp));
             }
         }
         let deadline = self.sender.deadline();
@@ -181,9 +269,9 @@ impl Replay {
     fn run(mut self, log: &[Value]) -> Outcome {
         let acks = log.iter().filter(|event| event[0] == "ack").count();
         let mut agreed = 0;
-        let mut difference = None;
+        let (mut difference, mut class) = (None, None);
         let mut window = None;
-        for event in log {
+        for (index, event) in log.iter().enumerate() {
             let now = self.time(event);
             let name = event[0].as_str().unwrap_or("");
             let result = match name {
@@ -201,45 +289,55 @@ impl Replay {
                 }
                 _ => Ok(()),
             };
-            if let Err(what) = result {
+            if let Err((what, of_segment)) = result {
+                // The state after the event is on record behind what was sent.
+                let later = log[index..].iter().find(|event| event[0] == "info");
+                let before = self.window_class;
+                let found = later.and_then(|event| self.compare_window(event));
+                window = window.or(found);
+                class = before.or(self.window_class).or(Some(of_segment));
                 difference = Some(format!("at {:.4} s: {what}", event[1].as_f64().unwrap_or(0.0)));
                 break;
             }
             agreed += usize::from(name == "ack");
         }
         if difference.is_none()
-            && let Some(&(position, _)) = self.sent.front()
+            && let Some(&(position, ..)) = self.sent.front()
         {
             difference = Some(format!("at the end: {position} was sent"));
+            class = self.window_class.or(Some(self.class_of(position)));
         }
         if difference.is_some() {
             agreed = agreed.saturating_sub(1);
         }
         let (seed, kind) = (self.seed, self.kind);
-        Outcome { kind, seed, acks, agreed, difference, window }
+        Outcome { kind, seed, acks, agreed, difference, class, window }
     }
 
     /// Lets timers expire that Linux's must have, before an event.
-    fn catch_up(&mut self, now: Time) -> Result<(), String> {
-        if let Some((position, length)) = self.sent.front() {
-            return Err(format!("{position}:{length} was sent, and not by Linux"));
+    fn catch_up(&mut self, now: Time) -> Result<(), Difference> {
+        if let Some(&(position, length, _)) = self.sent.front() {
+            let what = format!("{position}:{length} was sent, and not by Linux");
+            return Err((what, self.class_of(position)));
         }
         for _ in 0..100 {
             if self.armed.0 == Time::MAX || self.armed.0 + self.slack() >= now {
                 return Ok(());
             }
             self.fire(self.armed.0);
-            if let Some((position, length)) = self.sent.front() {
-                return Err(format!("a timer sent {position}:{length}, and Linux did not"));
+            if let Some((position, length, _)) = self.sent.front() {
+                let what = format!("a timer sent {position}:{length}, and Linux did not");
+                return Err((what, Class::Timer));
             }
         }
-        Err("the timer expires without end".into())
+        Err(("the timer expires without end".into(), Class::Timer))
     }
 
     fn take(&mut self, name: &str, event: &Value, now: Time) {
         let echo = |value: &Value| {
             let millis = value.as_f64().unwrap_or(0.0) as i64 - self.first_stamp;
-            (millis.max(0) as u64 * 1000) as u32
+            let own = self.stamps.get(&number(value)).copied();
+            own.unwrap_or((millis.max(0) as u64 * 1000) as u32)
         };
         match name {
             "syn" => {}
@@ -281,43 +379,58 @@ impl Replay {
     }
 
     /// Compares the congestion windows in segments.
-    fn compare_window(&self, event: &Value) -> Option<String> {
+    fn compare_window(&mut self, event: &Value) -> Option<String> {
         let (own, theirs) = (self.sender.cwnd() / self.mss, number(&event[2]["cwnd"]));
         let (at, state) = (event[1].as_f64().unwrap_or(0.0), &event[2]["ca"]);
-        let differs = own != theirs && self.sender.flight() > 0;
-        differs.then(|| {
-            let info = &event[2];
-            format!(
-                "window {own} for {theirs} at {at:.4} s in state {state}, {} lost, {} SACKed, \
+        let before = std::mem::replace(&mut self.state, number(state));
+        if own == theirs {
+            self.window_class = None;
+        }
+        if own == theirs || self.sender.flight() == 0 {
+            return None;
+        }
+        self.window_class.get_or_insert(Class::of_window(before, self.state));
+        let info = &event[2];
+        Some(format!(
+            "window {own} for {theirs} at {at:.4} s in state {state}, {} lost, {} SACKed, \
                  round trip {:?} for {}",
-                info["lost"],
-                info["sacked"],
-                self.sender.smoothed_rtt(),
-                info["rtt"]
-            )
-        })
+            info["lost"],
+            info["sacked"],
+            self.sender.smoothed_rtt(),
+            info["rtt"]
+        ))
+    }
+
+    /// Returns the class of a segment at a position, sent by one and not by the other.
+    fn class_of(&self, position: u64) -> Class {
+        if position < self.end { Class::Retransmission } else { Class::NewData }
     }
 
     /// Compares a segment of Linux with the sender's next one.
-    fn compare(&mut self, event: &Value, now: Time) -> Result<(), String> {
+    fn compare(&mut self, event: &Value, now: Time) -> Result<(), Difference> {
         let expected = (number(&event[2]), number(&event[3]));
+        let missing = || format!("Linux sent {}:{}", expected.0, expected.1);
         for _ in 0..3 {
             if !self.sent.is_empty() {
                 break;
             }
             let slack = self.slack();
             if self.armed.0 == Time::MAX || now + slack < self.armed.0 {
-                return Err(format!("Linux sent {}:{}", expected.0, expected.1));
+                return Err((missing(), self.class_of(expected.0)));
             }
             self.fire(now);
         }
         match self.sent.pop_front() {
-            Some(segment) if segment == expected => Ok(()),
-            Some((position, length)) => Err(format!(
-                "{position}:{length} was sent, and {}:{} by Linux",
-                expected.0, expected.1
-            )),
-            None => Err(format!("Linux sent {}:{}", expected.0, expected.1)),
+            Some((position, length, stamp)) if (position, length) == expected => {
+                self.stamps.insert(number(&event[6]), stamp);
+                self.end = self.end.max(expected.0 + expected.1);
+                Ok(())
+            }
+            Some((position, length, _)) => {
+                let what = format!("{position}:{length} was sent, and {} instead", missing());
+                Err((what, self.class_of(position.min(expected.0))))
+            }
+            None => Err((missing(), Class::Timer)),
         }
     }
 }

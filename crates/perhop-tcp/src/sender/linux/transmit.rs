@@ -9,6 +9,9 @@ use crate::{Flags, Offset, Segment};
 
 /// Time after a transmission in which more may be deferred.
 const RECENT: Duration = Duration::from_millis(1);
+/// Time in which an acknowledgement must be due for more to be deferred; it was half a round trip
+/// before Linux 6.18.
+const SOON: Duration = Duration::from_millis(1);
 
 impl Machine<'_> {
     fn poll(&mut self) -> Option<Segment> {
@@ -155,8 +158,8 @@ impl Machine<'_> {
         if limit >= u64::from(linux.chunk) * mss || limit >= window / u64::from(divisor) {
             return false;
         }
-        let half = self.sender.rtt.smoothed().unwrap_or(Duration::ZERO) / 2;
-        let soon = |first| self.now.since(first) >= half;
+        let round = self.sender.rtt.smoothed().unwrap_or(Duration::ZERO);
+        let soon = |first| self.now + SOON.min(round / 2) >= first + round;
         limit <= left && self.sender.scoreboard.first_sent().is_some_and(soon)
     }
 
