@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
 import polars as pl
@@ -99,6 +100,34 @@ def test_flows_to_and_from_an_iperf3_server_are_those_of_sim(lab_folder: Path) -
     assert "flow call: no reordering, one-way delays, marks or DSCPs where data arrives" in texts
     # Pings need no agent at b.
     assert len(live.pings.filter(pl.col("rtt_s").is_not_null())) >= 5
+
+
+PACED = (
+    SMALL.partition("flows:")[0].replace("voice: {", "voice: {unused: true, ")
+    + """
+flows:
+  up: {from: a, to: b, stop: 4 s, tcp: {rate: 4 Mbps}}
+  down: {from: b, to: a, start: 5 s, stop: 9 s, tcp: {rate: 2 Mbps, write: 60 kB}}
+report: {interval: 100 ms}
+"""
+)
+
+
+@MEASURES
+def test_a_server_of_iperf3_is_asked_for_the_rate_of_tcp(lab_folder: Path) -> None:
+    """Its sender is iperf3's own, with `-b` and `-l`: as many writes arrive as in sim."""
+    with prepared(lab_folder, PACED, "HOST") as found, servers(found, "b", 5201):
+        _, live = found.reported("a", FILE)
+    sim = perhop.run(parse(PACED))
+    for flow, window in (("up", (0.0, 4.0)), ("down", (5.0, 9.0))):
+        modelled, real = (analysis.throughput(run, flow, window) for run in (sim, live))
+        assert real == pytest.approx(modelled, rel=0.06), flow
+    # 60 kB at 2 Mb/s are due every 240 ms, so that whole writes arrive between idle intervals.
+    for run in (sim, live):
+        sizes = run.intervals.filter((pl.col("flow") == "down") & (pl.col("start_s") > 5))["bytes"]
+        # iperf3 begins with a part of a write more.
+        _, *bursts, _ = [sum(group) for some, group in groupby(sizes, key=bool) if some]
+        assert len(bursts) > 4 and {size % 60_000 for size in bursts} == {0}
 
 
 @REAL_HOSTS

@@ -18,9 +18,9 @@ use perhop_workload::{
 };
 
 use crate::hosts::{
-    ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, OverQuic, OverTcp, QuicReceiver,
-    QuicSender, Role, Schedule, Socket, SrttReadings, StreamPhase, TcpReceiver, TcpSender,
-    Transport, UdpReceiver, UdpSender,
+    ClientHost, ConnectionConfig, DATAGRAM_HEADER, Endpoint, Line, OverQuic, OverTcp, PacedWriter,
+    QuicReceiver, QuicSender, Role, Schedule, Socket, SrttReadings, StreamPhase, TcpReceiver,
+    TcpSender, Transport, UdpReceiver, UdpSender,
 };
 
 /// Returns the two endpoints of a stream, the sender first.
@@ -113,6 +113,7 @@ fn tcp(
         lost: 0,
         small_queues: plan.small_queues,
         socket: Socket::default(),
+        writer: plan.writes.map(|writes| Box::new(PacedWriter::new(writes, schedule))),
     };
     let receiver = TcpReceiver { receiver: Receiver::new(receiver), delay: Samples::default() };
     Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(Box::new(receiver))])

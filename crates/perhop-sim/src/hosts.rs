@@ -36,7 +36,7 @@ pub(crate) use self::bodies::{Body, BodyId, HandedOver, Kind, Message};
 pub(crate) use self::quic::{QuicReceiver, QuicSender};
 pub(crate) use self::socket::Socket;
 pub(crate) use self::srtt::SrttReadings;
-pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
+pub(crate) use self::tcp::{PacedWriter, Schedule, StreamPhase, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 type Net = Network<BodyId>;
@@ -315,6 +315,9 @@ impl ModelledHosts {
         while !tcp.is_blocked()
             && let Some(segment) = tcp.sender.poll(network.now())
         {
+            if let Some(writer) = &mut tcp.writer {
+                writer.last_sent = network.now();
+            }
             let (packet, sent) = line.send_segment(network, &mut self.bodies, segment);
             if let Some(waits) = sent.waits
                 && tcp.small_queues

@@ -54,9 +54,9 @@ pub(crate) fn share(
     let taps: Vec<u16> = taps.into_iter().map(|(number, _)| *number).collect();
     let mut flows = Vec::new();
     for (number, plan) in job.flows.iter().enumerate() {
-        let (segment, window) = match &plan.transport {
-            TransportPlan::Tcp(tcp) => (tcp.mss.into(), open::window(tcp)),
-            TransportPlan::Udp(_) | TransportPlan::Quic(_) => (0, 0),
+        let (segment, window, writes) = match &plan.transport {
+            TransportPlan::Tcp(tcp) => (tcp.mss.into(), open::window(tcp), tcp.writes),
+            TransportPlan::Udp(_) | TransportPlan::Quic(_) => (0, 0, None),
         };
         let mut received = FlowReceived::default();
         if matches!(plan.transport, TransportPlan::Udp(_)) {
@@ -80,6 +80,7 @@ pub(crate) fn share(
                 .collect(),
             stop: plan.stop.map(|stop| nanos(stop.as_picos())),
             volume: plan.volume,
+            writes,
             segment,
             window,
             here,

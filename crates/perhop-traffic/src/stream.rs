@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use perhop_core::{Dscp, Duration, TrafficClass};
 use perhop_measure::{DatagramMeter, Histogram};
-use perhop_workload::Playout;
+use perhop_workload::{Playout, WritesPlan};
 
 use crate::app::ClientState;
 use crate::offset::SenderClock;
@@ -36,6 +36,8 @@ pub(crate) struct FlowState {
     pub starts: Vec<Nanos>,
     pub stop: Option<Nanos>,
     pub volume: Option<u64>,
+    /// For TCP: writes of the application, if it keeps to a rate.
+    pub writes: Option<WritesPlan>,
     /// For TCP: payload of a full segment in bytes.
     pub segment: u64,
     /// For TCP: bytes that may be in flight.

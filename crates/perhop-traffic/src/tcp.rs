@@ -10,8 +10,10 @@ use std::sync::atomic::Ordering;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::allowance::Grant;
+use crate::clock::{nanos, time};
 use crate::shared::Shared;
 use perhop_socket::{Epoll, Event, Interest, Nanos, Socket};
+use perhop_workload::WritesPlan;
 
 /// Minimum limit of unsent bytes in a connection: enough to keep a slow one busy. A fast one holds
 /// the bytes that it sends within [`LATENCY`].
@@ -33,7 +35,7 @@ pub(crate) fn unsent(bytes_per_second: u64) -> u32 {
 enum TimerEvent {
     Start,
     Stop,
-    /// Instant at which the send budget allows more.
+    /// Instant at which the send budget or the rate of the application allows more.
     Resume,
 }
 
@@ -47,14 +49,27 @@ enum ConnectionPhase {
 
 struct Application {
     phase: ConnectionPhase,
+    start: Nanos,
+    /// Writes, if it keeps to a rate.
+    writes: Option<WritesPlan>,
+    written: u64,
     /// Bytes still to be written.
     left: u64,
 }
 
 impl Application {
-    /// Bytes that are written at once.
-    fn chunk(&self) -> u64 {
-        self.left.min(CHUNK as u64)
+    /// Returns the bytes that may be written at once; none before the next write is due.
+    fn chunk(&self, now: Nanos) -> u64 {
+        let most = self.left.min(CHUNK as u64);
+        let Some(writes) = self.writes else { return most };
+        let due = writes.bytes_due(time(now).since(time(self.start)));
+        most.min(due - self.written.min(due))
+    }
+
+    /// Returns the instant of the next write.
+    fn due(&self) -> Nanos {
+        let due = |writes: WritesPlan| time(self.start) + writes.due(self.written);
+        self.writes.map_or(self.start, |writes| nanos(due(writes).as_picos()))
     }
 }
 
@@ -78,6 +93,9 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
         let flow = &shared.flows[id.flow];
         applications.push(Application {
             phase: ConnectionPhase::Waiting,
+            start: flow.starts[id.stream],
+            writes: flow.writes,
+            written: 0,
             left: flow.volume.unwrap_or(u64::MAX),
         });
         events.push(Reverse((flow.starts[id.stream], TimerEvent::Start, number)));
@@ -115,7 +133,19 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                 epoll.remove(sender.as_fd())?;
                 continue;
             }
-            let (now, chunk) = (shared.clock.now(), application.chunk());
+            let now = shared.clock.now();
+            let chunk = application.chunk(now);
+            if chunk == 0 && application.left > 0 {
+                if let Some(error) = sender.take_error() {
+                    shared.warn(format!("{}: the connection was lost: {error}", flow.name));
+                    application.phase = ConnectionPhase::Ended;
+                    epoll.remove(sender.as_fd())?;
+                    continue;
+                }
+                epoll.change(sender.as_fd(), number as u64, Interest::Errors)?;
+                events.push(Reverse((application.due(), TimerEvent::Resume, number)));
+                continue;
+            }
             let allowed = match shared.budget.take(&shared.clock, now, 1, chunk) {
                 Grant::Bytes(bytes) => bytes,
                 Grant::Wait(until) => {
@@ -206,6 +236,7 @@ fn write(
     match socket.send_file(file.as_fd(), allowed as usize) {
         Ok(written) => {
             let written = written as u64;
+            application.written += written;
             if application.left != u64::MAX {
                 application.left -= written;
             }

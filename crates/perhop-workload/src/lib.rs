@@ -6,11 +6,13 @@ mod build;
 mod pattern;
 mod plan;
 mod playout;
+mod writes;
 
 pub use build::{WorkloadError, pattern, playout};
 pub use pattern::{MAX_PAYLOAD, Pattern};
 pub use plan::*;
 pub use playout::{CallCounters, Playout};
+pub use writes::WritesPlan;
 
 /// First source port of a flow's streams: the first ephemeral port (RFC 6335, section 6).
 pub const FIRST_SOURCE_PORT: u16 = 49_152;

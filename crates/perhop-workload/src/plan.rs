@@ -8,6 +8,8 @@ use perhop_tcp::{EcnMode, HyStartKind, RtoRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::writes::WritesPlan;
+
 /// A flow: one or more streams from one host to another.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -182,6 +184,9 @@ pub struct TcpPlan {
     /// True with TCP small queues: a limit of the data in the host's own queue.
     #[serde(default)]
     pub small_queues: bool,
+    /// Writes of the application, if it keeps to a rate; otherwise it always has data.
+    #[serde(default)]
+    pub writes: Option<WritesPlan>,
 }
 
 /// Variant of CUBIC's growth.

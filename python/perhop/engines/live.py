@@ -46,7 +46,7 @@ _OF_LIVE_HOSTS: Final = {
 }
 """The settings of a Linux host that nobody has changed."""
 
-_OF_IPERF3: Final = {"congestion_control", "mss", "stack"}
+_OF_IPERF3: Final = {"congestion_control", "mss", "stack", "rate", "write"}
 """The settings of TCP that a client of iperf3 asks its server for, or that change nothing."""
 
 _CONSTANT: Final = {"pattern": "constant", "sizes": "equal", "bursts": None, "replay": None}

@@ -75,6 +75,9 @@ def flow_plan(scenario: Scenario, name: str, flow: Flow, seed: int) -> plans.Flo
                 "ecn": tcp.effective_ecn,
                 "pacing": tcp.effective_pacing,
                 "small_queues": tcp.small_queues and scenario.nodes[flow.source].backpressure,
+                "writes": None
+                if tcp.rate is None
+                else {"rate": tcp.rate, "block": tcp.effective_write},
             }
         }
     elif flow.quic is not None:

@@ -9,6 +9,11 @@ from perhop.engines.plans.applications import ApplicationPlan
 CongestionPlan = Literal["reno", "cubic", "ledbat++", "dctcp", "prague", "bbr", "bbr1"]
 
 
+class WritesPlan(TypedDict):
+    rate: int
+    block: int
+
+
 class TcpPlan(TypedDict):
     congestion_control: CongestionPlan
     send_window: int
@@ -37,6 +42,7 @@ class TcpPlan(TypedDict):
     ecn: Literal["off", "classic", "dctcp", "accurate"]
     pacing: bool
     small_queues: bool
+    writes: WritesPlan | None
 
 
 class _Pareto(TypedDict):

@@ -113,6 +113,9 @@ def _size(low: int, high: int, example: str) -> Text:
     return Text(parse, format_size, f"a size such as `{example}`", schema_of(SIZE))
 
 
+WriteSize = Annotated[int, _size(1, 2**20, "128 KiB")]
+"""The bytes that an application writes at once: up to the longest write of iperf3, 1 MiB."""
+
 SegmentSize = Annotated[int, _size(536, 65495, "1448 B")]
 """A TCP payload in bytes: from the least that RFC 9293 lets a peer assume to what IPv4 holds."""
 

@@ -16,8 +16,10 @@ from perhop.scenario.model.quantities import (
     Duration,
     Packets,
     PositiveDuration,
+    Rate,
     SegmentSize,
     WindowSize,
+    WriteSize,
 )
 from perhop.units import MILLISECOND, SECOND, parse_size
 
@@ -31,6 +33,9 @@ _LONGER: Final = 20
 DEFAULT_WINDOW = 4 * 2**20
 """The default window of a TCP flow in bytes: enough for 290 Mb/s at 116 ms, and close to the
 maximum of a Linux receiver (6 MiB of buffer, including overhead)."""
+
+DEFAULT_WRITE: Final = 128 * 2**10
+"""The bytes that iperf3 writes to TCP at once without its option `-l` (DEFAULT_TCP_BLKSIZE)."""
 
 AUTOTUNED_BUFFER = 6 * 2**20
 """The largest receive buffer with autotuning, in bytes: `tcp_rmem` up to Linux 6.15."""
@@ -262,6 +267,14 @@ class TcpSettings(Model):
     """With `true`, the sender paces segments over the round trip; by default, if the congestion
     control needs it."""
 
+    rate: Rate | None = None
+    """The mean rate in bits per second at which the application of each stream writes, as with
+    iperf3's option `-b`: `write` bytes at once, as soon as the mean since the start is below the
+    rate. What the path did not take is made up for later. By default it always has data."""
+
+    write: WriteSize | None = None
+    """The bytes that the application writes at once with `rate`; 128 KiB, as iperf3's."""
+
 
 class Tcp(TcpSettings):
     """The settings of a TCP connection, with those of a `stack` as defaults."""
@@ -325,6 +338,11 @@ class Tcp(TcpSettings):
         """The window that the receiver offers, in bytes; with autotuning, its maximum."""
         default = AUTOTUNED_WINDOW if self.autotuning else DEFAULT_WINDOW
         return self.receive_window or self.window or default
+
+    @property
+    def effective_write(self) -> int:
+        """The bytes that the application writes at once."""
+        return self.write or DEFAULT_WRITE
 
     @property
     def effective_min_rto(self) -> int:

@@ -106,6 +106,15 @@ def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield from _quic((*loc, "quic"), flow.quic)
         if flow.tcp is None:
             continue
+        if flow.tcp.write is not None and flow.tcp.rate is None:
+            yield Finding((*loc, "tcp", "write"), "means nothing without `rate`", at_key=True)
+        if flow.tcp.rate is not None and flow.applications:
+            yield Finding(
+                (*loc, "tcp", "rate"),
+                f"means nothing beside `{flow.applications[0]}`, whose server writes at once; "
+                "expected one of the two",
+                at_key=True,
+            )
         if flow.tcp.loss_detection == "rack" and not flow.tcp.sack:
             yield Finding(
                 (*loc, "tcp", "loss_detection"),

@@ -58,7 +58,8 @@ impl Test {
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
                 parameters.tcp = true;
-                parameters.len = Some(BLOCK);
+                parameters.len = Some(tcp.writes.map_or(BLOCK, |writes| writes.block.get()));
+                parameters.bandwidth = tcp.writes.map(|writes| writes.rate.bits_per_second());
                 // The default of the server's host, unless the flow has another one than that.
                 if !matches!(tcp.congestion_control, CongestionPlan::Cubic) {
                     parameters.congestion = Some(linux_name(tcp.congestion_control).to_owned());
