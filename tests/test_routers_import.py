@@ -535,6 +535,24 @@ def test_a_change_can_refer_to_a_configuration(site: Callable[..., Path]) -> Non
         load(path, overrides=["policies.wan={from: ../x}"])
 
 
+def test_a_change_of_a_reference_comes_before_the_policy(site: Callable[..., Path]) -> None:
+    path = site("edge.cfg, interface: gi0/1, direction: out", "none.cfg, interface: gi0/9")
+    said = [
+        "policies.wan.from=routers/edge.cfg",
+        "policies.wan.interface=gi0/1",
+        "policies.wan.classes.voice.bandwidth=30%",
+    ]
+    assert load(path, overrides=said) == load(site(), overrides=said[2:])
+    late = (
+        r"^--set policies\.wan\.from=x: policies\.wan\.from: names a file for a policy that has cl"
+    )
+    with pytest.raises(ScenarioError, match=late + r"asses; expected `--set 'policies\.wan={from:"):
+        load(site(), overrides=[said[2], "policies.wan.from=x"])
+    written = site(SITE.split("wan: ")[1].split("\n")[0], "{classes: {all: {match: any}}}")
+    with pytest.raises(ScenarioError, match=late):
+        load(written, overrides=["policies.wan.from=x"])
+
+
 def test_problems_name_the_line_of_the_configuration(
     site: Callable[..., Path], reader: Reader
 ) -> None:

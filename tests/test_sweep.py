@@ -233,15 +233,17 @@ def test_charts_can_be_drawn(paths: int) -> None:
 def test_the_command_prints_writes_and_goes_on(
     perhop: Callable[..., tuple[int, str, str]], source: str, place: Path
 ) -> None:
-    arguments = ("sweep", source, "--vary", "links.1.rate=10 Mbps,20 Mbps", "--show", "loss=udp")
+    varied = ("sweep", source, "--vary", "links.1.rate=10 Mbps,20 Mbps")
+    arguments = (*varied, "--show", "throughput=total", "--show", "loss=udp")
     code, out, err = perhop(*arguments)
     assert code == 0, err
-    assert "loss of udp" in out
+    assert out.index("throughput of total") < out.index("loss of udp")
     folder = place / "runs" / "dumbbell-sweep"
     names = {"points", *(f"sweep.{kind}" for kind in ("csv", "html", "json", "parquet"))}
     names |= {"sweep.png", "sweep.svg"}
     assert {path.name for path in folder.iterdir()} == names
     assert pl.read_csv(folder / "sweep.csv").height == pl.read_parquet(folder / "*.parquet").height
+    assert "throughput of total" in (folder / "sweep.svg").read_text()
     assert perhop(*arguments)[1] == out
     code, _, err = perhop(*arguments[:-1], "loss=nobody")
     assert code == 2

@@ -135,6 +135,21 @@ def test_a_trace_in_both_directions_and_as_text(tmp_path: Path) -> None:
     assert [steps.sets(key) for key in ("rate", "delay", "jitter", "loss")] == [1, 1, 0, 1]
 
 
+def test_a_repeating_trace_has_a_rate() -> None:
+    """By hand: 6 and 2 Mb/s for one and three seconds; two opportunities of 12 kbit in 4 ms."""
+    text = SATURATED.replace(", rate: 4 Mbps", "").replace("queue:", "egress: {{r: half}}, queue:")
+    text += "policies: {{half: {{classes: {{slow: {{match: any, shape: {{rate: 50%}}}}}}}}}}\n"
+    down, up = "{steps: 0 s 6 Mbps; 1 s 2 Mbps; 4 s 1 bps, repeat: true}", "{opportunities: 1 3}"
+    whole = parse(text.format(trace=f"{{r: {down}, b: {up}}}", stop="8 s"))
+    assert whole.links[1].rate == {"r": 3_000_000, "b": 6_000_000}
+    assert whole.links[0].rate == 1_000_000_000
+    assert parse(dump(whole)) == whole
+    packets = received(library.run(whole))
+    # Half of the mean is below both steps.
+    assert sum(packets[10:]) * 1500 * 8 / 7 == pytest.approx(1.5e6, rel=0.01)
+    assert parse(text.format(trace=up, stop="8 s")).links[1].rate == 6_000_000
+
+
 def test_a_mean_far_from_the_rate_is_a_warning(tmp_path: Path) -> None:
     run = library.run(saturated("{r: {opportunities: 30}}", tmp_path, "200 ms"))
     assert any("has a mean of 400 kbps" in str(warning) for warning in run.manifest.warnings)

@@ -61,10 +61,12 @@ Examples:
 @clusters.option
 @click.option(
     "--show",
-    default="throughput=total",
+    "shows",
+    multiple=True,
+    default=["throughput=total"],
     show_default=True,
     metavar="METRIC=TARGET",
-    help="The metric of the table and the chart.",
+    help="The metric of the table, and of the chart. Repeatable; the chart shows the first.",
 )
 @click.option(
     "--out",
@@ -84,15 +86,15 @@ def sweep(
     engine: str,
     jobs: int | None,
     cluster: str | None,
-    show: str,
+    shows: tuple[str, ...],
     out: Place | None,
     as_json: bool,
 ) -> int:
     """Run SCENARIO with every combination of values, on all cores.
 
     All combinations are checked before the first run. Writes sweep.parquet and sweep.csv with a row
-    per point, target and metric, a page and pictures of the metric of --show, and a folder per
-    point, which `perhop report` accepts. If a sweep is interrupted, the same command continues it.
+    per point, target and metric, a page and pictures of the first --show, and a folder per point,
+    which `perhop report` accepts. If a sweep is interrupted, the same command continues it.
     """
     from perhop import rights
 
@@ -108,13 +110,12 @@ def sweep(
     varied = dict(map(parse_vary, vary))
     if len(varied) < len(vary):
         raise UsageError("--vary names a path twice; give all its values at once")
-    metric, equals, target = show.partition("=")
-    if not equals:
-        raise UsageError(f"--show {show}: expected METRIC=TARGET such as `throughput=total`")
+    shown = [*map(_metric_and_target, dict.fromkeys(shows))]
     name = gallery.load(scenario, overrides=overrides).name
     first = out or Path("runs", f"{name}-sweep")
     planned = Sweep(scenario, varied, first, range(1, seeds + 1), overrides, engine)
-    planned.check_metric(metric, target)
+    for metric, target in shown:
+        planned.check_metric(metric, target)
     for number in count(2) if out is None else ():
         if planned.fits():
             break
@@ -132,8 +133,8 @@ def sweep(
             kept = f"finished runs are in {folder}; the same command continues the sweep"
             echo(f"perhop: {kept}", err=True)
             raise
-    shown = sweeps.sweep_table(table, metric, target)
-    _save(table, metric, target, folder, name)
+    tables = [sweeps.sweep_table(table, metric, target) for metric, target in shown]
+    _save(table, *shown[0], folder, name)
     if as_json:
         rows = table.to_dicts()
         result = {"scenario": name, "vary": varied, "seeds": seeds, "folder": str(folder.resolve())}
@@ -144,9 +145,20 @@ def sweep(
         return 0
     from perhop.cli.render import print_table
 
-    print_table(shown)
+    for each in tables:
+        print_table(each)
     echo(f"results: {folder}")
     return 0
+
+
+def _metric_and_target(show: str) -> tuple[str, str]:
+    """Return the two parts of ``METRIC=TARGET``."""
+    from perhop.errors import UsageError
+
+    metric, equals, target = show.partition("=")
+    if not equals:
+        raise UsageError(f"--show {show}: expected METRIC=TARGET such as `throughput=total`")
+    return metric, target
 
 
 def _save(table: pl.DataFrame, metric: str, target: str, folder: Place, name: str) -> None:

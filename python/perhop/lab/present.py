@@ -149,7 +149,8 @@ class Present:
         policy = self.scenario.policies[name].model_dump(mode="json", exclude_defaults=True)
         data: dict[str, Any] = {"policies": {name: policy}}
         document = Document("", data)
-        override(document, [f"policies.{name}.{text}" for text in overrides], Scenario)
+        for text in overrides:
+            override(document, f"policies.{name}.{text}", Scenario)
         if document.problems:
             raise UsageError("; ".join(map(str, document.problems)))
         try:

@@ -1,7 +1,7 @@
 """The network of a scenario: nodes, and the links between them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticKnownError
 
 from perhop.scenario.model.base import Model, with_short_form
 from perhop.scenario.model.classes import Shape
@@ -37,7 +37,7 @@ from perhop.scenario.model.quantities import (
 )
 from perhop.scenario.model.queues import LINK_LIMIT, Queue
 from perhop.scenario.model.trace import Trace
-from perhop.units import RATE, SHARE
+from perhop.units import RATE, SHARE, format_rate
 
 Balance = Literal["per-flow", "per-destination", "per-packet"]
 """How a node shares load among next hops of equal cost."""
@@ -178,6 +178,29 @@ Traces = Annotated[dict[Name, Trace], BeforeValidator(_both_ends), _OneTrace()]
 """Traces by sending end."""
 
 
+_UNWRITTEN: Final[Any] = object()
+"""The place of a `rate` that a link does not have."""
+
+
+def _rate_of_traces(value: object, info: ValidationInfo) -> object:
+    """Return the rate as it is written, or the mean rates of the traces of both ends."""
+    if value is not _UNWRITTEN:
+        return value
+    traces: dict[str, Trace] | None = info.data.get("trace")
+    if traces is not None and not traces:
+        raise PydanticKnownError("missing")
+    if traces is None or "ends" not in info.data:
+        return "1 bps"  # the link is refused for its traces or ends
+    means: dict[str, str] = {}
+    for end in info.data["ends"]:
+        mean = traces[end].mean_rate if end in traces else None
+        if mean is None:
+            why = "whose trace does not repeat" if end in traces else "which has no trace"
+            raise ValueError(f"is missing for {end}, {why}; expected a rate such as `10 Mbps`")
+        means[end] = format_rate(max(round(mean), 1))
+    return next(iter(means.values())) if len({*means.values()}) == 1 else means
+
+
 @dataclass(frozen=True, slots=True)
 class Medium:
     """The transmission medium of a link in one direction: see `Link` for the attributes."""
@@ -208,8 +231,15 @@ class Link(Model):
     name: Name | None = None
     """A name that distinguishes it from parallel links, in results: ``r1>r2#name``."""
 
-    rate: Annotated[Rate | dict[Name, Rate], ByEnd()]
-    """The rate in each direction, including layer-2 overhead."""
+    trace: Traces = Field(default_factory=dict)
+    """The rates at which the ends send, by node, in place of `rate`; one trace is that of both
+    ends."""
+
+    rate: Annotated[Rate | dict[Name, Rate], ByEnd(), BeforeValidator(_rate_of_traces)] = Field(
+        default_factory=lambda: _UNWRITTEN, validate_default=True
+    )
+    """The rate in each direction, including layer-2 overhead; by default the mean rate of the
+    repeating traces of both ends."""
 
     delay: Annotated[Duration | dict[Name, Duration], ByEnd()] = 0
     """The propagation delay."""
@@ -258,9 +288,14 @@ class Link(Model):
     remark: dict[Name, Marking] = Field(default_factory=dict)
     """Remarking of packets that an end receives over the link, by node."""
 
-    trace: Traces = Field(default_factory=dict)
-    """The rates at which the ends send, by node, in place of `rate`; one trace is that of both
-    ends."""
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A `rate`, or a `trace` that has one."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        whole["anyOf"] = [{"required": ["rate"]}, {"required": ["trace"]}]
+        return whole
 
     @field_validator("shape", mode="before")
     @classmethod

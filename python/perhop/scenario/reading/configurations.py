@@ -18,6 +18,8 @@ from perhop.scenario.reading.files import beside
 from perhop.units import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perhop.routers.reading import Attachment
     from perhop.scenario.model.base import Loc
     from perhop.scenario.reading.document import Document
@@ -49,6 +51,15 @@ def expand(document: Document) -> None:
                     problems = [_problem(document, (*loc, FROM), str(error))]
             document.problems += problems
             policies[name] = _NOTHING
+
+
+def changes_reference(document: Document, steps: Sequence[str]) -> bool:
+    """Return whether a path, such as ``policies.wan.from``, leads to a part of a reference."""
+    value: Any = document.data
+    for step in steps[:-1]:
+        value = value.get(step) if isinstance(value, dict) else None
+    at_policy = len(steps) == 3 and steps[0] == "policies"
+    return at_policy and isinstance(value, dict) and FROM in value and steps[-1] in _KEYS
 
 
 def _problems(document: Document, loc: Loc, reference: dict[str, Any]) -> list[Problem]:

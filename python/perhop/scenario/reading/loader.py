@@ -10,10 +10,10 @@ import yaml
 
 from perhop.errors import Problem, ScenarioError
 from perhop.files import read_file, too_large
-from perhop.scenario.reading.configurations import expand
+from perhop.scenario.reading.configurations import changes_reference, expand
 from perhop.scenario.reading.document import Document, line_and_column, read_yaml
 from perhop.scenario.reading.mappings import document_of
-from perhop.scenario.reading.overrides import Overrides, override
+from perhop.scenario.reading.overrides import Overrides, override, override_texts
 from perhop.scenario.rules.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -184,10 +184,15 @@ def _with_agents(document: Document, agents: str | os.PathLike[str] | None) -> D
 
 
 def _change(document: Document, overrides: Overrides) -> None:
-    """Make changes to a document, and replace its references to configurations."""
+    """Make changes to a document, and replace its references to configurations.
+
+    A change of a part of a reference, such as its file, comes before its replacement.
+    """
+    for text in override_texts(overrides):
+        if not changes_reference(document, text.partition("=")[0].strip().split(".")):
+            expand(document)
+        override(document, text, Scenario)
     expand(document)
-    override(document, overrides, Scenario)
-    expand(document)  # the references in the changes
 
 
 def read(source: str | os.PathLike[str]) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perhop.errors import Problem, ScenarioError
 from perhop.hints import did_you_mean, listed
+from perhop.scenario.model.classes import FROM
 from perhop.scenario.model.text import kind_of
 from perhop.scenario.model.topology import BY_SENDER
 from perhop.scenario.reading.document import MAX_DEPTH, read_yaml
@@ -35,24 +36,23 @@ def override_texts(overrides: Overrides) -> list[str]:
     return [*overrides]
 
 
-def override(document: Document, overrides: Overrides, model: type[BaseModel]) -> None:
-    """Apply `overrides` to `document` in order; each becomes the origin of what it sets.
+def override(document: Document, text: str, model: type[BaseModel]) -> None:
+    """Apply an override such as ``links.1.rate=5 Mbps``, the origin of what it sets from then on.
 
     The last step of a path may be a new key, and so may a key that `model` has, such as `tcp` in
     ``flows.bulk.tcp.window``; all other steps must exist. If a link has values by sending end, a
-    value for one of its directions replaces that of the direction. Problems of overrides are added
-    to those of the document.
+    value for one of its directions replaces that of the direction. Problems of the override are
+    added to those of the document.
     """
-    for text in override_texts(overrides):
-        origin = f"--set {_shown(text)}"
-        try:
-            path, value = _split(text, origin)
-            _apply(document, path, value, origin, model)
-        except ScenarioError as error:
-            document.problems += [
-                Problem(origin, 0, 0, problem.path, problem.message, problem.hint)
-                for problem in error.problems
-            ]
+    origin = f"--set {_shown(text)}"
+    try:
+        path, value = _split(text, origin)
+        _apply(document, path, value, origin, model)
+    except ScenarioError as error:
+        document.problems += [
+            Problem(origin, 0, 0, problem.path, problem.message, problem.hint)
+            for problem in error.problems
+        ]
 
 
 def value_at(scenario: Scenario, path: str) -> Any:
@@ -109,6 +109,7 @@ def _apply(
         key = _key(parent, str(step), loc)
         loc = (*loc, key)
         if last:
+            _check_reference(parent, loc)
             sender = _sender(steps, parent, key, value.data)
             if sender:
                 _put(document, parent[key], (*loc, sender), value, origin)
@@ -120,6 +121,16 @@ def _apply(
             parent[str(key)] = {}
             document.origins[loc] = origin
         parent = parent[key]
+
+
+def _check_reference(parent: Any, loc: Loc) -> None:
+    """Refuse to set the file of a policy whose classes are written, or already read."""
+    if len(loc) == 3 and (loc[0], loc[2]) == ("policies", FROM) and FROM not in parent:
+        raise _wrong(
+            "names a file for a policy that has classes; expected "
+            f"`--set 'policies.{loc[1]}={{from: FILE}}'`, which replaces all of it",
+            ".".join(map(str, loc)),
+        )
 
 
 def _unknown(step: Any, parent: Mapping[str, Any], loc: Loc) -> ScenarioError:
