@@ -379,21 +379,23 @@ interface GigabitEthernet0/1
     assert (told[19], told[23]) == (Treatment.APPROXIMATED, Treatment.MODELLED)
 
 
-def test_priority_of_the_default_class_does_not_move_it() -> None:
+def test_priority_of_a_class_for_all_packets_does_not_move_it() -> None:
     text = """\
 class-map A
  match dscp ef
+class-map ALL
+ match any
 policy-map P
  class A
   priority level 2
- class class-default
+ class ALL
   priority level 1
 interface GigabitEthernet0/1
  service-policy output P
 """
     found = policy(text)
     runs(found)
-    assert list(found.policy["classes"]) == ["A", "class-default"]
+    assert list(found.policy["classes"]) == ["A", "ALL"]
 
 
 def test_priority_levels_decide_the_order() -> None:
@@ -498,7 +500,6 @@ policy-map P
   set dscp af11
   service-policy CHILD
  class class-default
-  bandwidth percent 10
   set dscp default
 interface GigabitEthernet0/1
  service-policy input P
@@ -515,7 +516,3 @@ interface GigabitEthernet0/1
         "SITE": {"match": {"source": "10.0.0.0/24"}, "mark": "af11"},
         "class-default": {"match": "any", "mark": "be"},
     }
-    assert (
-        treatments(text)["bandwidth percent 10"][1]
-        == "packets that arrive have no queue: IOS refuses such a policy for input"
-    )

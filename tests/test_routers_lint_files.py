@@ -424,7 +424,6 @@ interface {}
     ("port", "speed", "policy", "faulty"),
     [
         ("GigabitEthernet0/1", "", "QUEUES", True),
-        ("GigabitEthernet0/1.100", "", "QUEUES", True),
         ("GigabitEthernet0/1", "speed 100", "QUEUES", True),
         ("GigabitEthernet0/1", "speed 10", "QUEUES", False),
         ("GigabitEthernet0/1", "", "SHAPED", False),
@@ -442,16 +441,9 @@ def test_queues_at_a_port_that_sends_faster_than_its_bandwidth(
 def test_queues_at_an_input_are_refused() -> None:
     text = "policy-map P\n class class-default\n  {}\ninterface Gi0/1\n service-policy {} P\n"
     for line in ("bandwidth percent 10", "queue-limit 100 packets", "shape average 1000000"):
-        assert ("refused-line", 3) in of(text.format(line, "input"))
-        assert ("refused-line", 3) not in of(text.format(line, "output"))
-    assert ("refused-line", 3) not in of(text.format("police 1000000", "input"))
-
-
-def test_queues_at_a_subinterface_are_refused() -> None:
-    # Cisco, Applying QoS Features to Ethernet Subinterfaces.
-    assert ("refused-line", 13) in of(PORT.format("GigabitEthernet0/1.100", "", "QUEUES"))
-    assert ("refused-line", 13) not in of(PORT.format("GigabitEthernet0/1.100", "", "SHAPED"))
-    assert ("refused-line", 13) not in of(PORT.format("GigabitEthernet0/1", "", "QUEUES"))
+        assert ("refused-line", 5) in of(text.format(line, "input"))
+        assert ("refused-line", 5) not in of(text.format(line, "output"))
+    assert ("refused-line", 5) not in of(text.format("police 1000000", "input"))
 
 
 def test_a_class_of_vyos_without_a_ceiling() -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.configuration import Fault, scenario_name
+from perhop.routers.reading.configuration import scenario_name
 from perhop.routers.reading.ios import police, queues
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
 from perhop.routers.reading.ios.defaults import COMMANDS, priority_bytes
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.defaults import Platform
     from perhop.routers.reading.ios.policies import Member, PolicyMaps
     from perhop.routers.reading.matching import Rules
-
-_ARRIVING: Final = "packets that arrive have no queue: IOS refuses such a policy for input"
 
 MAX_BUILT: Final = 20_000
 """The most classes of all attachments, so that a small file cannot fill the memory."""
@@ -340,15 +338,10 @@ class Builder:
         while todo and len(classes) < MAX_CLASSES:
             member, outer = todo.pop()
             settings = member.settings
-            for key, statement in settings.statements.items():
-                if key in settings.link_marks:
-                    self._account.not_modelled(
-                        statement, "of packets that arrive, only the DSCP is marked"
-                    )
-                elif key not in ("police", "mark", "child"):
-                    self._account.not_modelled(statement, _ARRIVING, Fault.REFUSED)
-            for statement in settings.queue.statements:
-                self._account.not_modelled(statement, _ARRIVING, Fault.REFUSED)
+            for key in settings.link_marks:
+                self._account.not_modelled(
+                    settings.statements[key], "of packets that arrive, only the DSCP is marked"
+                )
             if settings.child is not None and outer is None and self._child_is_known(settings):
                 inner = self._opened(member)
                 if inner is not None:
@@ -362,7 +355,7 @@ class Builder:
             each = self._start(member, ("classes", key), places)
             if outer is not None and outer.settings.mark is not None:
                 each["mark"] = format_dscp(outer.settings.mark)
-            self._condition(replace(settings, priority=None, link_marks={}), each, rate)
+            self._condition(replace(settings, link_marks={}), each, rate)
             classes[key] = each
         self._count += len(classes)
         return Built({"classes": classes}, places) if not todo else None

@@ -24,18 +24,15 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.policies import PolicyMaps
     from perhop.routers.reading.ios.tree import Statement
 
-_SUBINTERFACE: Final = (
-    "IOS refuses queues at a subinterface without a shaper of all packets around them; perhop runs "
-    "them at the rate of the interface"
-)
-"""Cisco, Applying QoS Features to Ethernet Subinterfaces: these never signal congestion."""
-
 _DIRECTIONS: Final[dict[str, Direction]] = {
     "input": "in",
     "output": "out",
     "in": "in",
     "out": "out",
 }
+
+
+_PORTS: Final = frozenset({"Ethernet", "T1"})
 
 
 @dataclass(slots=True)
@@ -51,6 +48,14 @@ class _Point:
     """The map class that the header names."""
     given: bool = False
     """True if its rate is given in place of what the configuration says."""
+    circuit: bool = False
+    """True for a circuit, and for what a map class gives one."""
+
+    @property
+    def is_subinterface(self) -> bool:
+        """True for a subinterface of an Ethernet or serial port."""
+        kind = kind_rate(self.name)
+        return not self.circuit and "." in self.name and kind is not None and kind[1] in _PORTS
 
 
 class Interfaces:
@@ -120,7 +125,9 @@ class Interfaces:
                 "frame-relay", "interface-dlci"
             ):
                 text = " ".join(statement.words[:3])
-                inner = _Point(f"{name} {text}", statement, rate=rate, rate_place=place)
+                inner = _Point(
+                    f"{name} {text}", statement, rate=rate, rate_place=place, circuit=True
+                )
                 inner.statements = list(statement.children)
                 if statement.starts("frame-relay") and statement.words[-2].lower() == "class":
                     inner.inherited = statement.words[-1]
@@ -135,7 +142,7 @@ class Interfaces:
 
     def _pvc(self, name: str, statement: Statement, rate: int | None) -> _Point:
         text = " ".join(statement.words)
-        point = _Point(f"{name} {text}", statement, list(statement.children), rate)
+        point = _Point(f"{name} {text}", statement, list(statement.children), rate, circuit=True)
         point.rate_place = statement.place if rate is not None else None
         for child in statement.children:
             kind = child.word(0)
@@ -246,12 +253,9 @@ class Interfaces:
                 name, built = "", legacy.built(directed, point.header, self._effective(point))
             if built is not None:
                 found.append(self._attachment(point, directed, name, built))
-        unshaped = any(map(_queues_unshaped, found))
-        if unshaped and "out" in wanted and "." in point.name and self._port(point.name):
-            account.approximated(wanted["out"][1], _SUBINTERFACE, Fault.REFUSED)
         if found:
             account.modelled(point.header)
-            self._told(point, told, queues=unshaped)
+            self._told(point, told, queues=any(map(_queues_unshaped, found)))
         return found
 
     def _effective(self, point: _Point) -> int:
@@ -316,6 +320,13 @@ class Interfaces:
             note = f"the interface has no policy, as IOS refuses line {line.place.line}"
             self._account.not_modelled(statement, note)
             return None
+        refused = self._policies.refused_at(name, direction, subinterface=point.is_subinterface)
+        if refused is not None:
+            line, reason = refused
+            reason = f"{reason} (`{line.text}` in line {line.place.line})"
+            self.refusals.append(Refusal(point.name, statement.place, reason))
+            self._account.not_modelled(statement, f"IOS refuses it: {reason}", Fault.REFUSED)
+            return None
         built = self._builder.build(name, self._effective_rate(point), direction)
         if built is None:
             self._account.not_modelled(statement, "too many classes")
@@ -375,7 +386,7 @@ class Interfaces:
         account = self._account
         account.modelled(mapped)
         legacy = Legacy(self._lists, self._platform, account)
-        inner = replace(point, statements=[], inherited="")
+        inner = replace(point, statements=[], inherited="", circuit=True)
         bits = burst = None
         for child in mapped.children:
             words = tuple(word.lower() for word in child.words)

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 from perhop.routers.reading.configuration import Fault, too_many_classes
 from perhop.routers.reading.ios.actions import Settings, read_settings
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
-from perhop.routers.reading.ios.refusals import refused
+from perhop.routers.reading.ios.refusals import (
+    refused,
+    refused_at_subinterface,
+    refused_for_input,
+)
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 from perhop.scenario.model.classes import MAX_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.configuration import Direction, Place
     from perhop.routers.reading.ios.account import Account
     from perhop.routers.reading.ios.classes import ClassMaps
+    from perhop.routers.reading.ios.defaults import Platform
     from perhop.routers.reading.ios.tree import Statement
 
 
@@ -46,9 +51,11 @@ class PolicyMaps:
         statements: Sequence[Statement],
         classes: ClassMaps,
         account: Account,
+        platform: Platform,
     ) -> None:
         """Find the policy maps among the statements of the top level."""
         self._account = account
+        self._xe = platform.xe
         self._classes = classes
         self._maps: dict[str, PolicyMap] = {}
         self._members: dict[str, list[Member]] = {}
@@ -135,12 +142,27 @@ class PolicyMaps:
         The account has it.
         """
         for settings in self._with_inner(name):
-            refusal = refused(settings)
+            refusal = refused(settings, self._inside_of, xe=self._xe)
             if refusal is not None:
                 statement, reason = refusal
                 self._account.not_modelled(statement, f"IOS refuses it: {reason}", Fault.REFUSED)
                 return refusal
         return None
+
+    def refused_at(
+        self, name: str, direction: Direction, *, subinterface: bool
+    ) -> tuple[Statement, str] | None:
+        """Return a statement because of which IOS refuses a policy at an interface, and why."""
+        if direction == "in":
+            refusals = map(refused_for_input, self._with_inner(name))
+            return next((each for each in refusals if each is not None), None)
+        settings = [member.settings for member in self.members(name)]
+        return refused_at_subinterface(settings, self._inside_of) if subinterface else None
+
+    def _inside_of(self, settings: Settings) -> list[Settings]:
+        """Return the settings of the classes of the policy inside a class; none without one."""
+        known = settings.child is not None and settings.child in self._maps
+        return [member.settings for member in self.members(str(settings.child))] if known else []
 
     def _with_inner(self, name: str) -> Iterator[list[Settings]]:
         """Yield the settings of the classes of a policy, and of each one inside it, once."""

@@ -1,42 +1,112 @@
-"""What IOS refuses in a policy map, with its reasons.
+"""What IOS refuses in a policy map, or where one is attached, with its reasons.
 
-Cisco IOS Quality of Service Solutions Command Reference, `bandwidth`, `bandwidth remaining` and
-`priority`; Distribution of Remaining Bandwidth Using Ratio, Restrictions.
+The documents: Cisco IOS Quality of Service Solutions Command Reference, `bandwidth`, `bandwidth
+remaining` and `priority`; Distribution of Remaining Bandwidth Using Ratio, Restrictions; Cisco
+10000 Series Router Quality of Service Configuration Guide, Restrictions and Limitations for
+Priority Queuing; 3-Level User-Defined Queuing Policy Support (IOS XE); Applying QoS Features to
+Ethernet Subinterfaces, which quotes the router's message.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.ios.classes import DEFAULT_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perhop.routers.reading.ios.actions import Settings
     from perhop.routers.reading.ios.tree import Statement
 
-__all__ = ["refused"]
+    Inner = Callable[[Settings], Sequence[Settings]]
+    """The classes of the policy inside a class; none without one."""
+
+__all__ = ["refused", "refused_at_subinterface", "refused_for_input"]
+
+_INPUT: Final = "the command is not supported in input direction"
+_SUBINTERFACE: Final = "CBWFQ : Not supported on subinterfaces"
+_HIERARCHY: Final = "CBWFQ : Hierarchy supported only if shaping is configured in this class"
 
 
-def refused(classes: Sequence[Settings]) -> tuple[Statement, str] | None:
+def refused(classes: Sequence[Settings], inner: Inner, *, xe: bool) -> tuple[Statement, str] | None:
     """Return the first statement of a policy map that IOS refuses, with the reason.
 
     Args:
         classes: The classes in the order of the configuration.
+        inner: Returns the classes of the policy inside one.
+        xe: True for IOS-XE.
     """
     found = [*_in_a_class(classes), *_mixed(classes), *_levels(classes)]
+    if xe:
+        found += _above_queues(classes, inner)
     return min(found, key=lambda each: each[0].place.line, default=None)
 
 
+def refused_for_input(classes: Sequence[Settings]) -> tuple[Statement, str] | None:
+    """Return the first statement about queues, with the reason why an input policy has none."""
+    for each in classes:
+        for statement in _queueing(each):
+            return statement, _INPUT
+    return None
+
+
+def refused_at_subinterface(
+    classes: Sequence[Settings], inner: Inner
+) -> tuple[Statement, str] | None:
+    """Return the first statement about queues without a shaper around them, with the reason.
+
+    A subinterface is never congested itself, so that nothing but a shaper fills queues there.
+    """
+    for each in classes:
+        if each.shape is not None:
+            continue
+        for statement in _queueing(each):
+            return statement, _SUBINTERFACE
+        if any(True for within in inner(each) for _ in _queueing(within)):
+            return each.statements["child"], _HIERARCHY
+    return None
+
+
+def _queueing(each: Settings) -> Iterator[Statement]:
+    """Yield the statements of a class that are about its queue."""
+    for key in ("bandwidth", "remaining", "priority", "shape"):
+        if key in each.statements:
+            yield each.statements[key]
+    yield from each.queue.statements
+
+
 def _in_a_class(classes: Sequence[Settings]) -> list[tuple[Statement, str]]:
-    """Return guarantees of classes that have priority."""
+    """Return statements that exclude each other in a class, and priority of the default class."""
     found = []
     for each in classes:
         priority = each.statements.get("priority")
-        for key in ("bandwidth", "remaining"):
-            if priority is not None and key in each.statements:
-                later = max(each.statements[key], priority, key=lambda one: one.place.line)
-                found.append((later, "`bandwidth` and `priority` exclude each other in a class"))
+        if priority is None:
+            continue
+        if each.header.word(1) == DEFAULT_CLASS:
+            found.append((priority, f"`{DEFAULT_CLASS}` cannot have priority"))
+        keys = [key for key in ("bandwidth", "remaining", "shape") if key in each.statements]
+        others = [each.statements[key] for key in keys]
+        others += [] if each.queue.wred is None else each.queue.wred.statements[:1]
+        for other in others:
+            later = max(other, priority, key=lambda one: one.place.line)
+            reason = f"`{other.word(0)}` and `priority` exclude each other in a class"
+            found.append((later, reason))
     return found
+
+
+def _above_queues(classes: Sequence[Settings], inner: Inner) -> list[tuple[Statement, str]]:
+    """Return the guarantees of classes with a policy of queues inside."""
+    return [
+        (
+            each.statements["bandwidth"],
+            "a class with `bandwidth` cannot have a policy with queues inside; `bandwidth "
+            "remaining` can",
+        )
+        for each in classes
+        if "bandwidth" in each.statements
+        and any(True for within in inner(each) for _ in _queueing(within))
+    ]
 
 
 def _mixed(classes: Sequence[Settings]) -> list[tuple[Statement, str]]:
