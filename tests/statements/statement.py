@@ -46,7 +46,7 @@ class Statement:
             `destination` (addresses), `mbps` (the rate of the IP packets) and `size` (their bytes).
         expected: What becomes of flows: the class, with a slash between a class and one inside it,
             or the throughput in Mb/s of IP packets.
-        rate: The rate of the link in bit/s.
+        rate: The rate of the link in bit/s; None if the configuration tells it.
         direction: The direction of the policy.
         within: The relative tolerance of throughputs.
     """
@@ -58,7 +58,7 @@ class Statement:
     values: Mapping[str, Any] = field(default_factory=dict)
     flows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     expected: Mapping[str, str | float] = field(default_factory=dict)
-    rate: int = 10_000_000
+    rate: int | None = 10_000_000
     direction: Direction = "out"
     within: float = 0.03
 
