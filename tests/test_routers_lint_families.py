@@ -41,7 +41,8 @@ def named(file: str, text: str) -> list[tuple[str, int]]:
 
 def test_faults_of_junos() -> None:
     assert named("srx.conf", JUNOS) == [("unlimited-priority", 7), ("tcp-burst", 10)]
-    limited = JUNOS.replace("6k", "130k").replace("strict-high", "high")
+    rated = "high\nset class-of-service schedulers VOICE transmit-rate percent 10"
+    limited = JUNOS.replace("6k", "130k").replace("strict-high", rated)
     assert named("srx.conf", limited) == []
 
 

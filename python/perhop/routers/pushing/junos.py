@@ -35,6 +35,9 @@ __all__ = ["Junos", "in_digits", "made", "statements", "tree"]
 
 Words = tuple[str, ...]
 
+_FAMILY: Final = re.compile(
+    r"(interfaces \S+ unit \S+ family inet6?)\b(?: (filter .*put|policer) .*)?", re.ASCII
+)
 _NUMBER: Final = re.compile(r"[0-9]{1,18}[kmg]")
 _UNITS: Final = {"k": 10**3, "m": 10**6, "g": 10**9}
 
@@ -86,7 +89,6 @@ class Junos:
         """Take a configuration as `perhop.routers.writing` writes it, for one router."""
         self._wanted = tree(_statements(text))
         self._lines = statements(self._wanted)
-        self._policies = _policies(self._lines)
         names = [each.text or "" for each in self._wanted.findall("interfaces/interface/name")]
         self._interfaces = frozenset(names)
         asked = ElementTree.Element("configuration", xmlns=NAMESPACE)
@@ -157,7 +159,14 @@ class Junos:
         # An empty block of the policy may have other statements on the router.
         opened = [line for line in self._lines if any(one.startswith(f"{line} ") for one in found)]
         messages = differences(self._lines, (*found, *opened), owned, in_digits)
-        return messages or altered(self._policies, _policies(found))
+        # The policy says nothing of packets of a version of IP for which it has no family.
+        ours = {match[1] for line in self._lines if (match := _FAMILY.match(line))}
+        told = [
+            line
+            for line in found
+            if (match := _FAMILY.match(line)) is None or match[1] in ours or match[2]
+        ]
+        return messages or altered(_policies(self._lines), _policies(told))
 
 
 def _statements(text: str) -> Iterator[Words]:

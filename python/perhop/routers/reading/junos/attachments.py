@@ -23,7 +23,6 @@ from perhop.routers.reading.junos.policies import (
 from perhop.routers.reading.junos.schedulers import Schedulers
 from perhop.routers.reading.junos.tree import Node
 from perhop.routers.reading.junos.unread import note_interfaces, note_unread, note_unused
-from perhop.routers.reading.junos.values import number
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.units import format_rate
 
@@ -139,8 +138,7 @@ class Router:
         rate = min((each for each in (shaped, interface.rate) if each), default=None)
         buffers = rate
         if profile is not None and (delay := profile.value("delay-buffer-rate")) is not None:
-            buffers = number(delay.word) or buffers
-            delay.modelled()
+            buffers = settings.bits(delay, rate) or buffers
         rewrite, rewritten = settings.rewrite(self.codes, first, placed)
         link_rewrites = settings.link_rewrites(self.codes, first, placed)
         incoming = self.inputs.before(interface.name, place)

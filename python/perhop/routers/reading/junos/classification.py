@@ -45,6 +45,12 @@ def _default_precedence() -> dict[int, tuple[str, str]]:
     return table | {6: ("network-control", "low"), 7: ("network-control", "high")}
 
 
+def _explicit_precedence() -> dict[int, tuple[str, str]]:
+    table = dict.fromkeys(range(8), ("best-effort", "low"))
+    table |= {1: ("assured-forwarding", "low"), 5: ("expedited-forwarding", "low")}
+    return table | {6: ("network-control", "low"), 7: ("network-control", "high")}
+
+
 def _default_dscp() -> dict[int, tuple[str, str]]:
     table = dict.fromkeys(range(64), ("best-effort", "low"))
     table |= {10: ("assured-forwarding", "low"), 46: ("expedited-forwarding", "low")}
@@ -58,13 +64,18 @@ _DEFAULT_LINK: Final = {
 }
 """The default classifiers of MPLS labels and VLAN tags."""
 
+IMPLICIT: Final = "ipprec-compatibility"
+"""The classifier of IP precedences that applies where no other one does."""
+
 DEFAULT_CLASSIFIERS: Final = {
     **dict.fromkeys(LINK_KINDS, _DEFAULT_LINK),
-    "inet-precedence": _default_precedence(),
+    IMPLICIT: _default_precedence(),
+    "inet-precedence": _explicit_precedence(),
     "dscp": _default_dscp(),
     "dscp-ipv6": _default_dscp(),
 }
-"""`ipprec-compatibility`, which applies where no classifier does, and `dscp-default`."""
+"""The implicit classifier, and those that ``default`` stands for (Juniper, Default IP Precedence
+Classifier, Default DSCP and DSCP IPv6 Classifiers, Default MPLS EXP Classifier)."""
 
 _DEFAULT_REWRITE: Final = {
     ("expedited-forwarding", "low"): 46,
@@ -195,13 +206,14 @@ class CodePoints:
         self._read: dict[tuple[str, str], Classifier | None] = {}
 
     def default_classifier(self, kind: str) -> Classifier:
-        """Return the platform's classifier of a kind."""
+        """Return the platform's classifier of a kind, or the one named `IMPLICIT`."""
         rename = self.classes.default
         table = {
             code: (rename(name), loss) for code, (name, loss) in DEFAULT_CLASSIFIERS[kind].items()
         }
-        name = "ipprec-compatibility" if kind == "inet-precedence" else f"{kind}-default"
-        return Classifier(name, _by_dscp(table, kind), None, LINK_KINDS.get(kind, ""))
+        if kind == IMPLICIT:
+            return Classifier(kind, _by_dscp(table, "inet-precedence"), None)
+        return Classifier(f"{kind}-default", _by_dscp(table, kind), None, LINK_KINDS.get(kind, ""))
 
     def classifier(self, kind: str, name: str) -> Classifier | None:
         """Return a classifier of a kind in `BITS` by name; None if there is none."""
@@ -214,8 +226,9 @@ class CodePoints:
     def _classifier(self, kind: str, name: str) -> Classifier | None:
         node = self.cos.get("classifiers", kind, name)
         if node is None:
-            usual = ("ipprec-compatibility", "ipprec-default", "ieee8021p-default")
-            if name in ("default", f"{kind}-default", *usual):
+            if name == IMPLICIT and kind == "inet-precedence":
+                return self.default_classifier(IMPLICIT)
+            if name in ("default", f"{kind}-default", "ipprec-default", "ieee8021p-default"):
                 return self.default_classifier(kind)
             return None
         table: dict[int, tuple[str, str]] = {}

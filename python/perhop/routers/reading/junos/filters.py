@@ -223,7 +223,11 @@ class Filters:
 
         Returns:
             None if there is none, if it is not about quality of service, or if it is too large.
+            One without a name accepts all packets.
         """
+        if not name and self.firewall is not None:
+            place = self.firewall.place
+            return Filter(name, (Term("others", Rules.any(), Actions(), place),), place, False)
         key = (family, name)
         if classes is None and key in self._filters:
             return self._filters[key]
@@ -269,7 +273,7 @@ class Filters:
             for term in chain.terms
         ]
         terms[-1] = replace(terms[-1], packets=Rules.any())
-        name = f"{found[0].name}_{found[1].name}"
+        name = "_".join(each.name for each in found if each.name)
         return Filter(name, tuple(terms), found[0].place, found[1].implicit), used
 
     def _read(self, node: Node, matcher: Matcher) -> Filter | None:

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.junos.classification import LINK_KINDS, NO_HEADER
+from perhop.routers.reading.junos.classification import IMPLICIT, LINK_KINDS, NO_HEADER
 from perhop.routers.reading.junos.filters import FAMILIES
+from perhop.routers.reading.junos.tree import Node
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from perhop.routers.reading.junos.filters import Filters
     from perhop.routers.reading.junos.interfaces import Interface, Placed, Unit
     from perhop.routers.reading.junos.outputs import Outputs
-    from perhop.routers.reading.junos.tree import Node
 
 Named = tuple[tuple[str, str], ...]
 """Kinds or families, and names."""
@@ -30,6 +30,11 @@ class of all packets."""
 
 _KINDS: Final = ("dscp", "inet-precedence", "dscp-ipv6")
 _NOTHING: Final[Input] = (None, (), (), None)
+_BOTH: Final = (
+    "classifies IPv6 packets, too, as on M Series and ACX; other platforms need a classifier "
+    "`dscp-ipv6`"
+)
+_VERSIONS: Final = {"inet": "inet6", "inet6": "inet"}
 
 
 class Inputs:
@@ -59,6 +64,11 @@ class Inputs:
         for number in numbers:
             at = placed.unit(number)
             classifier = self._classifier_of(at) or self._classifier_of(placed)
+            if number in units and {"inet", "inet6"} <= units[number].families:
+                for kind in ("dscp", "inet-precedence") if classifier else ():
+                    value = at.value("classifiers", kind) or placed.value("classifiers", kind)
+                    if value is not None and classifier == (kind, value.word):
+                        self._of_one_version(value, at, placed)
             links = self._link_classifiers(at, classifier) or (
                 self._link_classifiers(placed, classifier) if at is not placed else ()
             )
@@ -66,8 +76,9 @@ class Inputs:
             setting = tuple(
                 (family, each.word)
                 for family, each in self.filters_of(units.get(number), "in")
-                if self._classifies(family, each.word)
+                if not each.word or self._classifies(family, each.word)
             )
+            setting = setting if any(name for _, name in setting) else ()
             if fixed is not None:
                 fixed.modelled()
             key = (classifier, links, setting, fixed.word if fixed is not None else None)
@@ -98,6 +109,11 @@ class Inputs:
                 value.modelled()
         return found
 
+    def _of_one_version(self, value: Node, at: Placed, placed: Placed) -> None:
+        """Note a classifier of IPv4 where packets of IPv6 have none of their own."""
+        if not (at.value("classifiers", "dscp-ipv6") or placed.value("classifiers", "dscp-ipv6")):
+            value.approximated(_BOTH)
+
     def _link_classifiers(self, placed: Placed, classifier: tuple[str, str] | None) -> Named:
         """Return the classifiers of tags and labels, beside one of IP headers or None."""
         found: list[tuple[str, str]] = []
@@ -115,7 +131,12 @@ class Inputs:
         return tuple(found)
 
     def filters_of(self, unit: Unit | None, direction: str) -> Iterator[tuple[str, Node]]:
-        """Yield the families and names of filters about quality of service at a unit."""
+        """Yield the families and names of filters about quality of service at a unit.
+
+        A filter of one version of IP beside packets of the other version is followed by one for
+        these, without a name, which accepts all.
+        """
+        families: dict[str, Node] = {}
         for family, each in unit.filters.get(direction, ()) if unit is not None else ():
             node = self.filters.node(family, each.word)
             if node is None:
@@ -124,7 +145,12 @@ class Inputs:
                 each.ignored(f"packets of family {family} are not modelled")
                 node.ignored(f"packets of family {family} are not modelled")
                 continue
+            families.setdefault(family, each)
             yield family, each
+        for family, each in families.items() if unit is not None and len(families) == 1 else ():
+            other = _VERSIONS.get(family, "")
+            if unit is not None and other in unit.families:
+                yield other, Node("", each.place)
 
     def _classifies(self, family: str, name: str) -> bool:
         found = self.filters.filter(family, name)
@@ -173,7 +199,7 @@ class Inputs:
     def classifier(self, key: Input) -> Classifier:
         """Return the classifier of an input; without one, the default of the platform."""
         found = self.codes.classifier(*key[0]) if key[0] is not None else None
-        found = found or self.codes.default_classifier("inet-precedence")
+        found = found or self.codes.default_classifier(IMPLICIT)
         before = (self.codes.classifier(*each) for each in key[1])
         return replace(found, before=tuple(each for each in before if each is not None))
 
@@ -195,8 +221,8 @@ class Inputs:
 
 def _described(key: Input) -> str:
     classifier, links, setting, fixed = key
-    parts = [f"filter {name}" for _, name in setting]
+    parts = [f"filter {name}" for _, name in setting if name]
     parts += [f"forwarding class {fixed}"] if fixed is not None else []
     parts += [f"classifier {name}" for _, name in links]
     parts += [f"classifier {classifier[1]}"] if classifier is not None else []
-    return ", ".join(parts) or "classifier ipprec-compatibility"
+    return ", ".join(parts) or f"classifier {IMPLICIT}"

@@ -23,7 +23,6 @@ _SPEEDS: Final = (
     ("gigether-options", "speed"),
     ("ether-options", "speed"),
     ("fastether-options", "speed"),
-    ("link-mode", "speed"),
 )
 _BUNDLES: Final = (
     ("gigether-options", "802.3ad"),
@@ -35,7 +34,6 @@ _OTHER_STATEMENTS: Final = {
     "shared-scheduler": "units share nothing but the rate of their interface",
     "layer2-policer": "layer-2 policers are not read",
     "simple-filter": "simple filters are not read",
-    "service-filter": "service filters are not read",
 }
 
 _NO_INTERFACES: Final = frozenset(
@@ -51,11 +49,13 @@ class Unit:
         name: Its name, such as ``ge-0/0/0.0``.
         filters: For each direction, the families and statements of filters.
         policers: For each direction, the statement of the policer.
+        families: The families of its packets.
     """
 
     name: str
     filters: dict[str, list[tuple[str, Node]]] = field(default_factory=dict)
     policers: dict[str, Node] = field(default_factory=dict)
+    families: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -169,10 +169,10 @@ def _unit(name: str, node: Node) -> Unit:
         if (other := node.get(word)) is not None:
             other.ignored(note)
     levels = [(family.word, family) for family in node.under("family")]
+    found.families = {family for family, _ in levels}
     for family, level in [("any", node), *levels]:
-        for word in ("simple-filter", "service"):
-            if (other := level.get(word)) is not None and word in _OTHER_STATEMENTS:
-                other.ignored(_OTHER_STATEMENTS[word])
+        if (other := level.get("simple-filter")) is not None:
+            other.ignored(_OTHER_STATEMENTS["simple-filter"])
         for key, direction in (("input", "in"), ("output", "out")):
             for path in (("filter", key), ("filter", f"{key}-list")):
                 for each in level.under(*path):

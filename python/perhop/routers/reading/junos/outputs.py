@@ -10,9 +10,10 @@ from perhop.routers.reading.configuration import Default, scenario_name
 from perhop.routers.reading.junos import shares
 from perhop.routers.reading.junos.classification import LOSS_PRIORITIES, QUEUES
 from perhop.routers.reading.junos.link_classes import codes_by_class, link_marks, written
-from perhop.routers.reading.junos.policies import QueueClass, assemble, packets_of
+from perhop.routers.reading.junos.policies import DISCARD, QueueClass, assemble, packets_of
 from perhop.routers.reading.junos.schedulers import (
     BUFFER_SOURCE,
+    LEAST_SOURCE,
     MAX_QUEUES,
     TRANSMIT_SOURCE,
     Amount,
@@ -41,11 +42,13 @@ _TURNS: Final = (
     "takes turns with the strict-high queue, packet by packet, until it has used its transmit "
     "rate, and borrows first; within their guarantees, other classes share by weight"
 )
-_STRICT_RATE: Final = "a strict-high queue may use the whole interface, whatever its transmit rate"
 NO_PACKETS: Final = "no packet has this forwarding class, so the policy has no class for it"
 NO_CLASS: Final = "the configuration has no such forwarding class"
-_NO_SCHEDULER: Final = "no scheduler: an equal share of what other classes leave"
-
+_NO_SCHEDULER: Final = "no scheduler: 1% of the interface, or less, and the least buffer"
+_NO_RATE: Final = (
+    "its scheduler has no `transmit-rate`: it gets an equal share of what the others leave; in "
+    "Junos that depends on the queue and the platform"
+)
 
 _TURN: Final = 1514
 """The bytes of a turn for a weight of 1: a full frame."""
@@ -240,7 +243,7 @@ class Outputs:
             found[queue] = ([name], missing, at)
             if missing is None:
                 self.default(
-                    at, f"scheduler of forwarding class {name}", _NO_SCHEDULER, TRANSMIT_SOURCE
+                    at, f"scheduler of forwarding class {name}", _NO_SCHEDULER, LEAST_SOURCE
                 )
         named: dict[str, tuple[list[str], Scheduler | None, Place]] = {}
         for names, scheduler_, at in found.values():
@@ -283,6 +286,9 @@ class Outputs:
 
         transmit = nodes.get("transmit-rate")
         each.strict = scheduler is not None and scheduler.strict
+        if scheduler is not None and scheduler.drops_all:
+            settings["police"] = dict(DISCARD)
+            where(("police",), "transmit-rate")
         if each.strict:
             settings["priority"] = "strict"
             where(("priority",), "priority")
@@ -291,10 +297,10 @@ class Outputs:
             where(("bandwidth",), "transmit-rate")
             if note and transmit is not None:
                 transmit.approximated(note)
-        elif scheduler is not None and scheduler.transmit is None:
-            self.default(
-                at, "transmit-rate", "an equal share of what others leave", TRANSMIT_SOURCE
-            )
+        elif scheduler is not None and scheduler.transmit is None and output.entries is not None:
+            for name in each.forwarding:
+                if name in output.entries and len(output.entries) > 1:
+                    output.entries[name][1].approximated(_NO_RATE)
         if scheduler is not None:
             _ceilings(each, scheduler, amount, output.rate, where)
             if "priority" not in nodes and output.entries is not None:
@@ -306,7 +312,9 @@ class Outputs:
             if "priority" in nodes:
                 nodes["priority"].approximated(_LATE)
         limit = shares.buffer_limit(scheduler, amount, output.buffers, share)
-        if scheduler is None or scheduler.buffer is None or output.entries is None:
+        if scheduler is None:
+            self.default(at, "buffer-size", limit.written(), LEAST_SOURCE)
+        elif scheduler.buffer is None or output.entries is None:
             self.default(
                 at, "buffer-size", f"{limit.written()} at the guaranteed rate", BUFFER_SOURCE
             )
@@ -393,19 +401,17 @@ def _ceilings(
 ) -> None:
     """Add the ceiling of a class: a shaping rate, or a guarantee that is also a limit."""
     settings, transmit = each.settings, scheduler.nodes.get("transmit-rate")
-    if each.strict and scheduler.transmit is not None and transmit is not None:
-        if scheduler.bound and scheduler.transmit.kind != "remainder":
-            settings["limit"] = shares.bandwidth_of(scheduler.transmit)
-            where(("limit",), "transmit-rate")
-        else:
-            transmit.approximated(_STRICT_RATE)
+    if scheduler.drops_all:
+        return
+    # A strict-high queue may use the whole interface (Juniper, Priority Scheduling Overview).
+    if each.strict and scheduler.bound and scheduler.transmit is not None:
+        settings["limit"] = shares.bandwidth_of(scheduler.transmit)
+        where(("limit",), "transmit-rate")
     if scheduler.shaping is not None:
         ceiling, burst = scheduler.shaping
         settings.pop("limit", None)
         written = shares.bandwidth_of(ceiling)
         if burst:
-            from perhop.units import format_size
-
             settings["shape"] = {"rate": written, "burst": format_size(burst)}
         else:
             settings["limit"] = written

@@ -197,12 +197,11 @@ def read_hierarchical(node: Node) -> Policer | None:
     if (premium := node.get("premium")) is not None:
         premium.ignored("premium packets have no policer of their own in perhop")
     if aggregate is None:
-        node.ignored("expected an `aggregate` policer", whole=False)
+        node.ignored("expected an `aggregate` policer")
         return None
     found = read_policer(aggregate)
     if found is None:
         return None
-    node.approximated(
-        "all packets share the aggregate policer, premium ones first in Junos", whole=False
-    )
+    node.mark_name()
+    aggregate.approximated("all packets share the aggregate policer, premium ones first in Junos")
     return Policer(node.word, found.police, node.place, found.loss, True, found.places)

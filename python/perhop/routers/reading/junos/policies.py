@@ -35,7 +35,7 @@ MAX_INSIDE: Final = 100
 
 OWN_QUEUE: Final = "the packets of this term have a queue of their own in the class"
 
-_DISCARD: Final = {"rate": "1 bps", "burst": "1 B"}
+DISCARD: Final = {"rate": "1 bps", "burst": "1 B"}
 """A policer to which no packet conforms."""
 
 
@@ -102,7 +102,7 @@ def limited(
     """Return the policer and the mark of a class, from the actions of a term."""
     found: dict[str, Any] = {}
     if actions.drops:
-        found["police"] = dict(_DISCARD)
+        found["police"] = dict(DISCARD)
     elif actions.policer is not None:
         found["police"] = police_of(actions.policer, rewrite, forwarding)
         places[*at, "police"] = actions.policer.place

@@ -31,6 +31,10 @@ BUFFER: Final = Fraction(1, 10)
 
 BUFFER_SOURCE: Final = "Junos CoS guide, buffer-size: 100,000 us for most platforms"
 
+LEAST_SOURCE: Final = "Juniper, Configuring Forwarding Classes: minimal credit and buffer"
+LEAST_BUFFER: Final = 18_432
+"""The least buffer of a queue in bytes (Juniper CLI reference, `buffer-size`, of IQE PICs)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Amount:
@@ -53,7 +57,7 @@ class Scheduler:
     Attributes:
         name: Its name in the configuration.
         place: Its line.
-        transmit: Its guarantee; None if it states none.
+        transmit: Its guarantee; None if it states none. With 0 the queue drops all packets.
         excess: Its weight in what exceeds the guarantees; None if it states none.
         bound: ``exact`` or ``rate-limit`` if the guarantee is also a limit.
         shaping: Its ceiling, with the burst in bytes.
@@ -91,13 +95,20 @@ class Scheduler:
     @property
     def strict(self) -> bool:
         """True if the queue is served before all others."""
-        return self.priority == "strict-high"
+        return self.priority == "strict-high" and not self.drops_all
+
+    @property
+    def drops_all(self) -> bool:
+        """True if the queue drops all packets."""
+        return self.transmit is not None and self.transmit.value == 0
 
 
-def default_scheduler(queue: int | str, place: Place) -> Scheduler:
-    """Return the scheduler of a queue in the platform's default scheduler map."""
-    share = Fraction({0: 95, 3: 5}.get(queue, 0) if isinstance(queue, int) else 0)
-    amount = Amount("percent", share) if share else None
+def default_scheduler(queue: int | str, place: Place) -> Scheduler | None:
+    """Return the scheduler of a queue in the platform's default scheduler map, if it has one."""
+    share = {0: 95, 3: 5}.get(queue) if isinstance(queue, int) else None
+    if share is None:
+        return None
+    amount = Amount("percent", Fraction(share))
     return Scheduler("default", place, amount, buffer=amount, priority="low")
 
 
@@ -231,7 +242,7 @@ def _amount(node: Node, *, buffer: bool = False) -> tuple[Amount | None, Node | 
 
 def _transmit(found: Scheduler, node: Node) -> None:
     amount, last = _amount(node)
-    if amount is None or last is None or amount.value == 0:
+    if amount is None or last is None:
         node.ignored("expected a rate, a percentage, or `remainder`")
         return
     found.transmit = amount

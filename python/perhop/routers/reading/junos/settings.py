@@ -47,6 +47,18 @@ def profile(cos: Node, placed: Placed) -> Node | None:
     return found
 
 
+def bits(node: Node, rate: int | None) -> int | None:
+    """Return a rate in bit/s that a setting states, or a part of `rate`; None if it is unknown."""
+    part = next(iter(node), None) if node.word == "percent" else None
+    share = percent(part.word) if part is not None else None
+    found = int(share * rate / 100) if share and rate else number(node.word)
+    if found:
+        node.modelled()
+    else:
+        node.ignored("expected a rate in bit/s, or a percentage of one that is known")
+    return found
+
+
 def shape(
     placed: Placed, within: Node | None, rate: int | None
 ) -> tuple[dict[str, str] | None, int | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.junos.schedulers import BUFFER, PRIORITIES, Amount
+from perhop.routers.reading.junos.schedulers import BUFFER, LEAST_BUFFER, PRIORITIES, Amount
 from perhop.units import format_duration, format_rate, format_share, format_size
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _PACKET: Final = 1500
 _SECOND: Final = 10**12
 _PPB: Final = 10**9
+_LEAST: Final = Fraction(1, 100)
+"""What all classes without a scheduler get, of the interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,19 @@ def guarantees(
 ) -> tuple[dict[str, Amount | None], str]:
     """Return the guarantee of each class that is not strict, and how they were changed.
 
-    A class without one has an equal share of the rest. If guarantees exceed the interface, all
-    shrink; if they leave nothing to a class without one, they shrink by 1%.
+    A class whose scheduler states none has an equal share of the rest; those without a scheduler,
+    or with a guarantee of 0, have 1% in all. If guarantees exceed the interface, all shrink; if
+    they leave nothing to such classes, they shrink by 1%.
 
     Args:
         schedulers: The scheduler of each class; None for a queue without one.
         rate: The rate of the interface in bit/s, or None.
     """
+    least = [key for key, each in schedulers.items() if each is None or each.drops_all]
     wanted = {
-        key: scheduler.transmit if scheduler is not None else None
+        key: scheduler.transmit
         for key, scheduler in schedulers.items()
-        if scheduler is None or not scheduler.strict
+        if scheduler is not None and not scheduler.strict and not scheduler.drops_all
     }
     fixed = {
         key: share_of(amount, rate) or Fraction(0)
@@ -74,41 +78,32 @@ def guarantees(
     }
     total = sum(fixed.values(), Fraction(0))
     rest = max(1 - total, Fraction(0))
-    divided = [
-        (key, amount.value)
-        for key, amount in wanted.items()
-        if amount is not None and amount.kind == "remainder" and amount.value
-    ]
-    for key, value in divided:
-        if rest > 0:
-            share = rest * (value or 0) / 100
-            fixed[key] = share
-            wanted[key] = Amount("percent", share * 100)
-            total += share
-        else:
-            wanted[key] = None
-    wanted = {
-        key: None if amount is not None and amount.kind == "remainder" else amount
-        for key, amount in wanted.items()
-    }
+    for key, amount in wanted.items():
+        if amount is not None and amount.kind == "remainder":
+            share = rest * (amount.value or 0) / 100
+            wanted[key] = Amount("percent", share * 100) if share else None
     _below_ceilings(wanted, schedulers, rate)
     total = sum(
         (share_of(each, rate) or Fraction(0) for each in wanted.values() if each is not None),
         Fraction(0),
     )
-    takers = any(amount is None for amount in wanted.values())
-    most = Fraction(99, 100) if takers else Fraction(1)
-    if total <= 1 and not (takers and total == 1):
-        return wanted, ""
-    factor = most / total
-    # In billionths, rounded down, so that the sum stays below 100%.
-    scaled = {
-        key: Amount("percent", (share_of(amount, rate) or 0) * factor * 100) if amount else None
-        for key, amount in wanted.items()
-    }
-    percent = f"{float(total * 100):.4g}%"
-    note = f"guarantees of {percent} in sum shrink to {float(most * 100):.3g}%"
-    return scaled, note
+    takers = any(amount is None for amount in wanted.values()) or bool(least)
+    most = 1 - _LEAST if takers else Fraction(1)
+    note = ""
+    if total > 1 or (takers and total == 1):
+        # In billionths, rounded down, so that the sum stays below 100%.
+        wanted = {
+            key: Amount("percent", (share_of(each, rate) or 0) * most / total * 100)
+            if each is not None
+            else None
+            for key, each in wanted.items()
+        }
+        percent = f"{float(total * 100):.4g}%"
+        note = f"guarantees of {percent} in sum shrink to {float(most * 100):.3g}%"
+        total = most
+    for key in least:
+        wanted[key] = Amount("percent", min(1 - total, _LEAST) * 100 / len(least))
+    return wanted, note
 
 
 def _below_ceilings(
@@ -170,8 +165,10 @@ def buffer_limit(
         remainder: The part of the buffer that a queue with the remainder gets.
     """
     whole = Limit(int(BUFFER * _SECOND), "time")
-    size = scheduler.buffer if scheduler is not None else None
-    if scheduler is None or size is None or size == scheduler.transmit:
+    if scheduler is None:
+        return Limit(LEAST_BUFFER, "bytes")
+    size = scheduler.buffer
+    if size is None or size == scheduler.transmit:
         return whole
     if size.kind == "rate":
         return Limit(max(int(size.value or 0), _PACKET), "bytes")

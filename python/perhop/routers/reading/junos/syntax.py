@@ -318,7 +318,7 @@ class _Reader:
                 shown = flat[1:] if flat[:1] == ["configuration"] else flat
                 self.edit = shown if shown[:1] and shown[0] in TOP else self.edit
             case "insert" | "rename" | "copy" | "replace" | "wildcard":
-                if "class-of-service" in path or "firewall" in path:
+                if verb == "replace" or TOP.intersection(path[:2]):
                     self.tree.faults[place] = f"the command `{verb}` is not read"
             case _:
                 pass
