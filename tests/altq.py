@@ -75,8 +75,8 @@ queue q_def priority 1 priq(default)
 pass out on dc0 proto tcp from dc0 to any flags S/SA keep state queue (q_def, q_pri)
 pass in on dc0 proto tcp from any to dc0 flags S/SA keep state queue (q_def, q_pri)
 altq on em1 hfsc bandwidth 45Mb queue { dflt, dev }
-queue dflt bandwidth 20% hfsc(default realtime 10% linkshare (10Mb 100 20Mb))
-queue dev bandwidth 80% qlimit 100 hfsc(upperlimit 40Mb ecn)
+queue dflt bandwidth 20% hfsc(default realtime 10% linkshare (22Mb 100 20Mb))
+queue dev bandwidth 50% qlimit 100 hfsc(upperlimit 40Mb ecn)
 pass out on em1 from 10/8 queue dev
 """
 """Queues of each discipline, and rules."""

@@ -16,15 +16,9 @@ def test_service_curves_of_pf() -> None:
     assert dev["upperlimit"] == {"rate": "40 Mbps"}
     assert dev["queue"]["limit"] == "100 packets"
     assert dflt["realtime"] == {"rate": "4.5 Mbps"}
-    # 36 and 20 Mb/s of 45: rates are scaled, and so are times, which keeps the sharing as it is.
-    assert dev["bandwidth"] == "64.2857142%"
-    assert dflt["linkshare"] == {
-        "m1": "8.035714 Mbps",
-        "d": "124.4444445 ms",
-        "m2": "16.071428 Mbps",
-    }
-    said = {line.note for line in config(PF_CONF).lines if " hfsc(" in line.text}
-    assert all("are given to the classes together" in note for note in said)
+    assert dev["bandwidth"] == "50%"
+    assert dflt["linkshare"] == {"m1": "22 Mbps", "d": "100 ms", "m2": "20 Mbps"}
+    assert not any(line.note for line in config(PF_CONF).lines if " hfsc(" in line.text)
 
 
 def hfsc(*queues: str) -> dict[str, Any]:
@@ -41,11 +35,14 @@ def test_curves_that_say_no_more_than_shares_are_shares() -> None:
         "linkshare (0 0 3Mb)",
     ):
         found = hfsc(
-            f"queue a bandwidth 30% hfsc({curves} upperlimit 50%)", "queue b hfsc(default)"
+            f"queue a bandwidth 30% hfsc({curves} upperlimit 50%)",
+            "queue b bandwidth 50% hfsc(default)",
         )
         assert "scheduler" not in found
         assert found["classes"]["a"]["limit"] == "5 Mbps"
-    above = hfsc("queue a bandwidth 30% hfsc(upperlimit 11Mb)", "queue b hfsc(default)")
+    above = hfsc(
+        "queue a bandwidth 30% hfsc(upperlimit 11Mb)", "queue b bandwidth 50% hfsc(default)"
+    )
     assert "limit" not in above["classes"]["a"]
 
 
@@ -61,7 +58,7 @@ def test_curves_that_say_no_more_than_shares_are_shares() -> None:
             "realtime (0b, 10, 10%)",
             {"bandwidth": "30%", "realtime": {"d": "10 ms", "m2": "1 Mbps"}},
         ),
-        ("linkshare (40% 5 20%)", {"linkshare": {"m1": "4 Mbps", "d": "5 ms", "m2": "2 Mbps"}}),
+        ("linkshare (30% 5 20%)", {"linkshare": {"m1": "3 Mbps", "d": "5 ms", "m2": "2 Mbps"}}),
         (
             "linkshare 20% upperlimit (9Mb 5 50%)",
             {"bandwidth": "20%", "upperlimit": {"m1": "9 Mbps", "d": "5 ms", "m2": "5 Mbps"}},

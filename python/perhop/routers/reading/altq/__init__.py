@@ -3,6 +3,7 @@
 ==============  ==================================================================================
 `conf`          altq.conf: an `interface` with its `classes`, `filters` and `conditioners`
 `pf`            pf.conf: statements of `syntax`, with `queues` at `devices`; `rules` by `assignment`
+`refusals`      statements that pfctl refuses
 `policy`        the policy of a scenario for the `nodes` of an interface, with `shares`
 `values`        rates, ports, code points; `prefixes`: sets of addresses
 `ledger`        the treatment of each line, and defaults

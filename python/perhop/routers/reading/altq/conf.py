@@ -60,7 +60,7 @@ class Reader:
 
     def __init__(self, rates: Mapping[str, int]) -> None:
         """Begin without interfaces."""
-        self.ledger = Ledger()
+        self.ledger = Ledger("altqd")
         self.rates = rates
         self.interfaces: dict[str, Interface] = {}
         self.current = ""

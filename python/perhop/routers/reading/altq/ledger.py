@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Default, Fault, Line, Place, Treatment
+from perhop.routers.reading.configuration import Default, Fault, Line, Place, Refusal, Treatment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,8 +44,15 @@ class _Entry:
 class Ledger:
     """The lines about quality of service, each once, and the defaults that apply."""
 
-    def __init__(self) -> None:
-        """Begin without lines."""
+    def __init__(self, program: str) -> None:
+        """Begin without lines.
+
+        Args:
+            program: The program that loads the configuration, or refuses it.
+        """
+        self.program = program
+        self.refusal: tuple[Place, str] | None = None
+        """The first line that the program refuses, and its reason."""
         self._entries: dict[Place, _Entry] = {}
         self._defaults: dict[Default, None] = {}
         # By identity, as statements can be long; they are kept, so that identities stay theirs.
@@ -67,6 +74,30 @@ class Ledger:
     def ignored(self, statement: Statement, note: str, fault: Fault | None = None) -> None:
         """Enter a statement as not modelled, and say why."""
         self._note(statement, Treatment.NOT_MODELLED, note, fault)
+
+    def refused(self, statement: Statement, reason: str) -> None:
+        """Enter a statement that the program refuses, so that it loads nothing of the file."""
+        if self.refusal is None:
+            self.refusal = statement.place, reason
+        self._note(
+            statement,
+            Treatment.NOT_MODELLED,
+            f"{self.program} refuses it: {reason}",
+            Fault.REFUSED,
+        )
+
+    def refusals(self, interfaces: Iterable[str]) -> tuple[Refusal, ...]:
+        """Return interfaces without a policy, if a line is refused; enter all lines so."""
+        if self.refusal is None:
+            return ()
+        place, reason = self.refusal
+        note = f"{self.program} loads nothing of the file, as it refuses {place}"
+        for entry in self._entries.values():
+            if entry.fault is not Fault.REFUSED:
+                entry.treatment, entry.fault = Treatment.NOT_MODELLED, None
+                entry.notes = {note: None}
+        names = dict.fromkeys(name.removeprefix("!") for name in interfaces) or ("the host",)
+        return tuple(Refusal(name, place, reason) for name in names)
 
     def default(self, place: Place, setting: str, value: str, source: str) -> None:
         """Enter a value that the platform sets."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 from ipaddress import collapse_addresses
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.altq import assignment, devices, prefixes, queues, rules, syntax
+from perhop.routers.reading.altq import (
+    assignment,
+    devices,
+    prefixes,
+    queues,
+    refusals,
+    rules,
+    syntax,
+)
 from perhop.routers.reading.altq.ledger import Ledger
 from perhop.routers.reading.altq.policy import attachment
 from perhop.routers.reading.altq.values import network
@@ -28,11 +36,11 @@ class _Reader:
     """Reads the statements of pf.conf one after the other."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = Ledger("pfctl")
         self.macros = syntax.Macros()
         self.tables: dict[str, prefixes.Networks | None] = {}
-        self.roots: list[queues.Definition] = []
-        self.queues: list[queues.Definition] = []
+        self.queues: list[tuple[Statement, list[str]]] = []
+        """The statements `altq on` and `queue`, with macros replaced."""
         self.rules: list[rules.Rule] = []
         self.elsewhere: list[Statement] = []
 
@@ -47,9 +55,7 @@ class _Reader:
         elif first in ("pass", "match"):
             self._rule(statement)
         elif first == "queue" or (first == "altq" and words[1:2] == ("on",)):
-            expanded = self._expanded(statement)
-            found = queues.parse(self.ledger, statement, expanded)
-            (self.queues if found.name else self.roots).append(found)
+            self.queues.append((statement, self._expanded(statement)))
         elif first == "block":
             self._block(statement)
         elif first in syntax.ANCHORS or first in ("include", "load"):
@@ -152,7 +158,7 @@ class _Reader:
         for statement in self.elsewhere:
             if _ASSIGN.intersection(statement.words):
                 note = "anchors are not modelled"
-            elif self.roots or self.queues:
+            elif self.queues:
                 note = "the rules of anchors and of other files are not modelled"
             else:
                 continue
@@ -164,14 +170,31 @@ class _Reader:
             for statement in syntax.statements(source):
                 self.statement(statement)
         self.anchors()
-        found, lost = devices.build(self.ledger, self.roots, self.queues, rates)
+        altq = any(words[0] == "altq" for _, words in self.queues)
+        definitions = [
+            queues.parse(self.ledger, statement, words, altq=altq)
+            for statement, words in self.queues
+        ]
+        complete = not any(each.words[0] in ("include", "load") for each in self.elsewhere)
+        if altq:
+            refusals.altq(self.ledger, definitions, rates, complete=complete)
+        else:
+            refusals.openbsd(self.ledger, definitions, complete=complete)
+            if complete and definitions and self.ledger.refusal is None:
+                refusals.rules(self.ledger, self.rules, definitions)
+        roots = [each for each in definitions if not each.name]
+        below = [each for each in definitions if each.name]
+        found, lost = devices.build(self.ledger, roots, below, rates)
         assignment.assign(self.ledger, found, lost, self.rules)
         attached = [attachment(device, self.ledger) for device in found]
+        tops = roots or [each for each in below if not each.parent]
+        refused = self.ledger.refusals(name for each in tops for name in each.interfaces)
         return Configuration(
             "pf",
             self.ledger.lines([source.file for source in texts]),
-            attachments=tuple(each for each in attached if each is not None),
+            attachments=tuple(each for each in attached if each is not None and not refused),
             defaults=self.ledger.defaults(),
+            refusals=refused,
         )
 
 

@@ -34,7 +34,6 @@ def attachment(device: Device, ledger: Ledger) -> Attachment | None:
         ledger.approximated(
             device.statement,
             "no class is the default one: the last one takes all other packets",
-            Fault.REFUSED,
         )
         device.default = device.top[-1]
     _own_packets(device, ledger)
