@@ -16,7 +16,7 @@ from altq import ALTQ_CONF, PACKETS, PF_CONF, class_of, config, notes, policy
 from perhop.engines import run
 from perhop.experiments.cbq import ROWS
 from perhop.gallery import load
-from perhop.routers.reading import source
+from perhop.routers.reading import Fault, source
 from perhop.routers.reading.altq import read
 from perhop.routers.scenario import around
 from perhop.routers.writing import write
@@ -196,18 +196,14 @@ def test_conditioners_police_and_mark_what_arrives() -> None:
 @pytest.mark.parametrize(
     ("line", "note"),
     [
-        ("filter em0 x 0 0 0 0 0", "`x` is not a class of the interface"),
         ("filter em0 a 0 0 0 0 47", "protocol `47`: perhop has TCP, UDP and ICMP only"),
         ("filter em0 a www.example.org 80 0 0 6",
          "the address of `www.example.org` is not in the configuration"),
         ("filter em0 a 0 0 0", "a port is missing"),
         ("filter em0 a 10.0.0.1 netmask 255.0.255.0 0 0 0 0",
          "`255.0.255.0` is no mask of a prefix"),
-        ("class cbq em0 b nobody pbandwidth 1", "`nobody` is not a class of the interface"),
-        ("class hfsc em0 b root", "the discipline of the interface is cbq"),
         ("red 5 15 10", "perhop sets the thresholds of red from the queue limit"),
         ("interface em1 bandwidth 1M blue", "perhop does not have BLUE"),
-        ("nonsense", "unknown statement"),
     ],
 )  # fmt: skip
 def test_commands_that_are_not_modelled_say_why(line: str, note: str) -> None:
@@ -300,17 +296,89 @@ def test_what_belongs_to_a_discipline_that_perhop_lacks_says_so() -> None:
     assert notes(text)[3] == "the class or conditioner `c` is not modelled"
 
 
-def test_classes_without_flows_and_shares_above_the_whole_run() -> None:
-    inner = (
+def test_a_class_without_flows_runs() -> None:
+    text = (
         "altq on em0 cbq bandwidth 10Mb queue { std, web }\nqueue std bandwidth 50% cbq(default)\n"
         "queue web bandwidth 50% cbq { a, b }\nqueue a bandwidth 50%\nqueue b bandwidth 50%\n"
         "pass in on em0 proto tcp to any port 80 queue a\n"
     )
-    above = (
-        "interface em0 bandwidth 10M cbq no-control\nclass cbq em0 root NULL pbandwidth 100\n"
-        "class cbq em0 a root default pbandwidth 70\nclass cbq em0 b root pbandwidth 60\n"
-        "filter em0 b 0 0 0 0 6\n"
-    )
-    for text in (inner, above):
-        around(config(text), "q.conf").scenario()
-    assert "130% are given to the classes together" in notes(above)[3]
+    around(config(text), "q.conf").scenario()
+
+
+CBQ = """\
+interface em0 bandwidth 10M cbq
+class cbq em0 root NULL pbandwidth 100
+class cbq em0 a root pbandwidth 60 default
+class cbq em0 b root pbandwidth 40 borrow
+filter em0 b 0 0 0 0 6
+"""
+HFSC = """\
+interface em0 bandwidth 10M hfsc
+class hfsc em0 a root pshare 40 default
+class hfsc em0 b root pshare 60 grate 4M
+class hfsc em0 c b [sc 3M 10 2M] ulimit 5M
+filter em0 c 0 0 0 0 6
+"""
+PRIQ = """\
+interface em0 bandwidth 10M priq
+class priq em0 a NULL priority 1 default
+class priq em0 b NULL priority 2
+filter em0 b 0 0 0 0 6
+"""
+
+
+@pytest.mark.parametrize("text", [CBQ, HFSC, PRIQ])
+def test_what_altqd_accepts_is_not_refused(text: str) -> None:
+    assert config(text).refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "line", "reason"),
+    [
+        # do_command, interface_parser and class_parser of parser.c
+        (CBQ, "filter em0 b 0", "filters em0 b 0", 5, "unknown command: filters"),
+        (CBQ, "interface em0 bandwidth 10M cbq", "interface", 1, "missing interface name"),
+        (CBQ, "10M cbq", "10M cbq wrr", 1, "Unknown keyword 'wrr'"),
+        (CBQ, "class cbq em0 b", "class hfsc em0 b", 4, "qname doesn't match the interface"),
+        (CBQ, "cbq\n", "red\n", 2, "class can't be specified for red"),
+        (CBQ, "em0 b root pbandwidth 40 borrow", "em0 b", 4, "missing parent class"),
+        (CBQ, "filter em0 b", "filter em0 c", 5, "can't add filter to class 'c' on interface"),
+        # qop_cbq.c
+        (CBQ, "b root", "b boot", 4, "cbq: bad class: can't add class 'b' on interface 'em0'"),
+        (CBQ, "40 borrow", "40 bandwidth 4M", 4, "Unknown keyword 'bandwidth'"),
+        (CBQ, "40 borrow", "40 red rio", 4, "both red and rio defined on interface 'em0'"),
+        (CBQ, "40 borrow", "140", 4, "bad pbandwidth 140 for b!"),
+        (CBQ, "40 borrow", "41", 4, "cbq admission failed! 4100K requested but only 4000K availab"),
+        (CBQ, "40 borrow", "40 default", 4, "cbq: bad class value: can't add class 'b'"),
+        (CBQ, " default", "", 1, "cbq: no default class on interface em0!"),
+        # qop_hfsc.c
+        (HFSC, "pshare 40 default", "default", 2, "hfsc: service curve not specified"),
+        (HFSC, "[sc 3M 10 2M]", "[xx 3M 10 2M]", 4, "Bad service curve"),
+        (HFSC, "[sc 3M 10 2M]", "[sc 1M 10 2M]", 4, "hfsc: m1 must be 0 for convex!"),
+        (HFSC, "[sc 3M 10 2M]", "[sc 3M 10 2M] priority 1", 4, "Unknown keyword 'priority'"),
+        (HFSC, "grate 4M", "grate 8100K", 3, "hfsc: admission failure (no bandwidth)"),
+        (HFSC, "pshare 60", "pshare 61", 3, "hfsc: admission failure (no bandwidth)"),
+        (HFSC, "[sc 3M 10 2M]", "[sc 5M 10 2M]", 4, "hfsc: admission failure (no bandwidth)"),
+        (HFSC, " grate 4M", "", 4, "hfsc: admission failure (no bandwidth)"),
+        (
+            HFSC,
+            "filter em0 c",
+            "filter em0 b",
+            1,
+            'hfsc: internal class "b" should not have a filter!',
+        ),
+        (HFSC, " default", "", 1, "hfsc: no default class on interface em0!"),
+        # qop_priq.c, and priqcmd_add_class of the kernel
+        (PRIQ, "priority 2", "priority 1", 3, "priq: syscall error: can't add class 'b'"),
+        (PRIQ, "priority 2", "priority 16", 3, "priq: syscall error: can't add class 'b'"),
+        (PRIQ, " default", "", 1, "priq: no default class on interface em0!"),
+    ],
+)
+def test_what_altqd_refuses_is_an_error_with_its_reason(
+    text: str, old: str, new: str, line: int, reason: str
+) -> None:
+    assert old in text
+    found = config(text.replace(old, new, 1))
+    told = {each.place.line: each.note for each in found.lines if each.fault is Fault.REFUSED}
+    assert min(told) == line and f"altqd refuses it: {reason}" in told[line]
+    assert found.attachments == () and found.refusals[0].place.line == line

@@ -74,11 +74,12 @@ def pf(count: int) -> str:
 def altq(count: int) -> str:
     return "\n".join(
         [
-            "interface pvc0 bandwidth 1000M cbq",
+            "interface pvc0 bandwidth 1000M cbq no-control",
             "class cbq pvc0 root_class NULL priority 0 admission none pbandwidth 100",
+            "class cbq pvc0 rest root_class default exactbandwidth 10K",
             *(
-                f"class cbq pvc0 c{each} root_class priority 3 admission none bandwidth 10K"
-                for each in range(count)
+                f"class cbq pvc0 c{each} root_class priority 3 admission none exactbandwidth 10K"
+                for each in range(1, count)
             ),
         ]
     )

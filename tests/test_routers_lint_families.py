@@ -197,12 +197,6 @@ set firewall policer P1 then discard
             "altq on em0 priq bandwidth 10Mb queue a\nqueue a priq(default)\npass out queue c\n",
             3,
         ),
-        (
-            "altq.conf",
-            "interface le0 bandwidth 10M priq\nclass priq le0 a NULL priority 0 default\n"
-            "filter le0 b 0 80 0 0 6\n",
-            3,
-        ),
         ("config.boot", "set qos interface eth0 egress WAN\nset qos policy shaper LAN\n", 1),
     ],
 )

@@ -60,7 +60,7 @@ interfaces {{ ge-0/0/0 {{ speed {mega}m; per-unit-scheduler; unit 0 {{ family in
 interface em0 bandwidth {mega}M cbq
 class cbq em0 root_class NULL pbandwidth 100
 class cbq em0 voice root_class pbandwidth 10
-class cbq em0 fast root_class bandwidth 1M
+class cbq em0 fast root_class exactbandwidth 1M
 class cbq em0 rest root_class borrow pbandwidth 60 default
 filter em0 voice 0 0 0 5060 17
 filter em0 fast 0 0 0 80 6

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.altq.interface import Filter
+from perhop.routers.reading.altq.admission import Admission
+from perhop.routers.reading.altq.interface import OTHERS, Filter
 from perhop.routers.reading.altq.nodes import MAX_DEPTH, Node
 from perhop.routers.reading.altq.values import count, milliseconds, rate, size
 from perhop.routers.reading.configuration import too_many_classes
@@ -51,23 +52,32 @@ def read(
 ) -> None:
     """Read a class, after its discipline and the name of its interface."""
     of_interface = interface.discipline.partition("-")[0]
-    if discipline.partition("-")[0] != of_interface or of_interface not in ("cbq", "priq", "hfsc"):
-        ledger.ignored(
-            statement, f"the discipline of the interface is {interface.discipline or 'not given'}"
-        )
+    if of_interface in OTHERS:
+        ledger.ignored(statement, f"perhop does not have {OTHERS[of_interface]}")
         interface.lost.update(words[:1])
         return
+    if of_interface not in ("cbq", "priq", "hfsc"):
+        ledger.refused(statement, f"class can't be specified for {of_interface or 'null'}")
+        return
+    if discipline.partition("-")[0] != of_interface:
+        ledger.refused(statement, "qname doesn't match the interface")
+        return
     if len(words) < 2:
-        ledger.ignored(statement, "names no class and parent")
+        ledger.refused(statement, "missing parent class" if words else "missing class name")
         return
     name, above = words[:2]
     parent = interface.nodes.get(above)
     top = above.lower() == "null" or (of_interface == "hfsc" and above == "root")
     note = ""
+    if parent is None and not top:
+        ledger.refused(
+            statement,
+            f"{of_interface}: bad class: can't add class '{name}' on interface "
+            f"'{interface.device.interface}', as no class is {above}",
+        )
+        return
     if name in interface.nodes:
         note = "the interface has a class of this name"
-    elif parent is None and not top:
-        note = f"{quote(above)} is not a class of the interface"
     elif len(interface.nodes) >= MAX_CLASSES - 1:
         raise too_many_classes(statement.place, interface.device.interface)
     elif parent is not None and parent.depth + 2 >= MAX_DEPTH:
@@ -103,6 +113,16 @@ class _Class:
 
     def _approximated(self, note: str) -> None:
         self.ledger.approximated(self.node.statement, note)
+
+    def _refused(self, reason: str) -> None:
+        self.ledger.refused(self.node.statement, reason)
+
+    def _not_added(self, error: str) -> None:
+        """Refuse the class, with an error of libaltq (`qop_errlist`)."""
+        discipline, name = self.interface.discipline, self.interface.device.interface
+        self._refused(
+            f"{discipline}: {error}: can't add class '{self.node.name}' on interface '{name}'"
+        )
 
     def _count(self, word: str) -> int | None:
         text = next(self.words, "")
@@ -146,7 +166,7 @@ class _Class:
                 self.flags.add(word)
                 self._approximated("clearing the code point is not modelled")
             elif self.node.parent is None or word != self.node.parent.name:  # of an old `borrow`
-                self._approximated(f"{quote(word)} is not modelled")
+                self._refused(f"Unknown keyword '{word}'")
         self._queue()
         if discipline == "cbq":
             self._cbq(percent, exact)
@@ -156,7 +176,7 @@ class _Class:
             self._hfsc()
         if "default" in self.flags:
             if self.interface.device.default is not None:
-                self._approximated("another class is the default one already")
+                self._not_added("bad class value")  # a second default class
             else:
                 self.interface.device.default = self.node
 
@@ -173,6 +193,10 @@ class _Class:
 
     def _queue(self) -> None:
         node = self.node
+        if {"red", "rio"} <= self.flags and self.interface.discipline.startswith("cbq"):
+            self._refused(
+                f"both red and rio defined on interface '{self.interface.device.interface}'"
+            )
         node.red = bool(self.flags & {"red", "rio", "ecn", "flowvalve"})
         node.ecn = "ecn" in self.flags
         if "rio" in self.flags:
@@ -191,6 +215,8 @@ class _Class:
 
     def _cbq(self, percent: int | None, exact: int | None) -> None:
         node, whole = self.node, self.whole
+        if percent is not None and percent > 100:
+            self._refused(f"bad pbandwidth {percent} for {node.name}!")
         given = exact if exact is not None else (percent or 0) * (whole // 100)
         rank = 1 if self.rank is None else self.rank
         if self.rank is None:
@@ -213,11 +239,24 @@ class _Class:
         ):
             if setting not in node.statement.words:
                 self.ledger.default(node.statement.place, setting, value, _MAN)
+        self._admit(node, given)  # with what its control class gets
         if "default" in self.flags and not self.interface.no_control:
             given = self._implicit_control(given)
         self._bandwidth(given)
         if "control" in self.flags or node.name == "ctl_class":
             self._control(node)
+
+    def _admit(self, node: Node, given: int) -> None:
+        """Admit a class by what its siblings have left (`qop_cbq_add_class`)."""
+        allocated = self.interface.allocated
+        above = _rate_of(node.parent, self.interface)
+        left = above - allocated.get(id(node.parent), 0)
+        if given > left:
+            self._refused(
+                f"cbq admission failed! {given // 1000}K requested but only {left // 1000}K "
+                f"available ({(above - left) // 1000}K already allocated)"
+            )
+        allocated[id(node.parent)] = above - left + given
 
     def _root(self, given: int) -> None:
         """Set the root class: its rate is that of the policy, and its children are the top."""
@@ -228,7 +267,7 @@ class _Class:
         self.node.share = WHOLE
         self.node.borrow = True
         if len(device.top):
-            self._approximated("the interface has another root class")
+            self._not_added("bad class value")  # a second root class
 
     def _bandwidth(self, given: int) -> None:
         """Set the bandwidth as a share of the parent's, where that is exact."""
@@ -284,10 +323,9 @@ class _Class:
             self.ledger.default(node.statement.place, "priority", "0", _MAN)
         self._default_limit()
         node.rank = 15 - min(self.rank or 0, 15)
-        if any(each.rank == node.rank for each in self.interface.nodes.values()):
-            self._approximated(
-                "another class has this priority: perhop serves the one that is listed first first"
-            )
+        taken = any(each.rank == node.rank for each in self.interface.nodes.values())
+        if taken or (self.rank or 0) > 15:
+            self._not_added("syscall error")  # EBUSY or EINVAL of `priqcmd_add_class`
 
     def _default_limit(self) -> None:
         if self.limit is None:
@@ -311,9 +349,9 @@ class _Class:
             next(self.words, "")
         slopes, d = (rate(first), rate(last.removesuffix("]"))), milliseconds(length)
         if not kinds or d is None or slopes[0] is None or slopes[1] is None:
-            self._approximated(f"{quote(word)}: the service curve is not understood")
+            self._refused("Bad service curve")
         elif slopes[0] and d and not slopes[1]:
-            self._approximated(f"{quote(word)}: altqd refuses a concave curve that ends with 0")
+            self._approximated(f"{quote(word)}: perhop has no curve that ends with 0")
         else:
             self.curves |= dict.fromkeys(kinds, (slopes[0], d, slopes[1]))
         return True
@@ -321,7 +359,16 @@ class _Class:
     def _hfsc(self) -> None:
         node = self.node
         if self.rank is not None:
-            self._approximated("HFSC serves by service curves: `priority` has no effect")
+            self._refused("Unknown keyword 'priority'")
+        if not self.curves.keys() & {"realtime", "linkshare"}:
+            self._refused("hfsc: service curve not specified")
+        guarantee, share = (self.curves.get(key, (0, 0, 0)) for key in ("realtime", "linkshare"))
+        own = Admission(guarantee, share)
+        admitted = self.interface.admitted
+        reason = admitted.setdefault(id(node.parent), Admission.interface(self.whole)).refusal(own)
+        admitted[id(node)] = own
+        if reason is not None:
+            self._not_added(reason)
         node.curves = Curves(
             **{
                 kind: Curve(Slope(m2), Slope(m1) if m1 else None, d)
@@ -329,8 +376,8 @@ class _Class:
                 if m2
             }
         )
-        share = node.curves.linkshare or node.curves.realtime
-        self._bandwidth(0 if share is None else share.m2.amount)
+        shared = node.curves.linkshare or node.curves.realtime
+        self._bandwidth(0 if shared is None else shared.m2.amount)
         self._default_limit()
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq import classes, conditioners, filters
-from perhop.routers.reading.altq.interface import Interface
+from perhop.routers.reading.altq.interface import OTHERS, Interface
 from perhop.routers.reading.altq.ledger import Ledger, Statement
 from perhop.routers.reading.altq.nodes import Device, Node
 from perhop.routers.reading.altq.policy import attachment
@@ -33,13 +33,6 @@ DISCIPLINES: Final = {
     "rio": "wfq",
 }
 """The disciplines that perhop has, and the scheduler of each."""
-
-OTHERS: Final = {
-    "blue": "BLUE",
-    "wfq": "a queue for each flow without classes",
-    "jobs": "JoBS",
-}
-"""The disciplines that perhop does not have."""
 
 _RED: Final = {
     "thmin": "min",
@@ -69,27 +62,29 @@ class Reader:
         """Read a command."""
         word, *words = statement.words
         self.ledger.modelled(statement)
+        if self.ledger.refusal is not None:
+            return  # altqd reads no further
         match word:
             case "interface":
                 self._interface(statement, words)
             case "class" if words:
                 interface = self._known(words, 1)
                 if interface is None:
-                    self.ledger.ignored(statement, "its interface is not known")
+                    self.ledger.refused(statement, "missing interface name")
                 else:
                     rest = words[2:] if words[1:2] == [interface.device.interface] else words[1:]
                     classes.read(self.ledger, interface, statement, words[0], rest)
             case "filter" | "filter6":
                 interface = self._known(words, 0)
                 if interface is None:
-                    self.ledger.ignored(statement, "its interface is not known")
+                    self.ledger.refused(statement, "missing interface name")
                 else:
                     rest = words[1:] if words[:1] == [interface.device.interface] else words
                     filters.read(self.ledger, interface, statement, rest)
             case "conditioner":
                 interface = self._known(words, 0)
                 if interface is None:
-                    self.ledger.ignored(statement, "its interface is not known")
+                    self.ledger.refused(statement, "missing interface name")
                 else:
                     rest = words[1:] if words[:1] == [interface.device.interface] else words
                     conditioners.read(self.ledger, interface, statement, rest)
@@ -98,7 +93,7 @@ class Reader:
                     statement, f"perhop sets the thresholds of {word} from the queue limit"
                 )
             case _:
-                self.ledger.ignored(statement, "unknown statement")
+                self.ledger.refused(statement, f"unknown command: {word}")
 
     def _known(self, words: Sequence[str], index: int) -> Interface | None:
         """Return the interface that a command names at `index`, or else the last one named."""
@@ -108,11 +103,11 @@ class Reader:
 
     def _interface(self, statement: Statement, words: Sequence[str]) -> None:
         if not words:
-            self.ledger.ignored(statement, "names no interface")
+            self.ledger.refused(statement, "missing interface name")
             return
         name, todo = words[0], iter(words[1:])
         if name in self.interfaces:
-            self.ledger.ignored(statement, "the interface has a discipline already")
+            self.ledger.refused(statement, f"qop_add_if: {name} already exists!")
             return
         if len(self.interfaces) >= 1024:
             self.ledger.ignored(statement, "the file has more than 1,024 interfaces")
@@ -155,7 +150,7 @@ class Reader:
             elif interface.discipline in OTHERS:
                 next(todo, None)
             else:
-                self.ledger.approximated(statement, f"{quote(word)} is not modelled")
+                self.ledger.refused(statement, f"Unknown keyword '{word}'")
         if name in self.rates:
             if device.rate is not None:
                 note = "another rate is given in place of its bandwidth"
@@ -220,12 +215,31 @@ class Reader:
         for interface in self.interfaces.values():
             device = interface.device
             if interface.discipline in DISCIPLINES:
+                if self.ledger.refusal is None:
+                    self._enable(interface)
                 self._bursts(interface)
                 device.entries = filters.entries(interface.filters)
                 found = attachment(device, self.ledger)
                 if found is not None:
                     yield found
             yield from conditioners.attachments(self.ledger, interface)
+
+    def _enable(self, interface: Interface) -> None:
+        """Refuse an interface that altqd cannot enable (`qop_cbq_enable_hook` and others)."""
+        device, word = interface.device, interface.discipline.partition("-")[0]
+        reason = ""
+        if word == "cbq" and not device.top:
+            reason = f"cbq: no root class on interface {device.interface}!"
+        elif device.default is None:
+            reason = f"{word}: no default class on interface {device.interface}!"
+        elif word == "hfsc" and device.default.children:
+            reason = f"hfsc: default class on {device.interface} must be a leaf!"
+        elif word == "hfsc":
+            inner = [each.node for each in interface.filters if each.node and each.node.children]
+            if inner:
+                reason = f'hfsc: internal class "{inner[0].name}" should not have a filter!'
+        if reason:
+            self.ledger.refused(device.statement, reason)
 
     def _bursts(self, interface: Interface) -> None:
         """Set what scenarios say for all classes together."""
@@ -273,9 +287,11 @@ def read(texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
         for statement in statements(source):
             reader.command(statement)
     found = tuple(reader.attachments())
+    refused = reader.ledger.refusals(reader.interfaces)
     return Configuration(
         "altq",
         reader.ledger.lines([source.file for source in texts]),
         reader.ledger.defaults(),
-        found,
+        () if refused else found,
+        refusals=refused,
     )

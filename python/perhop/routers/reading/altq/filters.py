@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.altq.interface import Filter, Interface
 from perhop.routers.reading.altq.values import count, network, port, tos_dscps
 from perhop.routers.reading.conditions import PROTOCOLS
-from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.matching import Conditions, Network
 from perhop.units import quote
 
@@ -36,8 +35,10 @@ def read(ledger: Ledger, interface: Interface, statement: Statement, words: Sequ
         ledger.ignored(statement, f"the class or conditioner {quote(target)} is not modelled")
         return
     if node is None and target not in interface.conditioners:
-        note = f"{quote(target)} is not a class of the interface"
-        ledger.ignored(statement, note, Fault.UNDEFINED)
+        reason = f"can't add filter to class '{target}' on interface "
+        ledger.refused(
+            statement, f"{reason}'{interface.device.interface}', as no class is {target}"
+        )
         return
     try:
         number, conditions = _parse(words[1:], version=6 if statement.words[0] == "filter6" else 4)

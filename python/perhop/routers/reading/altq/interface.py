@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from perhop.routers.reading.altq.admission import Admission
     from perhop.routers.reading.altq.ledger import Statement
     from perhop.routers.reading.altq.nodes import Device, Node
     from perhop.routers.reading.matching import Conditions
+
+OTHERS: Final = {
+    "blue": "BLUE",
+    "wfq": "a queue for each flow without classes",
+    "jobs": "JoBS",
+}
+"""The disciplines that perhop does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,9 @@ class Interface:
         no_control: Whether no class for control packets is created.
         thresholds: Settings of RED for the only queue, as a scenario states them.
         lost: Names of classes and conditioners that are not modelled.
+        allocated: What the classes below a class have in bit/s (CBQ), by its identity.
+        admitted: What the classes below a class have (HFSC), by its identity; `id(None)` is that of
+            the interface.
         bursts: The classes that set a burst or the size of packets, by setting and value.
     """
 
@@ -76,4 +87,6 @@ class Interface:
     no_control: bool = False
     thresholds: dict[str, Any] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    allocated: dict[int, int] = field(default_factory=dict)
+    admitted: dict[int, Admission] = field(default_factory=dict)
     bursts: dict[str, dict[int, list[Statement]]] = field(default_factory=dict)

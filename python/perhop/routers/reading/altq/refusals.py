@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.altq.admission import Curve, are_under
 from perhop.units import WHOLE
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ _NOMINAL: Final = 10**12
 """The bandwidth in bit/s of an interface that the file does not tell, where shares alone count."""
 
 _NONE: Final = (None, None)
-Curve = tuple[int, int, int]
-"""Two slopes in bit/s with the time of the first between them, in picoseconds."""
 
 
 class _RefusedError(Exception):
@@ -199,10 +198,10 @@ def _curves(definition: Definition, queue: _Queue, parent: _Queue, whole: int) -
     if guarantee is not None:
         parent.guarantees.append(guarantee)
         most = whole // 100 * _RESERVED
-        if not _are_under(parent.guarantees, (0, 0, most)):
+        if not are_under(parent.guarantees, (0, 0, most)):
             raise _RefusedError(f"real-time sc exceeds {_RESERVED}% of the interface bandwidth")
     parent.shares.append(queue.share)
-    if not _are_under(parent.shares, parent.share):
+    if not are_under(parent.shares, parent.share):
         raise _RefusedError("linkshare sc exceeds parent's sc")
     if guarantee is not None and limit is not None and guarantee[2] > limit[2]:
         raise _RefusedError("upper-limit sc smaller than real-time sc")
@@ -219,21 +218,6 @@ def _curve(curve: ServiceCurve | None, above: int) -> Curve | None:
         return None
     first, time, last = curve
     return 0 if first == _NONE else _amount(first, above), time, _amount(last, above)
-
-
-def _are_under(curves: Sequence[Curve], limit: Curve) -> bool:
-    """Return whether the sum of curves is nowhere above another one (`is_gsc_under_sc`)."""
-
-    def at(curve: Curve, time: int) -> int:
-        first, lasts, last = curve
-        return min(time, lasts) * first + max(time - lasts, 0) * last
-
-    bends = {0} | {time for _, time, _ in curves}
-    steep = sum(last for _, _, last in curves)
-    if limit[1] > max(bends) and steep > limit[0]:
-        bends.add(limit[1])
-    below = all(sum(at(each, time) for each in curves) <= at(limit, time) for time in bends)
-    return below and steep <= limit[2]
 
 
 def openbsd(ledger: Ledger, definitions: Sequence[Definition], *, complete: bool) -> None:
