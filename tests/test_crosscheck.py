@@ -23,7 +23,7 @@ from perhop.scenario import parse
 
 Perhop = Callable[..., Outcome]
 
-ABSENT = {"call", "application", "codepoint", "order", "queueing"}
+ABSENT = {"call", "application", "codepoint", "ecn", "order", "queueing"}
 """The kinds that the synthetic run of transfers over TCP has nothing of."""
 
 
@@ -269,7 +269,7 @@ def test_a_network_as_designed_agrees(designed: Dataset) -> None:
     for seed in range(2, 6):
         assert differing(designed, deployed(seed=seed)) == {}
     found = analysis.agreement(analysis.compare([designed, deployed(seed=2)]))
-    assert {each.kind for each in found} == set(TOLERANCES) - {"call", "application"}
+    assert {each.kind for each in found} == set(TOLERANCES) - {"call", "application", "ecn"}
 
 
 def test_code_points_are_compared_by_flow_and_direction(
@@ -322,6 +322,90 @@ def test_code_points_that_nobody_saw_are_unknown(
     assert code == 0
     [row] = [line for line in out.splitlines() if "call, ef as ef at cloud" in line]
     assert row.split()[0] == "unknown"
+
+
+CAPABLE = (
+    ("size: 160 B}, dscp: ef, stop: 6 s}\n  back", "size: 160 B, ecn: ect0}, stop: 6 s}\n  back"),
+    ("tcp: {}", "tcp: {ecn: classic}"),
+    ("{limit: 100 ms}", "{codel: {}}"),
+    ("dscp: ef, every", "ecn: ect0, every"),
+)
+"""Datagrams, a ping and connections with ECN in one queue that marks."""
+
+
+@pytest.fixture(scope="module")
+def capable() -> Dataset:
+    return deployed(*CAPABLE)
+
+
+def with_fields(dataset: Dataset, field: pl.Expr) -> Dataset:
+    """The same run with other ECN fields of packets on arrival."""
+    rows = dataset.codepoints.with_columns(ecn_arrived=field.cast(pl.Int32))
+    return replace(dataset, codepoints=rows)
+
+
+def test_marks_of_other_seeds_agree(capable: Dataset) -> None:
+    marked = analysis.ecn_fields(capable, "web").filter(ecn_arrived=3)
+    assert marked["packets"].sum() > 10
+    for seed in range(2, 6):
+        other = differing(capable, deployed(*CAPABLE, seed=seed))
+        assert "ecn" not in other, seed
+    found = analysis.agreement(analysis.compare([capable, deployed(*CAPABLE, seed=2)]))
+    names = {each.name for each in found if each.kind == "ecn"}
+    assert {"call, ECT(0) as ECT(0) at cloud", "voice, ECT(0) as ECT(0) at lan"} < names
+    assert {"web, ECT(0) at cloud", "web, CE at cloud", "web, Not-ECT at lan"} < names
+    assert not [name for name in names if name.startswith("back")]
+
+
+def test_a_hop_that_clears_ecn_differs(
+    monkeypatch: pytest.MonkeyPatch, perhop: Perhop, capable: Dataset, tmp_path: Path
+) -> None:
+    """It clears the whole octet of what it forwards to one host, as RFC 9435 describes."""
+    there = pl.col("node") == "cloud"
+    real = with_fields(capable, pl.when(there).then(0).otherwise("ecn_arrived"))
+    assert differing(capable, real) == {
+        "ecn": {
+            "call, ECT(0) as ECT(0) at cloud",
+            "call, ECT(0) as Not-ECT at cloud",
+            "web, ECT(0) at cloud",
+            "web, Not-ECT at cloud",
+        }
+    }
+    requests = capable.pings.with_columns(
+        ecn_arrived=pl.when(pl.col("ecn_arrived").is_not_null()).then(0).cast(pl.Int32)
+    )
+    assert differing(capable, replace(capable, pings=requests))["ecn"] >= {
+        "voice, ECT(0) as Not-ECT at cloud"
+    }
+    whole = DEPLOYED
+    for old, new in CAPABLE:
+        whole = whole.replace(old, new)
+    (tmp_path / "deployed.yaml").write_text(whole)
+    fake(monkeypatch, sim=capable, live=real)
+    arguments = ("crosscheck", str(tmp_path / "deployed.yaml"), "--engines", "sim,live")
+    code, out, _ = perhop(*arguments)
+    assert code == 1
+    [row] = [line for line in out.splitlines() if "call, ECT(0) as Not-ECT at cloud" in line]
+    assert row.split()[:2] == ["DIFFER", "ECN"]
+    compared = analysis.compare([capable, real], ["one", "two"])
+    [table] = [each for each in comparison_tables(compared) if "ECN" in each.title]
+    assert any(row[:2] == ("web", "Not-ECT at cloud") for row in table.rows)
+    assert analysis.compared(compared)["ecn"]["web"][0]["sent"] is None
+    # Engines that did not see any packet say nothing.
+    blind = replace(capable, codepoints=capable.codepoints.clear())
+    assert "ecn" not in differing(capable, blind)
+
+
+@pytest.mark.parametrize(("share", "differs"), [(0.002, False), (0.05, True)])
+def test_marks_where_there_are_none_differ(designed: Dataset, share: float, differs: bool) -> None:
+    """A hop that marks datagrams without ECN, which RFC 3168 forbids."""
+    few = designed.codepoints.filter(flow="call").with_columns(
+        packets=(pl.col("packets") * share).round().cast(pl.Int64),
+        ecn_arrived=pl.lit(3, pl.Int32),
+    )
+    real = replace(designed, codepoints=pl.concat([designed.codepoints, few]))
+    names = differing(designed, real).get("ecn", set())
+    assert ("call, Not-ECT as CE at cloud" in names) is differs
 
 
 @pytest.mark.parametrize(("lost", "differs"), [("0.2%", False), ("3%", True)])

@@ -13,6 +13,7 @@ TOLERANCES: Final[Mapping[str, float]] = {
     "goodput": 0.05,
     "rtt": 0.10,
     "codepoint": 0.01,
+    "ecn": 0.01,
     "loss": 0.01,
     "order": 0.01,
     "queueing": 0.25,
@@ -21,16 +22,16 @@ TOLERANCES: Final[Mapping[str, float]] = {
 }
 """Tolerances between runs of one scenario: of the share that a flow has of a phase's goodput
 (0.05 are 5 points), in the goodput of a phase, in median round-trip times, of flows smoothed ones,
-of the shares of packets that arrive with a code point, are lost, or come out of order (points), in
-the queueing delay of datagrams in a phase, in scores and mouth-to-ear delays of calls, and in what
-clients of applications get: median completion and page load times, start-up times and bit rates of
-video (0.05 are 5%)."""
+of the shares of packets that arrive with a code point or an ECN field, are lost, or come out of
+order (points), in the queueing delay of datagrams in a phase, in scores and mouth-to-ear delays of
+calls, and in what clients of applications get: median completion and page load times, start-up
+times and bit rates of video (0.05 are 5%)."""
 
 LEAST_QUEUEING_S: Final = 0.005
 """A difference in queueing delays, in seconds, that is never judged: hosts that share a processor
 delay packets by as much."""
 
-_POINTS: Final = ("share", "codepoint", "loss", "order")
+_POINTS: Final = ("share", "codepoint", "ecn", "loss", "order")
 """The kinds whose differences are points of a share, not relative."""
 
 _CHANCE: Final = 3.0
@@ -79,9 +80,9 @@ def agreement(
 ) -> list[Deviation]:
     """Return the deviations of runs, of each kind in `TOLERANCES`.
 
-    Lost and late packets are few and random. Their shares may differ by what chance explains in so
-    many packets, if that is more than the tolerance. TCP makes the most of its losses itself, in
-    bursts: they may be twice those of the first run.
+    Lost, marked and late packets are few and random. Their shares may differ by what chance
+    explains in so many packets, if that is more than the tolerance. TCP causes most of its losses
+    and marks itself, in bursts: they may be twice those of the first run.
 
     Args:
         side_by_side: The runs. Phases in which no flow sends are left out. A flow's share is looked
@@ -97,7 +98,9 @@ def agreement(
             name,
             beside,
             _apart(beside, relative=kind not in absolute),
-            _tolerance(kind, beside, allowed[kind], of_tcp=name in side_by_side.tcp),
+            _tolerance(
+                kind, beside, allowed[kind], of_tcp=name.partition(", ")[0] in side_by_side.tcp
+            ),
         )
         for kind, name, beside in _quantities(side_by_side)
     ]
@@ -108,9 +111,10 @@ def _tolerance(kind: str, beside: ComparedQuantity, allowed: float, *, of_tcp: b
     first = next((value for value in beside.values if value is not None), 0.0)
     if kind == "queueing":
         return max(allowed * first, LEAST_QUEUEING_S)
-    if kind == "loss" and of_tcp:
-        return max(allowed, first)
-    return max(allowed, _chance(beside)) if kind in ("loss", "order") else allowed
+    if kind in ("loss", "ecn") and of_tcp:
+        # Of the packets that are not marked, it is the rest that may be twice as many.
+        return max(allowed, min(first, 1 - first))
+    return max(allowed, _chance(beside)) if kind in ("loss", "ecn", "order") else allowed
 
 
 def _chance(beside: ComparedQuantity) -> float:
@@ -144,6 +148,9 @@ def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuanti
     for name, shares in found.codepoints.items():
         for path, share in shares.items():
             yield "codepoint", f"{name}, {path}", share
+    for name, fields in found.ecn.items():
+        for field, share in fields.items():
+            yield "ecn", f"{name}, {field}", share
     for traffic in (found.flows, found.pings):
         for name, quantities in traffic.items():
             for kind, quantity in (("loss", "loss"), ("order", "reordered")):

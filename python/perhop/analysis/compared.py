@@ -1,7 +1,7 @@
 """What a comparison of runs has."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from perhop.analysis.windows import Window
 from perhop.displays import settings, show
@@ -69,6 +69,26 @@ class CodePointPath:
         return f"{format_dscp(self.sent)} as {format_dscp(self.arrived)} at {self.node}"
 
 
+_FIELDS: Final = ("Not-ECT", "ECT(1)", "ECT(0)", "CE")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EcnPath:
+    """The host at which packets arrived, and their ECN fields (0 to 3) as sent and there.
+
+    `sent` is -1 for TCP and QUIC, which send data with ECT and some other packets without.
+    """
+
+    node: str
+    sent: int
+    arrived: int
+
+    def __str__(self) -> str:
+        """Return ``ECT(0) as CE at cloud``, or ``CE at cloud``."""
+        as_sent = "" if self.sent < 0 else f"{_FIELDS[self.sent]} as "
+        return f"{as_sent}{_FIELDS[self.arrived]} at {self.node}"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RunComparison:
     """A comparison of runs, in the order in which they were given.
@@ -88,6 +108,7 @@ class RunComparison:
             the packets that it `dropped`. Links with a single class in one run are left out.
         codepoints: By flow or ping, the shares of its packets by code points: of those that arrived
             at a host and were sent with one code point, those that had one when they arrived.
+        ecn: The same by ECN field, of flows and pings of which one packet had one in a run.
         tcp: The flows whose senders retransmit what is lost: TCP and QUIC.
     """
 
@@ -99,6 +120,7 @@ class RunComparison:
     pings: dict[str, dict[str, ComparedQuantity]]
     classes: dict[str, dict[str, dict[str, ComparedQuantity]]]
     codepoints: dict[str, dict[CodePointPath, ComparedQuantity]]
+    ecn: dict[str, dict[EcnPath, ComparedQuantity]]
     tcp: frozenset[str]
 
     def __repr__(self) -> str:

@@ -4,20 +4,21 @@ Runs may be of any engine, seed and scenario. The differences between their scen
 Values that only some runs have are None in the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import polars as pl
 
 from perhop.analysis.arrivals import order
 from perhop.analysis.calls import quality
-from perhop.analysis.codepoints import codepoints
+from perhop.analysis.codepoints import codepoints, ecn_fields
 from perhop.analysis.compared import (
     CodePointPath,
     ComparedPhase,
     ComparedQuantity,
     Difference,
+    EcnPath,
     RunComparison,
 )
 from perhop.analysis.completions import completions, page_loads, video
@@ -77,7 +78,13 @@ def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> 
         codepoints={
             name: shares
             for name in [*_all(datasets, "flows"), *_all(datasets, "pings")]
-            if (shares := _codepoints(datasets, name))
+            if (shares := _arrived(datasets, name, codepoints, CodePointPath))
+        },
+        ecn={
+            name: fields
+            for name in [*_all(datasets, "flows"), *_all(datasets, "pings")]
+            if (fields := _arrived(datasets, name, ecn_fields, EcnPath))
+            and any(path.arrived or path.sent > 0 for path in fields)
         },
         tcp=frozenset(
             flow
@@ -124,6 +131,18 @@ def compared(side_by_side: RunComparison) -> dict[str, Any]:
                 {**asdict(path), "values": list(shares.values)} for path, shares in paths.items()
             ]
             for name, paths in side_by_side.codepoints.items()
+        },
+        "ecn": {
+            name: [
+                {
+                    "node": path.node,
+                    "sent": None if path.sent < 0 else path.sent,
+                    "arrived": path.arrived,
+                    "values": list(shares.values),
+                }
+                for path, shares in paths.items()
+            ]
+            for name, paths in side_by_side.ecn.items()
         },
     }
 
@@ -356,34 +375,50 @@ def _of_packets(
     return found | {name: replace(share, packets=tuple(packets)) for name, share in shares.items()}
 
 
-def _codepoints(datasets: Sequence[Dataset], name: str) -> dict[CodePointPath, ComparedQuantity]:
-    """Return the shares of a flow's or ping's packets by code points, in order of hosts.
+_Path = TypeVar("_Path", CodePointPath, EcnPath)
 
-    A share is None in a run that did not see packets with that code point as sent at the host.
+
+def _arrived(
+    datasets: Sequence[Dataset],
+    name: str,
+    fields: Callable[[Dataset, str], pl.DataFrame],
+    path_of: Callable[[str, int, int], _Path],
+) -> dict[_Path, ComparedQuantity]:
+    """Return the shares of a flow's or ping's packets by fields of their header, by host.
+
+    A share is None in a run that did not see packets with that field as sent at the host.
+
+    Args:
+        datasets: The runs.
+        name: The flow or ping.
+        fields: Returns the fields: `codepoints` or `ecn_fields`.
+        path_of: Makes the key from the host and both fields.
     """
-    shares: list[dict[CodePointPath, float]] = []
+    shares: list[dict[_Path, float]] = []
+    counts: list[dict[tuple[str, int], int]] = []
     for dataset in datasets:
         scenario = dataset.scenario
         ping = scenario.pings.get(name)
         there = name in scenario.flows or (ping is not None and not ping.is_trace)
-        rows = codepoints(dataset, name).iter_rows() if there else ()
-        shares.append(
-            {
-                CodePointPath(node, as_sent, arrived): part
-                for _, node, as_sent, arrived, _, part in rows
-            }
-        )
+        share, count = {}, dict[tuple[str, int], int]()
+        for _, node, known, arrived, packets, part in (
+            fields(dataset, name).iter_rows() if there else ()
+        ):
+            as_sent = -1 if known is None else known
+            share[path_of(node, as_sent, arrived)] = part
+            count[node, as_sent] = count.get((node, as_sent), 0) + packets
+        shares.append(share)
+        counts.append(count)
     return {
         path: ComparedQuantity(
             "share",
             tuple(
-                run.get(path, 0.0)
-                if any((path.node, path.sent) == (seen.node, seen.sent) for seen in run)
-                else None
-                for run in shares
+                share.get(path, 0.0) if (path.node, path.sent) in count else None
+                for share, count in zip(shares, counts, strict=True)
             ),
+            tuple(count.get((path.node, path.sent)) for count in counts),
         )
-        for path in sorted({path for run in shares for path in run})
+        for path in sorted({path for share in shares for path in share})
     }
 
 

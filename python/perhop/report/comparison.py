@@ -1,6 +1,6 @@
 """Comparisons of runs as tables, as a chart and as a page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from perhop.analysis import TOTAL, ComparedQuantity, Deviation, RunComparison
@@ -34,6 +34,7 @@ _KINDS: Final = {
     "goodput": "goodput",
     "rtt": "median (S)RTT",
     "codepoint": "code points",
+    "ecn": "ECN",
     "loss": "loss",
     "order": "order",
     "queueing": "queueing",
@@ -42,7 +43,7 @@ _KINDS: Final = {
 }
 """Names of the kinds of deviations."""
 
-_POINTS: Final = ("share", "codepoint", "loss", "order")
+_POINTS: Final = ("share", "codepoint", "ecn", "loss", "order")
 """The kinds whose differences are points."""
 
 _WORDS: Final = {
@@ -80,24 +81,30 @@ def comparison_tables(compared: RunComparison) -> list[Table]:
             _table(f"Classes of {link}", "class", compared, classes)
             for link, classes in compared.classes.items()
         ),
-        _codepoint_table(compared),
+        _arrival_table("Code points", "code point", compared, compared.codepoints),
+        _arrival_table("ECN fields", "field", compared, compared.ecn),
     ]
     return [table for table in found if table is not None]
 
 
-def _codepoint_table(compared: RunComparison) -> Table | None:
-    """Return the shares of packets by code point that differ between runs; None if none do."""
+def _arrival_table(
+    title: str,
+    field: str,
+    compared: RunComparison,
+    arrived: Mapping[str, Mapping[Any, ComparedQuantity]],
+) -> Table | None:
+    """Return the shares of packets by a field that differ between runs; None if none do."""
     rows = [
         (name, str(path), *(text.share(value) for value in share.values))
-        for name, shares in compared.codepoints.items()
+        for name, shares in arrived.items()
         for path, share in shares.items()
         if len(set(share.values) - {None}) > 1
     ]
     if not rows:
         return None
     columns = (*(Column(name, "left") for name in ("of", "arrived")), *map(Column, compared.names))
-    note = "Shares are of the packets that arrived there and were sent with that code point."
-    return Table("Code points on arrival", columns, tuple(rows[:_MOST_LISTED]), note)
+    note = f"Shares are of the packets that arrived there and were sent with that {field}."
+    return Table(f"{title} on arrival", columns, tuple(rows[:_MOST_LISTED]), note)
 
 
 def agreement_table(compared: RunComparison, deviations: Sequence[Deviation]) -> Table:
