@@ -202,6 +202,21 @@ def test_ios_input_policies_mark() -> None:
     assert " service-policy input r-input" in lines
 
 
+def test_weights_for_what_exceeds_the_guarantees_are_a_gap() -> None:
+    """IOS-XE divides it equally, as far as `bandwidth remaining` does not say otherwise, which
+    excludes `bandwidth` (Distribution of Remaining Bandwidth Using Ratio, Restrictions).
+    """
+    found = refused(
+        scenario(
+            "a: match: {dscp: 1}, bandwidth: 10%, quantum: 3000 B",
+            "b: match: any, bandwidth: 20%, quantum: 1500 B",
+        ),
+        "ios",
+    )
+    assert found.keys() == {"policies.p.classes.a.quantum"}
+    assert "IOS-XE equally" in str(found["policies.p.classes.a.quantum"])
+
+
 def test_what_ios_cannot_express() -> None:
     assert refused(
         scenario(

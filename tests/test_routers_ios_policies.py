@@ -516,3 +516,43 @@ interface GigabitEthernet0/1
         "SITE": {"match": {"source": "10.0.0.0/24"}, "mark": "af11"},
         "class-default": {"match": "any", "mark": "be"},
     }
+
+
+@pytest.mark.parametrize("version", ["15.2", "16.9"])
+def test_guarantees_hold_beside_many_classes_without_one(version: str) -> None:
+    """IOS keeps 1% for class-default (Cisco 10000 Series Router Quality of Service Configuration
+    Guide, Class-Default Bandwidth Guarantee), not for each class that has only a queue.
+    """
+    names = [f"C{point}" for point in range(50)]
+    classes = "".join(f"class-map {name}\n match dscp {name[1:]}\n" for name in names)
+    queues = "".join(f" class {name}\n  queue-limit 20 packets\n" for name in names)
+    text = f"""\
+version {version}
+class-map BIG
+ match dscp 63
+{classes}policy-map P
+ class BIG
+  bandwidth percent SHARE
+{queues}interface GigabitEthernet0/1
+ service-policy output P
+"""
+    for share, given in (("60", "60%"), ("99", "99%"), ("100", "990 Mbps")):
+        found = policy(text.replace("SHARE", share))
+        assert found.policy["classes"]["BIG"]["bandwidth"] == given
+        runs(found)
+
+
+def test_a_class_of_ios_xe_without_a_guarantee_has_only_its_part_of_the_rest() -> None:
+    text = """\
+version 16.9
+class-map A
+ match dscp ef
+policy-map P
+ class A
+  bandwidth percent 60
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+    found = policy(text).policy["classes"]
+    assert found["class-default"]["bandwidth"] == "1 bps"  # none, as a scenario states it
+    assert found["class-default"]["quantum"] == found["A"]["quantum"]

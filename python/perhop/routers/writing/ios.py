@@ -114,10 +114,18 @@ class _Writer:
                 "class-based weighted fair queueing",
             )
         elif division.scheduler in ("link-sharing", "altq-cbq", HFSC, HTB):
+            place = f"{division.place}.scheduler"
             reason = "IOS has class-based weighted fair queueing, without an order of borrowing"
+            weighted = [part.place for part in division.parts if part.class_.quantum is not None]
             if division.scheduler == HFSC:
                 reason = "IOS has no service curves"
-            self.draft.gap(f"{division.place}.scheduler", reason)
+            elif weighted and division.scheduler == "link-sharing":
+                place = f"{weighted[0]}.quantum"
+                reason = (
+                    "IOS has no weights for what exceeds the guarantees: classic IOS divides it in "
+                    "proportion to `bandwidth`, IOS-XE equally"
+                )
+            self.draft.gap(place, reason)
         strict = [part for part in division.parts[:-1] if part.strict]
         for part in strict[_LEVELS:]:
             self.draft.gap(part.place, f"IOS has {_LEVELS} levels of priority")

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from perhop.routers.reading.ios.defaults import Platform
 
 KEPT: Final = WHOLE // 100
-"""The share that classes without a guarantee keep."""
+"""The share that the classes without a guarantee keep together: IOS keeps it for `class-default`
+(Cisco 10000 Series Router Quality of Service Configuration Guide, Class-Default Bandwidth
+Guarantee)."""
 
 
-LEAST: Final = WHOLE // 10_000
-"""The share that stands for no guarantee beside an excess weight: a scenario has no class without
-one."""
+NO_GUARANTEE: Final = WHOLE
+"""The amount, 1 bit/s, that stands for no guarantee beside an excess weight: a scenario has no
+class without one."""
 
 _TURN: Final = 1500
 """The bytes of a turn of the class with the least excess weight: a full packet."""
@@ -149,13 +151,14 @@ def _three_parameters(
         each.amount = amount
         each.share = each.settings.bandwidth.share or None if each.settings.bandwidth else None
     given = sum(amount or 0 for amount in fixed)
+    takers = sum(each.amount is None and not each.settings.level for each in found)
     _leave_some(found, strict, capacity, account)
-    kept = KEPT if sum(each.amount or 0 for each in found) < given else LEAST
+    reduced = sum(each.amount or 0 for each in found) < given
     for each, ceiling in zip(found, ceilings, strict=True):
         if each.settings.level:
             continue
         if each.amount is None:
-            each.amount, each.share = capacity * kept, kept
+            each.amount = max(capacity * KEPT // takers if reduced else 0, NO_GUARANTEE)
         if ceiling is not None and each.amount > ceiling * WHOLE:
             each.amount, each.share = ceiling * WHOLE, None
             if "bandwidth" in each.settings.statements:
@@ -237,7 +240,7 @@ def _leave_some(found: Sequence[_Guarantee], strict: int, capacity: int, account
     takers = [each for each in found if each.amount is None and not each.settings.level]
     given = sum(each.amount or 0 for each in found)
     whole = capacity * WHOLE
-    least = capacity * KEPT * len(takers)
+    least = capacity * KEPT
     if not takers or not given or strict + given + least <= whole or strict + given > whole:
         return
     room = max(whole - strict - least, given // 2)
