@@ -29,6 +29,7 @@ __all__ = ["crosscheck"]
     help="The engines, separated by commas; by default all, live if there are agents. The first "
     "is the reference.",
 )
+@options.rate
 @click.option(
     "--set",
     "overrides",
@@ -59,6 +60,7 @@ __all__ = ["crosscheck"]
 def crosscheck(
     scenario: str,
     engines: str | None,
+    rate: str | None,
     overrides: tuple[str, ...],
     seed: int,
     tolerances: tuple[str, ...],
@@ -69,7 +71,9 @@ def crosscheck(
 ) -> int:
     """Run a scenario in every engine and compare the results.
 
-    SCENARIO is a file, or a name that `perhop list` prints.
+    SCENARIO is a file, or a name that `perhop list` prints. The configuration of a router runs as
+    the scenario that `perhop import` makes of it. Of a script of tc and nft, the kernel engine runs
+    the commands themselves.
 
     Engines agree if the flows' shares of each phase differ by at most 5 percentage points, the
     goodput of each phase by 5%, median round-trip times by 10%, queueing delays by 25%, and code
@@ -85,13 +89,13 @@ def crosscheck(
         with suppress(UnsupportedError):
             rights.enable()
 
-    from perhop import gallery
+    from perhop.cli.loading import load
     from perhop.cli.progress import watching
     from perhop.crosscheck import crosscheck as check
     from perhop.engines import ENGINES
 
     allowed = _tolerances(tolerances)
-    loaded = gallery.load(scenario, overrides=overrides, agents=agents)
+    loaded = load(scenario, overrides=overrides, agents=agents, rate=options.rate_of(rate))
     usual = [each for each in ENGINES if each != "live" or loaded.agents]
     chosen = engines.split(",") if engines else usual
     with clusters.connected(cluster, None) as pool, ExitStack() as shown:

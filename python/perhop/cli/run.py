@@ -94,7 +94,8 @@ def run(
     """Run a scenario and report the results of every flow.
 
     SCENARIO is a file, or a name that `perhop list` prints. The configuration of a router runs as
-    the scenario that `perhop import` makes of it.
+    the scenario that `perhop import` makes of it. Of a script of tc and nft, `--engine kernel` runs
+    the commands themselves.
 
     Prints the throughput of each flow in each phase, published figures beside the measured ones,
     and the result of every expectation.

@@ -8,6 +8,7 @@
 `policers`      policers, as actions of tc or rules of nftables
 `routes`        paths, as routes of Linux
 `tunnels`       tunnels as devices, and the routes into them
+`given`         commands of a user's script in place of those for a policy
 `script`        the commands as a text to read and to paste
 `gaps`          features that Linux lacks, each with its place in the scenario
 `nft`           nftables: chains as text, conditions, and its listings

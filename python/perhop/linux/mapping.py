@@ -124,6 +124,7 @@ def mapping(
     devices: abc.Mapping[str, str] | None = None,
     tunnels: abc.Collection[str] = (),
     police: policers.Means = "tc",
+    given: abc.Collection[str] = (),
 ) -> Mapping:
     """The scenario's network as commands of tc, nft and ip.
 
@@ -134,6 +135,7 @@ def mapping(
         devices: The name of the interface for each direction; those of `device_names` by default.
         tunnels: The directions whose interfaces have no Ethernet header, which Linux counts.
         police: What polices where it can: tc's action, which not every kernel has, or nftables.
+        given: The directions whose policies other commands make: they have no commands here.
     """
     names = device_names(scenario) | dict(devices or {})
     headers = {name: 0 if name in tunnels else tree.ETHERNET for name in scenario.directions}
@@ -143,7 +145,7 @@ def mapping(
     gaps: list[Gap] = []
     numbers = policers.Numbers(police)
     for number, (direction, (link, node)) in enumerate(scenario.directions.items()):
-        policy = link.egress.get(node)
+        policy = None if direction in given else link.egress.get(node)
         place = places[id(link)]
         htb = tree.tree(scenario, link, node, policy, header=headers[direction], place=place)
         chain, device, capacity = f"to{number}", names[direction], link.capacity(node)
@@ -155,7 +157,7 @@ def mapping(
             policy=policy,
             htb=htb,
             tc=(
-                *tree.commands(htb, device),
+                *([] if direction in given else tree.commands(htb, device)),
                 *policers.filters(scenario, policy, capacity, htb, device, policed),
             ),
             chain=chain,
@@ -215,9 +217,7 @@ def _node_rules(
         hook = "type filter hook prerouting priority raw"
         found.append(nft.Chain("marks", tuple(marking), hook))
     leaving = tuple(
-        f'oifname "{each.device}" jump {each.chain}'
-        for each in own
-        if scenario.directions[each.direction][0].egress.get(name) is not None
+        f'oifname "{each.device}" jump {each.chain}' for each in own if each.policy is not None
     )
     changes = any(change.policy and change.on in scenario.directions for change in scenario.changes)
     if leaving or changes:

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perhop.errors import UsageError
+from perhop.linux.given import fingerprint
 from perhop.routers.headers import headers, ipv6_prefixes, unreachable
 from perhop.routers.network import network, rates
 from perhop.routers.reading import described, detect, scenario_name, select
 from perhop.routers.reading.selection import policy as policy_of
 from perhop.routers.traffic import ALL_TAKEN, Traffic, groups, is_strict, phase_ps
+from perhop.scenario import Policy, Shape
 from perhop.scenario.model.scenario import MAX_FLOWS
+from perhop.scenario.model.script import Script
 from perhop.scenario.reading.document import Document, Mark
 from perhop.scenario.reading.loader import places, validated
 from perhop.units import format_duration, quote
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from perhop.routers.headers import ClassPath
     from perhop.routers.reading import Attachment, Configuration, Direction
+    from perhop.routers.reading.configuration import HostCommand, Place
     from perhop.scenario import Overrides, Scenario
 
 __all__ = ["Imported", "around", "build", "marks"]
@@ -61,7 +65,42 @@ class Imported:
         Raises:
             ScenarioError: The policy is not one that perhop can run, with the line of each problem.
         """
-        return validated(self.document, overrides)
+        return self._with_script(validated(self.document, overrides))
+
+    def _with_script(self, scenario: Scenario) -> Scenario:
+        """Return the scenario with the commands of Linux that its policy was read from."""
+        interface, name = self.attachment.interface, scenario_name(self.attachment.name)
+        if self.attachment.direction != "out" or name not in scenario.policies:
+            return scenario
+        own = [each for each in self.configuration.commands if each.interface in ("", interface)]
+        if not any(each.words[0] in ("tc", "nft") for each in own):
+            return scenario
+        read = Policy.model_validate(self.attachment.policy)
+        shape = self.attachment.shape and Shape.model_validate(self.attachment.shape)
+        script = Script(
+            interface=interface,
+            commands=tuple(each.words for each in own),
+            classes=self._counting(own),
+            policy=fingerprint(read, shape),
+        )
+        policies = {
+            **scenario.policies,
+            name: scenario.policies[name].model_copy(update={"script": script}),
+        }
+        return scenario.model_copy(update={"policies": policies})
+
+    def _counting(self, own: Sequence[HostCommand]) -> dict[str, str]:
+        """Return the class of Linux of each class whose line adds one only."""
+        at: dict[Place, set[str]] = {}
+        for each in own:
+            words = each.words
+            if words[:2] == ("tc", "class") and "classid" in words[:-1]:
+                at.setdefault(each.place, set()).add(words[words.index("classid") + 1])
+        found = {}
+        for loc, place in self.attachment.places.items():
+            if loc and loc[-2:-1] == ("classes",) and len(at.get(place, ())) == 1:
+                found["/".join(map(str, loc[1::2]))] = next(iter(at[place]))
+        return found
 
     def places(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the line of the configuration that each value of the scenario is from.

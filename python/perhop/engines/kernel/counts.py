@@ -70,6 +70,7 @@ class Recorder:
     _links: list[dict[str, Any]] = field(default_factory=list)
     _ends: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     _tunnels: list[dict[str, Any]] = field(default_factory=list)
+    _sent: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, now_s: float, rates: Mapping[str, int]) -> None:
         """Add rows for the time from the last reading to `now_s`, with these rates by direction."""
@@ -114,6 +115,11 @@ class Recorder:
         wires: Mapping[str, Mapping[str, int]],
     ) -> Counts:
         """Return the counters of a direction since the last reading."""
+        if name in self.network.given and name not in wires:
+            now, last = self.network.sent(name), self._sent.get(name, (0, 0))
+            self._sent[name] = now
+            sent = {"sent_packets": now[0] - last[0], "sent_bytes": now[1] - last[1]}
+            return {**dict.fromkeys(_CARRIED, 0), **sent}
         if name in wires:
             then = self._wires.get(name, {})
             return {key: wires[name][key] - then.get(key, 0) for key in _CARRIED}
@@ -165,9 +171,31 @@ class Recorder:
         queues = self.network.queues()
         policers = self.network.policers()
         return {
-            name: self._classes(interface, queues.get(name, {}), policers.get(interface.node, {}))
+            name: self._of_script(name)
+            if name in self.network.given
+            else self._classes(interface, queues.get(name, {}), policers.get(interface.node, {}))
             for name, interface in self.network.interfaces.items()
         }
+
+    def _of_script(self, name: str) -> dict[str, Counts]:
+        """Return the counters of the classes whose classes of Linux are known; None for others."""
+        link, node = self.scenario.directions[name]
+        policy = self.scenario.policies[str(link.egress.get(node))]
+        known = {} if policy.script is None else policy.script.classes
+        rows = self.network.classes(name)
+        counted = self.network.given[name].counted
+        found: dict[str, Counts] = {}
+        for placed in walk(self.scenario, policy, link.capacity(node)):
+            counts: Counts = dict.fromkeys(_COLUMNS)
+            if placed.class_.classes is None:
+                counts |= _queue(rows.get(known.get(placed.path, "")))
+                for what in ("sent", "backlog"):
+                    packets, size = counts[f"{what}_packets"], counts[f"{what}_bytes"]
+                    if counted is not None and packets is not None and size is not None:
+                        size -= counted * packets
+                    counts[f"{what}_bytes"] = None if counted is None else size
+            found[placed.path] = counts
+        return found
 
     def _classes(
         self,

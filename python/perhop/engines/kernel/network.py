@@ -19,14 +19,18 @@ from perhop.errors import UnsupportedError
 from perhop.linux import probe
 from perhop.linux.commands import CommandError, InNamespace
 from perhop.linux.gaps import Gap, refuse
+from perhop.linux.given import given
 from perhop.linux.mapping import device_names, mapping
 from perhop.linux.routes import IPV6, routed_versions
+from perhop.linux.script import one_line
+from perhop.linux.tree import ETHERNET
 from perhop.linux.tunnels import devices as tunnel_devices
 from perhop.linux.tunnels import gaps as tunnel_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from perhop.linux.given import Command, Given
     from perhop.linux.mapping import Interface, Step
     from perhop.scenario import Scenario
     from perhop.scenario.model.topology import Medium
@@ -62,6 +66,9 @@ _SYSCTLS_V6: Final[dict[bool, dict[str, str]]] = {
 ETHERNET_MTU: Final = 1500
 """The default MTU of an interface, if neither its link nor a flow needs another."""
 
+QUEUE_LENGTH: Final = 1000
+"""The packets of an interface's queue, unless a script sets it, as Linux has them by default."""
+
 _TUNNEL_QUEUE: Final = 10_000
 """The length of a TUN device's queue in packets; the wire empties it, and excess is lost."""
 
@@ -87,7 +94,14 @@ class Network:
         directions = list(scenario.directions)
         wired = _wired(scenario)
         tunnels = [name for number in wired for name in directions[2 * number : 2 * number + 2]]
-        self.mapping = mapping(scenario, tunnels=tunnels, police=probe.polices())
+        self.given = {
+            name: made
+            for name in directions
+            if (made := _given(scenario, name, self._names[name], on_wire=name in tunnels))
+        }
+        self.mapping = mapping(
+            scenario, tunnels=tunnels, police=probe.polices(), given=self.given.keys()
+        )
         traced = [
             Gap(f"links.{number}.trace", "Linux's queues have no rate that follows a trace")
             for number, link in enumerate(scenario.links)
@@ -164,6 +178,13 @@ class Network:
         for node, text in self.mapping.nft.items():
             if text:
                 self._run(node, ["nft", "-f", "-"], text)
+        for name, made in self.given.items():
+            node = self.interfaces[name].node
+            self._ip(node, [f"link set dev {self._names[name]} txqueuelen {QUEUE_LENGTH}"])
+            if made.shaper:
+                self._run(node, ["tc", "-batch", "-"], _lines(made.shaper))
+            for command in made.commands:
+                self._command(node, command)
         self._counts = {node: Counts(self.namespaces, host) for node, host in self._hosts.items()}
         self._directions = {
             (each.node, self._counts[each.node].device(each.device)): name
@@ -217,6 +238,26 @@ class Network:
                 if number and (name := self._directions.get((node, device))):
                     found.setdefault(name, {})[number] = {"kind": kind, **counted}
         return found
+
+    def classes(self, name: str) -> dict[str, dict[str, Any]]:
+        """Return Linux's counters of the queues of a script at an interface, by class.
+
+        Those of a queue that is in no class are at "root".
+        """
+        node, device = self.interfaces[name].node, self.interfaces[name].device
+        run = InNamespace(self.namespaces, self._hosts[node])
+        shown = run(["tc", "-s", "-j", "qdisc", "show", "dev", device, "invisible"])
+        # Only qdiscs that have just been removed have no object.
+        return {row.get("parent", "root"): row for row in json.loads(shown or "[]")}
+
+    def sent(self, name: str) -> tuple[int, int]:
+        """Return the packets that an interface has sent, and their bytes without layer 2."""
+        node, device = self.interfaces[name].node, self.interfaces[name].device
+        counts = self._counts[node]
+        counted = dict(counts.devices())[counts.device(device)]
+        header = 0 if name in self.wires() else ETHERNET
+        packets = counted["tx_packets"]
+        return packets, counted["tx_bytes"] - header * packets
 
     def tunnels(self) -> dict[tuple[str, str], dict[str, int]]:
         """Return Linux's counters of the ends of tunnels, by tunnel and node."""
@@ -289,6 +330,20 @@ class Network:
                 f"{error.stderr or error}"
             ) from None
 
+    def _command(self, node: str, command: Command) -> None:
+        """Run a command of a script.
+
+        Raises:
+            UnsupportedError: The kernel, or the program, refuses it.
+        """
+        try:
+            InNamespace(self.namespaces, self._hosts[node])(list(command.words), command.text)
+        except CommandError as error:
+            said = " ".join((error.stderr or str(error)).split())
+            raise UnsupportedError(
+                f"{command.place}: this kernel refuses `{one_line(command.said)}`: {said}"
+            ) from None
+
 
 def _wired(scenario: Scenario) -> list[int]:
     """Return the numbers of the links that need a wire: those with delay, loss and the like."""
@@ -302,6 +357,11 @@ def _wired(scenario: Scenario) -> list[int]:
         for number, link in enumerate(scenario.links)
         if number in changed or any(map(_needs_wire, link.media))
     ]
+
+
+def _given(scenario: Scenario, name: str, device: str, *, on_wire: bool) -> Given | None:
+    """Return the commands of the script of an interface's policy, if there is one."""
+    return given(scenario, name, device, 0 if on_wire else ETHERNET)
 
 
 def _needs_wire(medium: Medium) -> bool:

@@ -48,7 +48,6 @@ class KernelRun:
 
     live: Final = None
     stalled_us: Final = None
-    missing: Final = ()
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
@@ -87,6 +86,15 @@ class KernelRun:
             "real_time": int(self._network.real_time),
             "timeline_late_us": round(self._late_s * 1e6),
         }
+
+    @property
+    def missing(self) -> list[str]:
+        """The interfaces at which commands of a script ran, and what is not counted there."""
+        return [
+            f"{name}: Linux ran {len(each.commands)} commands of the script at this interface, not "
+            "perhop's own; classes of which they tell no class of Linux are not counted"
+            for name, each in self._network.given.items()
+        ]
 
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Raise UnsupportedError: this engine has no captures of its own."""

@@ -189,6 +189,21 @@ class Attachment:
         return self.places[loc]
 
 
+class HostCommand(NamedTuple):
+    """A command of a script that changes the queueing of its host.
+
+    Attributes:
+        place: Its line.
+        interface: The interface; "" for a command about all.
+        words: The program and its words, as far as a shell would expand them; after ``nft`` the
+            lines of a file.
+    """
+
+    place: Place
+    interface: str
+    words: tuple[str, ...]
+
+
 class Refusal(NamedTuple):
     """An interface without a policy, because its device refuses a line.
 
@@ -216,6 +231,8 @@ class Configuration:
         balance: How the router shares load among paths of equal cost, as a scenario's `balance`
             spells it; None if the configuration does not tell.
         refusals: Interfaces without a policy, because the device refuses a line.
+        commands: The commands of scripts of Linux, in the order in which they would run; empty for
+            other families, for what tools print, and for more than `MOST_COMMANDS`.
     """
 
     family: str
@@ -224,6 +241,7 @@ class Configuration:
     attachments: tuple[Attachment, ...] = ()
     balance: Literal["per-flow", "per-destination", "per-packet"] | None = None
     refusals: tuple[Refusal, ...] = ()
+    commands: tuple[HostCommand, ...] = ()
     counts: Counter[Treatment] = field(init=False)
     """The number of lines with each treatment."""
 

@@ -28,6 +28,7 @@ from perhop.scenario.model.names import Name
 from perhop.scenario.model.network import ClassBandwidth
 from perhop.scenario.model.quantities import Priority, Quantum, Size
 from perhop.scenario.model.queues import CLASS_LIMIT, Queue
+from perhop.scenario.model.script import Script
 from perhop.units import quote
 
 MAX_CLASSES = 16_384
@@ -328,6 +329,9 @@ class Policy(Model):
     notes: Annotated[tuple[str, ...], Field(max_length=100)] = ()
     """Remarks about the policy, such as lines of a configuration that it leaves out; each is a
     warning of a run."""
+
+    script: Script | None = None
+    """The commands of Linux that the policy was read from; the kernel engine runs them."""
 
     def strict(self, class_: Class) -> bool:
         """Return whether a class of this policy is strict: served before all classes after it."""

@@ -12,6 +12,7 @@ from perhop.routers.reading.configuration import (
     Configuration,
     Direction,
     Fault,
+    HostCommand,
     Place,
     Refusal,
     Source,
@@ -36,6 +37,7 @@ from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
 from perhop.routers.reading.linux.tree import Tree, fit_shares
 from perhop.routers.reading.linux.words import unknown
 from perhop.routers.reading.matching import Rules, TooManyRulesError
+from perhop.scenario.model.script import MOST_COMMANDS
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
         if _RULES.search(script.text) and not _SCRIPT.search(script.text):
             lines = enumerate(script.text.split("\n"), 1)
             rules.lines((Place(script.file, number), line) for number, line in lines)
+            whole = ("nft", *script.text.split("\n"))
+            tc.given(HostCommand(Place(script.file, 1), "", whole))
             continue
         for command in commands(script):
             _command(command, tc, rules, ledger)
@@ -101,7 +105,15 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
     if not any(each.direction == "out" for each in found):
         rules.unused(policed=any(each.direction == "in" for each in found))
     refusals = tuple(Refusal(name, *refused) for name, refused in tc.refused.items())
-    return Configuration("tc", ledger.lines(), ledger.defaults(), tuple(found), refusals=refusals)
+    given = () if len(tc.commands) > MOST_COMMANDS else tuple(tc.commands)
+    return Configuration(
+        "tc",
+        ledger.lines(),
+        ledger.defaults(),
+        tuple(found),
+        refusals=refusals,
+        commands=given,
+    )
 
 
 def _without_policy(device: Device, refused: Place, ledger: Ledger) -> None:
@@ -144,7 +156,7 @@ def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
         if tool == "tc":
             _tc_options(words[index + 1 :], command, tc, ledger, space)
         else:
-            _other(tool, words[index + 1 :], command, rules, ledger)
+            _other(tool, words[index + 1 :], command, tc, rules, ledger)
         return
 
 
@@ -159,6 +171,8 @@ def _length(words: list[str], command: Command, tc: Tc, ledger: Ledger) -> None:
         ledger.about(command.place, command.text)
         try:
             tc.host.device(name).length = int(words[at + 1])
+            set_ = ("ip", "link", "set", "dev", name, "txqueuelen", words[at + 1])
+            tc.given(HostCommand(command.place, name, set_))
         except ValueError as error:
             ledger.ignored(command.place, str(error))
 
@@ -208,9 +222,15 @@ def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str =
     tc.run(words, command.place, branch=command.branch, space=space)
 
 
-def _other(tool: str, words: list[str], command: Command, rules: Ruleset, ledger: Ledger) -> None:
+def _other(
+    tool: str, words: list[str], command: Command, tc: Tc, rules: Ruleset, ledger: Ledger
+) -> None:
     """Read rules of nft, and account for those of iptables about quality of service."""
     said = " ".join(words)
+    if not command.lost and "$" not in said and not (_SHOWS & {*words[:2]}):
+        body = tuple(line for _, line in command.body) or (said,)
+        given = (tool, *body) if tool == "nft" else (tool, *words)
+        tc.given(HostCommand(command.place, "", given))
     if tool == "nft" and not command.lost and "$" not in said:
         if command.body:
             rules.lines(command.body)

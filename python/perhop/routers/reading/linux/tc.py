@@ -6,7 +6,7 @@ import re
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading.configuration import Fault
+from perhop.routers.reading.configuration import Fault, HostCommand
 from perhop.routers.reading.linux import refusals, units
 from perhop.routers.reading.linux.cake import ETHERNET
 from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
@@ -25,6 +25,7 @@ from perhop.routers.reading.linux.model import (
     Qdisc,
 )
 from perhop.scenario.model.cake import MOST_OVERHEAD
+from perhop.scenario.model.script import MOST_COMMANDS
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ class Tc:
         """The first line of each interface that tc refuses, with its reason."""
         self.changes: list[tuple[Place, Place]] = []
         """Lines that change a qdisc or class, and those that add it."""
+        self.commands: list[HostCommand] = []
+        """The commands that the host would run, but those that would fail or do nothing."""
+        self._vain = False
         self._numbers: dict[tuple[str, int], int] = {}
 
     def run(
@@ -121,6 +125,27 @@ class Tc:
         if self._count > _MOST_OBJECTS:
             self.ledger.ignored(place, f"perhop reads {_MOST_OBJECTS:,} commands of tc at most")
             return
+        self._vain = False
+        self._run(words, kind, verb, place, branch=branch, space=space)
+        if not (shown or self._vain):
+            name = space + words[words.index("dev") + 1] if "dev" in words[:-1] else ""
+            self.given(HostCommand(place, name, ("tc", kind, verb, *words[2:])))
+
+    def given(self, command: HostCommand) -> None:
+        """Keep a command that the host would run; one more than a scenario can have."""
+        if len(self.commands) <= MOST_COMMANDS:
+            self.commands.append(command)
+
+    def _run(
+        self,
+        words: Sequence[str],
+        kind: str,
+        verb: str,
+        place: Place,
+        *,
+        branch: bool,
+        space: str,
+    ) -> None:
         try:
             rest = Words(words[2:])
             if kind == "qdisc":
@@ -189,6 +214,7 @@ class Tc:
             parent = INGRESS
         before = device.qdiscs.get(parent) or (None if named else device.numbered(handle))
         if before is not None and verb == "add":
+            self._vain = True
             self.ledger.ignored(
                 place, f"{name} has a qdisc here already, by {before.place}: `add` fails"
             )
@@ -204,6 +230,7 @@ class Tc:
             before.lists = {**before.lists, **lists}
             return
         if verb == "change":
+            self._vain = True
             self.ledger.ignored(place, "there is nothing to change yet")
             return
         if before is not None:
@@ -295,6 +322,7 @@ class Tc:
         return self.host.device(space + given["dev"])
 
     def _remove(self, branch: bool, place: Place, exists: bool, remove: object) -> None:
+        self._vain = branch or not exists
         if branch and exists:
             self.ledger.ignored(place, "it is in a branch, which may not be taken")
         elif exists:
@@ -331,6 +359,7 @@ class Tc:
         before = device.classes.get(classid)
         if before is not None:
             if verb == "add":
+                self._vain = True
                 raise ValueError(f"{name} has this class already, by {before.place}: `add` fails")
             self.changes.append((place, before.place))
             before.options.values.update(options.values)
@@ -340,6 +369,7 @@ class Tc:
             }
             return
         if verb == "change" and qdisc.kind not in ("prio", "ets"):
+            self._vain = True
             raise ValueError("there is nothing to change yet")
         device.classes[classid] = Class(
             intern(kind), classid, parent or classid & 0xFFFF0000, options, place
