@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, cast
 
+import polars as pl
 import pytest
 
 from perhop.engines.kernel.counts import Recorder
@@ -183,3 +184,26 @@ def test_a_counter_that_was_unknown_has_no_increase() -> None:
     recorder.read(3.0, rates)
     sent = recorder.tables()["queues"].filter(**{"class": "outer/low"})["sent_packets"]
     assert sent.to_list() == [None, None, 0]
+
+
+def test_what_a_policy_sent_before_it_was_replaced_counts() -> None:
+    """A change takes a while after the mark: 45 packets of 100 B leave by the old classes."""
+    kernel = all_known(row("pfifo", 500, 20))
+    recorder = Recorder(kernel.scenario, cast("Network", kernel))
+    rates = dict.fromkeys(kernel.scenario.directions, 8_000_000)
+    recorder.read(1.0, rates)
+    kernel.rows["rest"] = row("pfifo", 1045, 14)
+    recorder.end("r>b")
+    kernel.rows = dict.fromkeys(kernel.rows, row("pfifo", 10, 0))
+    recorder.read(2.0, rates)
+    recorder.read(3.0, rates)
+    tables = recorder.tables()
+    rest = tables["queues"].filter(**{"class": "rest"})
+    assert rest["sent_packets"].to_list() == [1000, 55, 0]
+    assert rest["dropped_packets"].to_list() == [7, 7, 0]
+    assert rest["backlog_packets"].to_list() == [2, 2, 2]
+    outer = tables["queues"].filter(~pl.col("class").str.contains("/"), link="r>b")
+    sums = outer.group_by("end_s", maintain_order=True).agg(pl.sum("sent_packets", "sent_bytes"))
+    links = tables["links"].filter(link="r>b")
+    assert links["sent_packets"].to_list() == sums["sent_packets"].to_list()
+    assert recorder.longest_s > 0

@@ -377,10 +377,10 @@ changes:
     lab = Lab(scenario(policies, changes=changes))
     expected = (100_000, 200_000, 100_000)
     for step, rate in zip((None, *lab.network.mapping.steps), expected, strict=True):
+        if step is not None and step.interface is not None:
+            lab.recorder.end("r>s")
         if step is not None:
             lab.network.apply(step)
-        if step is not None and step.interface is not None:
-            lab.recorder.begin("r>s")
         lab.send((CS1, 4), seconds=2)
         classes, _ = lab.read()
         row = classes["r>s", "low"]
@@ -489,12 +489,19 @@ changes:
     assert (high + rest) * 8 / 2 == pytest.approx(4e6, rel=0.08)
     assert high / (high + rest) == pytest.approx(70 / 95, abs=0.03)
     (other,) = [step for step in lab.network.mapping.steps if step.at == 2 * 10**12]
+    lab.send((EF, 1), seconds=0.5)
+    lab.recorder.end("r>s")
     lab.network.apply(other)
-    lab.recorder.begin("r>s")
     lab.send((EF, 1), (BE, 1), seconds=0.5)
+    classes, links = lab.read()
+    names = [name for link, name in classes if link == "r>s"]
+    assert names == ["low", "high", "rest", "only"]
+    assert classes["r>s", "high"]["sent_packets"] > 10
+    assert classes["r>s", "only"]["sent_packets"] > 10
+    sent = sum(classes["r>s", name]["sent_packets"] for name in names)
+    assert sent == pytest.approx(links["r>s"]["sent_packets"], abs=3)
     classes, _ = lab.read()
     assert [name for link, name in classes if link == "r>s"] == ["only"]
-    assert classes["r>s", "only"]["sent_packets"] > 10
 
 
 def test_a_link_goes_down_and_routes_follow() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,12 +60,17 @@ class Recorder:
     Attributes:
         scenario: The scenario.
         network: Its network, whose counters are read.
+        longest_s: The longest time, in seconds, between the first and the last counter of a
+            reading, or between the last reading of classes and their replacement.
     """
 
     scenario: Scenario
     network: Network
+    longest_s: float = 0.0
     _since_s: float = 0.0
+    _ended_s: float = 0.0
     _before: dict[str, dict[str, Counts]] = field(default_factory=dict)
+    _removed: dict[str, list[tuple[str, bool, Counts]]] = field(default_factory=dict)
     _wires: dict[str, dict[str, int]] = field(default_factory=dict)
     _queues: list[dict[str, Any]] = field(default_factory=list)
     _links: list[dict[str, Any]] = field(default_factory=list)
@@ -74,16 +80,17 @@ class Recorder:
 
     def read(self, now_s: float, rates: Mapping[str, int]) -> None:
         """Add rows for the time from the last reading to `now_s`, with these rates by direction."""
+        began = time.monotonic()
         found, wires = self._found(), self.network.wires()
         ends = self.network.tunnels()
+        self.longest_s = max(self.longest_s, time.monotonic() - began)
         if now_s > self._since_s:
             for name, classes in found.items():
                 stretch = {"link": name, "start_s": self._since_s, "end_s": now_s}
-                before = self._before.get(name, {})
-                for path, counts in classes.items():
-                    row = _since(counts, before.get(path, {}))
+                parts = self._parts(name, classes)
+                for path, row in _by_class(parts).items():
                     self._queues.append({**stretch, "class": path, **row})
-                carried = self._link(name, classes, before, wires)
+                carried = self._link(name, parts, wires)
                 # The share of the time that its packets take to send.
                 size, possible = carried["sent_bytes"], rates[name] * (now_s - self._since_s)
                 part = None if size is None else min(size * 8 / possible, 1.0)
@@ -91,8 +98,12 @@ class Recorder:
             self._tunnels += self._passed(ends, now_s)
         self._before, self._wires, self._ends, self._since_s = found, wires, ends, now_s
 
-    def begin(self, direction: str) -> None:
-        """Start counters at zero, after an interface was given new classes."""
+    def end(self, direction: str) -> None:
+        """Read the counters of an interface for the last time, before it gets new classes."""
+        self._ended_s = time.monotonic()
+        parts = self._parts(direction, self._found()[direction])
+        gone = dict.fromkeys(("backlog_packets", "backlog_bytes"), 0)
+        self._removed[direction] = [(path, leaf, {**row, **gone}) for path, leaf, row in parts]
         self._before.pop(direction, None)
 
     def tables(self) -> dict[str, pl.DataFrame]:
@@ -107,11 +118,27 @@ class Recorder:
             for name in ("queues", "links", "stations", "tunnels", "losses")
         }
 
+    def replaced(self) -> None:
+        """Take note that an interface has new classes since `end`."""
+        self.longest_s = max(self.longest_s, time.monotonic() - self._ended_s)
+
+    def _parts(self, name: str, classes: Mapping[str, Counts]) -> list[tuple[str, bool, Counts]]:
+        """Return the rows of a direction since the last reading, those of removed classes, too.
+
+        Each has the path of its class, and whether a queue counted it.
+        """
+        before = self._before.get(name, {})
+        leaves = self.network.interfaces[name].htb.leaves
+        now = [
+            (path, path in leaves, _since(counts, before.get(path, {})))
+            for path, counts in classes.items()
+        ]
+        return [*self._removed.pop(name, []), *now]
+
     def _link(
         self,
         name: str,
-        classes: Mapping[str, Counts],
-        before: Mapping[str, Counts],
+        rows: Iterable[tuple[str, bool, Counts]],
         wires: Mapping[str, Mapping[str, int]],
     ) -> Counts:
         """Return the counters of a direction since the last reading."""
@@ -123,8 +150,7 @@ class Recorder:
         if name in wires:
             then = self._wires.get(name, {})
             return {key: wires[name][key] - then.get(key, 0) for key in _CARRIED}
-        leaves = self.network.interfaces[name].htb.leaves
-        parts = [_since(classes[path], before.get(path, {})) for path in leaves]
+        parts = [row for _, leaf, row in rows if leaf]
         packets, size = (
             _sum(part[key] for part in parts) for key in ("sent_packets", "sent_bytes")
         )
@@ -294,6 +320,17 @@ def _sum(counts: Iterable[int | None]) -> int | None:
             return None
         total += count
     return total
+
+
+def _by_class(rows: Iterable[tuple[str, bool, Counts]]) -> dict[str, Counts]:
+    """Return the rows of classes; one of two policies in turn has the sum of both."""
+    found: dict[str, Counts] = {}
+    for path, _, row in rows:
+        earlier = found.get(path)
+        found[path] = (
+            row if earlier is None else {key: _sum((earlier[key], row[key])) for key in row}
+        )
+    return found
 
 
 def _above(path: str) -> list[str]:

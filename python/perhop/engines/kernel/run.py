@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perhop.engines.captures import unsupported
@@ -85,6 +86,7 @@ class KernelRun:
             **self._traffic.counters,
             "real_time": int(self._network.real_time),
             "timeline_late_us": round(self._late_s * 1e6),
+            "reading_us": round(self._recorder.longest_s * 1e6),
         }
 
     @property
@@ -168,9 +170,12 @@ class KernelRun:
                 todo.append(lambda change=change: rewire(change))  # type: ignore[misc]
         for step in self._network.mapping.steps:
             todo = found.setdefault(step.at, [])
-            todo.append(lambda step=step: self._network.apply(step))  # type: ignore[misc]
+            apply = partial(self._network.apply, step)
             if step.interface is not None and step.tc[0].startswith("qdisc del"):
-                todo.append(lambda name=step.interface.direction: self._recorder.begin(name))  # type: ignore[misc]
+                end = partial(self._recorder.end, step.interface.direction)
+                todo += [end, apply, self._recorder.replaced]
+            else:
+                todo.append(apply)
         return found
 
     def _wait(self, mark: int) -> bool:
