@@ -16,6 +16,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+import conservation
 from perhop.cli import main
 from tools import left_out
 
@@ -130,6 +131,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     for line in left_out(reasons):
         terminalreporter.write_line(line, yellow=True)
+
+
+conservation.watch()
+
+
+@pytest.fixture(autouse=True)
+def _datasets_conserve() -> Iterator[None]:
+    """Fail a test whose datasets, or those of its shared fixtures, do not conserve."""
+    yield
+    broken, conservation.faults[:] = [*conservation.faults], []
+    assert not broken, "\n".join(broken)
 
 
 class Outcome(NamedTuple):

@@ -1,15 +1,62 @@
-"""What every dataset of an engine conserves: bits of links, and packets of classes."""
+"""What every dataset conserves: bits of links, packets of classes, and no more than was offered.
 
-from collections.abc import Iterator
+`watch` checks each dataset that tests make or read; `conftest.py` starts it for all tests.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
+from math import ceil, inf, isnan, nan
+from operator import itemgetter
+from typing import Any, Final
 
 import polars as pl
 
+from datasets import MADE_UP
 from perhop.dataset import Dataset
-from perhop.scenario.resolve import states
+from perhop.scenario import Scenario
+from perhop.scenario.resolve import steps
 
-_ROUNDING = 1e-6
-_KEYS = ("link", "start_s", "end_s")
+_ROUNDING: Final = 1e-6
+_KEYS: Final = ("link", "start_s", "end_s")
+_SUMMED: Final = ("sent_packets", "sent_bytes", "backlog_packets", "backlog_bytes")
+
+faults: Final[list[str]] = []
+"""What datasets did not conserve since a test last looked."""
+
+_trusted = 0
+"""The number of blocks that make false data on purpose."""
+
+
+def watch() -> None:
+    """Check every dataset of this process from now on, and add to `faults` what it breaks.
+
+    Workers are forks: they raise, because their `faults` are lost with them.
+    """
+    process, check = os.getpid(), Dataset.__post_init__
+
+    def checked(dataset: Dataset) -> None:
+        check(dataset)
+        if _trusted or dataset.manifest.started == MADE_UP:
+            return
+        wrong = [f"{dataset!r}: {each}" for each in broken(dataset)]
+        if wrong and os.getpid() != process:
+            raise AssertionError("\n".join(wrong))
+        faults.extend(wrong)
+
+    Dataset.__post_init__ = checked  # type: ignore[method-assign]
+
+
+@contextmanager
+def false_data() -> Iterator[None]:
+    """Leave datasets unchecked that a test falsifies. Those of `datasets.dataset` always are."""
+    global _trusted
+    _trusted += 1
+    try:
+        yield
+    finally:
+        _trusted -= 1
 
 
 def broken(dataset: Dataset) -> list[str]:
@@ -17,73 +64,237 @@ def broken(dataset: Dataset) -> list[str]:
 
     * A link is busy for the bits that it sent, at its rate at the time.
     * The outermost classes of a link send what the link sends.
-    * Nested classes send, drop and mark what the class around them does.
+    * Nested classes send and hold what the class around them does.
     * Packets that came to a class were sent, were dropped, or wait in it.
     * A policer counts every packet that comes to it, once.
+    * A router sends, drops and keeps no more packets than links have brought it.
+    * A host receives no more packets than links have brought it, and no more than was offered.
+
+    What is unknown conserves. It is NaN, which is neither more nor less than anything.
     """
-    return [*_busy(dataset), *_classes_of_links(dataset), *_nested(dataset), *_policed(dataset)]
+    outer, spare = _outer(dataset), _spare(dataset)
+    brought = _brought(dataset, spare)
+    return [
+        *_busy(dataset),
+        *_classes_of_links(dataset, outer, spare),
+        *_nested(dataset),
+        *_policed(dataset),
+        *_routers(dataset, outer, brought),
+        *_hosts(dataset, brought),
+        *_flows(dataset),
+    ]
+
+
+Key = tuple[str, float, float]
+"""A link, and the start and end of a stretch."""
+
+
+def _rows(table: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """Return some columns of a table, in order of time.
+
+    Lists of Python, because a query of Polars takes longer than a loop over the rows of a test.
+    """
+    values = []
+    for name in ("start_s", *columns):
+        column = table[name]
+        values.append([nan if value is None else value for value in column.to_list()])
+    return [row[1:] for row in sorted(zip(*values, strict=True), key=itemgetter(0))]
 
 
 def _busy(dataset: Dataset) -> Iterator[str]:
-    scenario = dataset.scenario
-    end = dataset.covered_s
-    edges: dict[str, list[tuple[float, int]]] = {name: [] for name in scenario.directions}
-    for at, network in states(scenario):
-        for name, (link, node) in scenario.directions.items():
-            now = network.links[network.number(name)].medium(node).rate
-            if not link.trace and link.channel is None:
-                edges[name].append((at / 1e12, now))
-    for row in dataset.links.iter_rows(named=True):
-        steps = edges[row["link"]]
-        if not steps or row["utilisation"] is None:
+    rates: dict[str, list[tuple[float, int]]] = {
+        name: [(0.0, link.medium(node).rate)]
+        for name, (link, node) in dataset.scenario.directions.items()
+        if not link.trace and link.channel is None
+    }
+    for step in steps(dataset.scenario):
+        for name, node in step.rewired:
+            if name in rates:
+                rates[name].append((step.change.at / 1e12, step.link.medium(node).rate))
+    for name, start, end, sent, busy in _rows(dataset.links, *_KEYS, "sent_bytes", "utilisation"):
+        if name not in rates:
             continue
         possible = sum(
-            max(min(row["end_s"], until) - max(row["start_s"], since), 0.0) * rate
-            for (since, rate), (until, _) in pairwise([*steps, (max(end, row["end_s"]), 0)])
+            max(min(end, until) - max(start, since), 0.0) * rate
+            for (since, rate), (until, _) in pairwise([*rates[name], (inf, 0)])
         )
-        share = row["sent_bytes"] * 8 / possible
-        expected = min(share, 1.0) if dataset.manifest.engine == "kernel" else share
-        if abs(row["utilisation"] - expected) > _ROUNDING * max(expected, 1.0):
-            yield f"{_at(row)} is busy {row['utilisation']}, and sent {expected} of what it can"
+        share = sent * 8 / possible
+        if dataset.manifest.engine == "kernel":
+            share = min(share, 1.0)  # a burst of tokens leaves faster than its link
+        if abs(busy - share) > _ROUNDING * max(share, 1.0):
+            yield f"{_at(name, start, end)} is busy {busy}, and sent {share} of what it can"
 
 
-def _classes_of_links(dataset: Dataset) -> Iterator[str]:
-    outer = dataset.queues.filter(~pl.col("class").str.contains("/", literal=True))
-    sums = outer.group_by(_KEYS).agg(pl.sum("sent_packets").alias("of_classes"))
-    both = dataset.links.join(sums, on=_KEYS, how="inner")
-    total: dict[str, int] = {}
-    for row in both.sort("start_s").iter_rows(named=True):
-        apart = total[row["link"]] = (
-            total.get(row["link"], 0) + row["of_classes"] - row["sent_packets"]
-        )
+def _outer(dataset: Dataset) -> dict[Key, tuple[float, float, float]]:
+    """Return the packets that all classes of each link sent, dropped and hold."""
+    sums: dict[Key, tuple[float, float, float]] = {}
+    counters = ("sent_packets", "dropped_packets", "backlog_packets")
+    for name, start, end, class_, sent, dropped, waits in _rows(
+        dataset.queues, *_KEYS, "class", *counters
+    ):
+        if "/" not in class_:
+            before = sums.get((name, start, end), (0, 0, 0))
+            sums[name, start, end] = before[0] + sent, before[1] + dropped, before[2] + waits
+    return sums
+
+
+def _spare(dataset: Dataset) -> dict[str, int]:
+    """Return the packets that each link may send while Linux's counters are read.
+
+    `sim` and `emu` read all counters of their network at one instant. `kernel` reads those of one
+    namespace after the other, for as long as its manifest says; meanwhile packets pass, twice as
+    many as usual if they are short.
+    """
+    reading_s = dataset.manifest.counters.get("reading_us", 0) / 1e6
+    if not reading_s:
+        return {}
+    sums = dataset.links.group_by("link").agg(pl.sum("sent_bytes"), pl.sum("sent_packets"))
+    directions = dataset.scenario.directions
+    return {
+        name: ceil(2 * directions[name][0].capacity(directions[name][1]) * reading_s / 8 / size)
+        for name, size in ((name, size / (count or nan)) for name, size, count in sums.iter_rows())
+        if size > 0
+    }
+
+
+def _classes_of_links(
+    dataset: Dataset, outer: Mapping[Key, tuple[float, float, float]], spare: Mapping[str, int]
+) -> Iterator[str]:
+    apart: dict[str, float] = {}
+    for *key, sent in _rows(dataset.links, *_KEYS, "sent_packets"):
+        name, start, end = key
+        of_classes, _, _ = outer.get((name, start, end), (nan, nan, nan))
+        apart[name] = apart.get(name, 0) + of_classes - sent
         # A packet may have left its class, and not yet begun on the link.
-        if not 0 <= apart <= 1:
-            yield f"{_at(row)}: classes sent {apart:+} packets more than the link"
+        least, most = -spare.get(name, 0), 1 + spare.get(name, 0)
+        if apart[name] < least or apart[name] > most:
+            said = f"classes sent {apart[name]:+} packets more than the link"
+            yield f"{_at(name, start, end)}: {said}"
 
 
 def _nested(dataset: Dataset) -> Iterator[str]:
-    summed = ("sent_packets", "sent_bytes", "backlog_packets", "backlog_bytes")
-    rows = dataset.queues.with_columns(
-        outer=pl.col("class").str.extract("^(.*)/[^/]*$", 1).fill_null("")
-    )
-    inner = rows.filter(pl.col("outer") != "").group_by(*_KEYS, "outer").agg(pl.sum(*summed))
-    both = rows.join(inner, left_on=(*_KEYS, "class"), right_on=(*_KEYS, "outer"), suffix="_in")
-    for row in both.iter_rows(named=True):
-        for name in summed:
-            if row[name] != row[f"{name}_in"]:
-                yield f"{_at(row)}, {row['class']}: {name} {row[name]}, inside {row[f'{name}_in']}"
+    if not any("/" in class_ for class_ in dataset.queues["class"].unique()):
+        return
+    of_class: dict[tuple[Key, str], list[float]] = {}
+    inside: dict[tuple[Key, str], list[float]] = {}
+    for name, start, end, class_, *counts in _rows(dataset.queues, *_KEYS, "class", *_SUMMED):
+        key = (name, start, end)
+        of_class[key, class_] = counts
+        around = class_.rpartition("/")[0]
+        if around:
+            sums = inside.setdefault((key, around), [0] * len(_SUMMED))
+            inside[key, around] = [a + b for a, b in zip(sums, counts, strict=True)]
+    for (key, class_), sums in inside.items():
+        counts = of_class[key, class_]
+        for what, whole, parts in zip(_SUMMED, counts, sums, strict=True):
+            if whole < parts or whole > parts:
+                yield f"{_at(*key)}, {class_}: {what} {whole}, inside {parts}"
 
 
 def _policed(dataset: Dataset) -> Iterator[str]:
-    waiting: dict[tuple[str, str], int] = {}
-    for row in dataset.queues.sort("start_s").iter_rows(named=True):
-        key = row["link"], row["class"]
-        before, waiting[key] = waiting.get(key, 0), row["backlog_packets"]
-        judged = row["conformed_packets"] + row["exceeded_packets"] + row["violated_packets"]
-        came = row["sent_packets"] + row["dropped_packets"] + row["backlog_packets"] - before
-        if judged and judged != came:
-            yield f"{_at(row)}, {row['class']}: {came} packets came, a policer counted {judged}"
+    waiting: dict[tuple[str, str], float] = {}
+    judged_by = [f"{name}_packets" for name in ("conformed", "exceeded", "violated")]
+    counters = ("class", "sent_packets", "dropped_packets", "backlog_packets", *judged_by)
+    for name, start, end, class_, sent, dropped, waits, *judged in _rows(
+        dataset.queues, *_KEYS, *counters
+    ):
+        before, waiting[name, class_] = waiting.get((name, class_), 0), waits
+        came, counted = sent + dropped + waits - before, sum(judged)
+        if counted > 0 and (came < counted or came > counted):
+            said = f"{came} packets came, a policer counted {counted}"
+            yield f"{_at(name, start, end)}, {class_}: {said}"
 
 
-def _at(row: dict[str, object]) -> str:
-    return f"{row['link']}, {row['start_s']} to {row['end_s']} s"
+def _brought(dataset: Dataset, spare: Mapping[str, int]) -> dict[tuple[str, float], float]:
+    """Return the packets that links have brought each node until the end of each stretch."""
+    directions = dataset.scenario.directions.items()
+    ends = {name: link.other(node) for name, (link, node) in directions}
+    counters = ("sent_packets", "lost_packets", "duplicated_packets")
+    so_far: dict[str, float] = {}
+    brought: dict[tuple[str, float], float] = {}
+    for name, end, sent, lost, copies in _rows(dataset.links, "link", "end_s", *counters):
+        so_far[name] = so_far.get(name, spare.get(name, 0)) + sent - lost + copies
+        key = (ends[name], end)
+        brought[key] = brought.get(key, 0) + so_far[name]
+    return brought
+
+
+def _routers(
+    dataset: Dataset,
+    outer: Mapping[Key, tuple[float, float, float]],
+    brought: Mapping[tuple[str, float], float],
+) -> Iterator[str]:
+    scenario = dataset.scenario
+    if _divides(scenario):
+        return
+    so_far: dict[str, float] = {}
+    came: dict[tuple[str, float], float] = {}
+    for (name, _, end), (sent, dropped, waits) in outer.items():
+        so_far[name] = so_far.get(name, 0) + sent + dropped
+        key = (scenario.directions[name][1], end)
+        came[key] = came.get(key, 0) + so_far[name] + waits
+    for (node, end), packets in came.items():
+        arrived = brought.get((node, end), nan)
+        if scenario.nodes[node].kind == "router" and packets > arrived:
+            yield f"{node} until {end} s: {arrived} packets came, {packets} went on"
+
+
+def _known(count: float) -> int:
+    """Return a count, or 0 if it is unknown: what is known of a flow is no more than all of it."""
+    return 0 if isnan(count) else int(count)
+
+
+def _divides(scenario: Scenario) -> bool:
+    """Return whether nodes may divide datagrams: fragments are more packets."""
+    short = bool(scenario.tunnels) or any(link.mtu for link in scenario.links)
+    return short and (
+        bool(scenario.pings) or any(flow.datagrams for flow in scenario.flows.values())
+    )
+
+
+def _hosts(dataset: Dataset, brought: Mapping[tuple[str, float], float]) -> Iterator[str]:
+    to = {name: flow.destination for name, flow in dataset.scenario.flows.items()}
+    arrived: dict[str, dict[float, int]] = {}
+    for flow, end, packets in _rows(dataset.intervals, "flow", "end_s", "packets"):
+        at = arrived.setdefault(to[flow], {})
+        at[end] = at.get(end, 0) + _known(packets)
+    for node, at in arrived.items():
+        total = 0
+        for end, packets in at.items():
+            total += packets
+            if total > brought.get((node, end), nan):
+                came = f"{brought[node, end]} packets came, {total} of flows arrived"
+                yield f"{node} until {end} s: {came}"
+
+
+def _flows(dataset: Dataset) -> Iterator[str]:
+    """Datagrams at equal intervals, and streams with a volume, have a known offer."""
+    scenario = dataset.scenario
+    gaps, volumes = {}, {}
+    for name, flow in scenario.flows.items():
+        if flow.volume is not None:
+            volumes[name] = flow.volume * flow.all_streams
+        udp = flow.udp
+        if udp is not None and udp.rate and (udp.pattern, udp.sizes) == ("constant", "equal"):
+            gaps[name] = udp.size * 8 / udp.rate
+    if not gaps and not volumes:
+        return
+    so_far: dict[str, tuple[int, int]] = {}
+    for name, end, *counts in _rows(dataset.intervals, "flow", "end_s", "bytes", "packets", "lost"):
+        size, packets, lost = map(_known, counts)
+        before = so_far.get(name, (0, 0))
+        total, count = so_far[name] = before[0] + size, before[1] + packets + lost
+        if total > volumes.get(name, inf):
+            yield f"{name} until {end} s: {total} B arrived, {volumes[name]} B were offered"
+        if name in gaps:
+            flow = scenario.flows[name]
+            stop = min(end, scenario.active_ps(flow)[1] / 1e12)
+            spans = (stop - start / 1e12 for start in flow.starts)
+            most = sum(int(span / gaps[name] + _ROUNDING) + 1 for span in spans if span >= 0)
+            if count > most * flow.streams:
+                said = f"{count} packets arrived or were lost, {most * flow.streams} were offered"
+                yield f"{name} until {end} s: {said}"
+
+
+def _at(name: str, start: float, end: float) -> str:
+    return f"{name}, {start} to {end} s"

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import perhop
-from conservation import broken
+from conservation import broken, false_data, faults
 from perhop.dataset import Dataset
 from perhop.engines import run
 from perhop.scenario import parse
@@ -101,6 +101,11 @@ def test_templates_conserve(path: Path) -> None:
         ("queues", "dropped_packets", pl.col("class") == "voice", 1),
         ("queues", "violated_packets", pl.col("class") == "office/metered", 1),
         ("queues", "conformed_packets", pl.col("class") == "voice", 1),
+        ("queues", "backlog_packets", pl.col("class") == "rest", 1000),
+        ("links", "lost_packets", pl.col("link") == "a>r1", 1000),
+        ("links", "lost_packets", pl.col("link") == "r2>b", 10_000),
+        ("intervals", "packets", pl.col("flow") == "deep", 10_000),
+        ("intervals", "lost", pl.col("flow") == "call", 2000),
     ],
 )
 def test_what_is_not_conserved_is_named(
@@ -113,4 +118,36 @@ def test_what_is_not_conserved_is_named(
         pl.when(where).then(pl.col(column) + change).otherwise(column).alias(column)
     )
     assert not new.equals(old)
-    assert broken(replace(changing, **{table: new.cast(dict(old.schema))}))
+    with false_data():
+        changed = replace(changing, **{table: new.cast(dict(old.schema))})
+    assert broken(changed)
+
+
+def test_every_dataset_is_checked(changing: Dataset) -> None:
+    busy = changing.links.with_columns(utilisation=pl.col("utilisation") * 2)
+    with false_data():
+        replace(changing, links=busy)
+    assert not faults
+    replace(changing, links=busy)
+    found, faults[:] = [*faults], []
+    assert found
+    assert all(
+        "busy" in each and "<Dataset of changing: sim, seed 1, 6 s>" in each for each in found
+    )
+
+
+def test_volumes_and_readings_are_taken_into_account() -> None:
+    text = CHANGING.replace("stop: 5 s}\nchanges", "volume: 100 kB}\nchanges")
+    made = run(parse(text, "volume.yaml"))
+    assert broken(made) == []
+    more = pl.when(flow="bulk", end_s=made.intervals["end_s"].max()).then(1).otherwise(0)
+    with false_data():
+        beyond = replace(made, intervals=made.intervals.with_columns(pl.col("bytes") + more))
+    assert [each.split(":")[0] for each in broken(beyond)] == ["bulk until 6.0 s"]
+    # 10 ms at 6 Mb/s are five long packets, or twice as many short ones.
+    reading = made.manifest.model_copy(update={"counters": {"reading_us": 10_000}})
+    late = pl.col("sent_packets") - pl.when(link="r1>r2", start_s=0.3).then(3).otherwise(0)
+    with false_data():
+        skewed = replace(made, links=made.links.with_columns(sent_packets=late))
+        assert any("classes sent" in each for each in broken(skewed))
+        assert broken(replace(skewed, manifest=reading)) == []

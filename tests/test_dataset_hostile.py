@@ -10,6 +10,7 @@ import pytest
 
 import perhop
 from conftest import SLOW
+from conservation import false_data
 from fuzzing.datasets import changed, damaged, shown, told
 from perhop.dataset import Dataset
 from perhop.errors import PerhopError
@@ -70,6 +71,7 @@ def test_an_impossible_value_is_named(
 
 @SLOW
 @pytest.mark.filterwarnings("ignore")
+@false_data()
 def test_changed_tables_are_refused_or_shown(whole: Dataset) -> None:
     rng = random.Random(30)
     refused = 0
@@ -83,6 +85,7 @@ def test_changed_tables_are_refused_or_shown(whole: Dataset) -> None:
 
 
 @SLOW
+@false_data()
 def test_damaged_folders_are_refused_or_shown(whole: Dataset, tmp_path: Path) -> None:
     """By the commands, in one process: what aborts one ends this test."""
     rng = random.Random(31)
