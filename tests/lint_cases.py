@@ -288,6 +288,10 @@ CASES = [
                 "  b: {match: any, priority: strict, queue: {limit: 60 packets, wred: {}}}"
             ),
             one("  v: {match: {dscp: ef}, bandwidth: 1 Mbps}\n" + REST),
+            one(
+                "  s: {match: {dscp: cs5}, priority: strict, limit: 1 Mbps, queue: {wred: {}}}\n"
+                + REST
+            ),
         ],
     ),
     Case(
@@ -310,6 +314,11 @@ CASES = [
             one(
                 "  v: {match: {dscp: ef}, bandwidth: 50%, "
                 "queue: {limit: 10240 packets, fq-codel: {}}}\n" + REST
+            ),
+            # Signalling waits without harm: RFC 4594, section 4.2; Cisco has CS3, before AF31.
+            one(
+                "  s: {match: {dscp: [cs3, af31]}, priority: strict, limit: 5 Mbps, "
+                "queue: {limit: 40 kB}}\n" + REST
             ),
             # The platform's default, which the policer of every call keeps short.
             one(

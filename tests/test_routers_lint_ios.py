@@ -195,3 +195,55 @@ access-list 2 permit 10.1.0.0 0.0.255.255
     found = named(lint([Source("two.cfg", inner)]))
     assert len(found) == len(set(found))
     assert {("shadowed-class", 9), ("long-queue", 8), ("invalid-value", 12)} <= set(found)
+
+
+NOISE = """\
+version {version}
+class-map match-any VOICE
+ match dscp ef
+class-map match-any SIGNALLING
+ match dscp cs3 af31
+policy-map CALLS
+ class VOICE
+  priority {voice}
+ class SIGNALLING
+  {signalling}
+ class class-default
+  fair-queue
+interface {interface}
+ service-policy output CALLS
+"""
+
+
+def test_signalling_is_not_judged_as_voice() -> None:
+    for version in ("15.2", "16.9"):
+        for signalling in (
+            "bandwidth 500\n  random-detect",
+            "bandwidth percent 5\n  queue-limit 200 ms",
+            "priority\n  queue-limit 60000 bytes",
+        ):
+            text = NOISE.format(
+                version=version, voice="1000", signalling=signalling, interface="Ethernet0/1"
+            )
+            names = {name for name, _ in named(lint([Source("r.cfg", text)]))}
+            assert not names & {"voice-red", "voice-queue"}
+            voice = Source("r.cfg", text.replace("match dscp cs3 af31", "match dscp 44"))
+            names = {name for name, _ in named(lint([voice]))}
+            assert names & {"voice-red", "voice-queue"}
+
+
+def test_shares_of_a_rate_that_only_the_router_knows_are_not_judged() -> None:
+    """What `bandwidth` in kb/s leaves to the default class depends on the rate of a tunnel or of a
+    dialled line, which no line tells.
+    """
+    for interface, judged in (
+        ("Tunnel0", False),
+        ("Dialer1", False),
+        ("Virtual-Template1", False),
+        ("Ethernet0/1", True),
+    ):
+        text = NOISE.format(
+            version="15.2", voice="percent 10", signalling="bandwidth 8950", interface=interface
+        )
+        names = {name for name, _ in named(lint([Source("r.cfg", text)]))}
+        assert ("default-without-bandwidth" in names) == judged

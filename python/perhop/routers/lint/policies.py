@@ -24,6 +24,7 @@ from perhop.routers.lint.packets import (
 )
 from perhop.scenario import Match
 from perhop.scenario.model.classes import Class, Policy, Shape
+from perhop.scenario.model.dscp import DSCP_NAMES
 from perhop.scenario.resolve.shares import guarantee, rest
 from perhop.units import quote
 
@@ -42,6 +43,9 @@ _WORD: Final = re.compile(r"[^\s;{}\"]+")
 
 EXPEDITED: Final = frozenset({46, 44})
 """The code points of telephony: EF (RFC 3246) and VOICE-ADMIT (RFC 5865)."""
+
+SIGNALLING: Final = frozenset(DSCP_NAMES[name] for name in ("cs3", "cs5", "af31"))
+"""Code points of the signalling of calls: CS5 in RFC 4594; in Cisco's guides CS3, earlier AF31."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +217,11 @@ class JudgedClass:
         return (self.strict and not by_order) or (
             bool(self.code_points) and self.code_points <= EXPEDITED
         )
+
+    @property
+    def is_signalling(self) -> bool:
+        """True if it is for the signalling of calls, which waits and is sent again without harm."""
+        return bool(self.code_points) and self.code_points <= SIGNALLING
 
     @property
     def has_default_queue(self) -> bool:

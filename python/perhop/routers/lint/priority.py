@@ -39,7 +39,7 @@ SHARE: Final = Rule(
 VOICE_RED: Final = Rule(
     "voice-red",
     Severity.WARNING,
-    "RED or WRED in a strict class or a class for telephony.",
+    "RED or WRED in a strict class, apart from signalling, or a class for telephony.",
     "Voice and other constant streams do not slow down when packets are lost. Random drops only "
     "degrade them.",
     "Remove WRED from the class; its rate is limited by a policer or admission control.",
@@ -49,7 +49,8 @@ VOICE_RED: Final = Rule(
 VOICE_QUEUE: Final = Rule(
     "voice-queue",
     Severity.WARNING,
-    "A queue in a strict class or a class for telephony that can hold more than 30 ms.",
+    "A queue in a strict class, apart from signalling, or a class for telephony, that can hold "
+    "more than 30 ms.",
     "Voice that waits longer is late for the receiver's playout buffer. Its packets are better "
     "dropped than sent.",
     "Set a queue limit of less than 30 ms at the rate at which the class is served.",
@@ -73,7 +74,7 @@ def findings(policy: AttachedPolicy) -> Iterator[Finding]:
         yield from _unlimited(classes)
         yield from _share(policy, classes)
     for judged in policy.classes:
-        if judged.is_voice and judged.is_leaf:
+        if judged.is_voice and judged.is_leaf and not judged.is_signalling:
             yield from _voice(judged)
 
 
