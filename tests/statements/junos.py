@@ -348,8 +348,8 @@ OUTPUTS = (
     ),
     shared(
         "scheduler-maps forwarding-class scheduler",
-        two("transmit-rate percent 70", "transmit-rate percent 30"),
-        two("transmit-rate percent 70", "transmit-rate percent 30").replace(
+        two("transmit-rate percent 35", "transmit-rate percent 15"),
+        two("transmit-rate percent 35", "transmit-rate percent 15").replace(
             "forwarding-class ef scheduler s-ef", "forwarding-class ef scheduler s-be"
         ),
         "Juniper CLI reference, scheduler-maps: the scheduler of each forwarding class",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.routers.reading.configuration import AS_STATED, Configuration
+from perhop.routers.reading.configuration import AS_STATED, Configuration, Fault, Refusal
 from perhop.routers.reading.junos import accounting
 from perhop.routers.reading.junos.attachments import Router
 from perhop.routers.reading.junos.groups import expand
 from perhop.routers.reading.junos.ranges import expand_ranges
+from perhop.routers.reading.junos.refusals import refused
 from perhop.routers.reading.junos.syntax import read_tree
 from perhop.routers.reading.junos.unread import note_inactive
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Literal
 
-    from perhop.routers.reading.configuration import Source
+    from perhop.routers.reading.configuration import Attachment, Source
     from perhop.routers.reading.junos.tree import Node
 
 
@@ -35,6 +36,11 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
     if any("interface-range" in text.text for text in texts):
         expand_ranges(tree)
     router = Router(tree.root, rates)
+    faults = refused(tree.root, router.cos)
+    for node, reason, undefined in faults:
+        if not undefined:
+            node.ignored(f"Junos refuses it: {reason}")
+            node.faulty(Fault.REFUSED, reason)
     attachments = router.attachments()
     balance = _balance(tree.root)
     router.finish()
@@ -42,9 +48,21 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
         family="junos",
         lines=accounting.lines(tree, texts),
         defaults=tuple(router.outputs.defaults),
-        attachments=tuple(attachments),
+        attachments=() if faults else tuple(attachments),
         balance=balance,
+        refusals=tuple(
+            Refusal(name, each.node.place, each.reason)
+            for each in faults[:1]
+            for name in _names(attachments, router)
+        ),
     )
+
+
+def _names(attachments: Sequence[Attachment], router: Router) -> list[str]:
+    """Return the interfaces that would have a policy, or the policies if there are none."""
+    names = [each.interface for each in attachments if each.interface]
+    names = names or [each.name for each in attachments] or [*router.interfaces.all]
+    return list(dict.fromkeys(names)) or ["the router"]
 
 
 def _balance(root: Node) -> Literal["per-flow"] | None:
