@@ -302,3 +302,20 @@ filter em0 voice 0 0 0 0 6
     assert named("altq.conf", text.format(limit="50K")) == [("ceiling-below-guarantee", 2)]
     shared = text.format(limit="50K").replace("[rt 2M 5 900K]", "[rt 0 5 64K]")
     assert ("long-queue", 2) in named("altq.conf", shared)
+
+
+def test_forwarding_classes_that_nothing_classifies() -> None:
+    bulk = (
+        "set class-of-service scheduler-maps MAP "
+        "forwarding-class assured-forwarding scheduler BULK\n"
+        "set class-of-service schedulers BULK transmit-rate percent 5\n"
+    )
+    usual = [("unlimited-priority", 7), ("tcp-burst", 10)]
+    assert named("srx.conf", JUNOS + bulk) == [*usual, ("unused-class", 14)]
+    for classified in (
+        "set class-of-service classifiers dscp MARKS forwarding-class assured-forwarding "
+        "loss-priority low code-points af11\n",
+        "set class-of-service interfaces ge-0/0/2 unit 0 forwarding-class assured-forwarding\n",
+        "set class-of-service host-outbound-traffic forwarding-class assured-forwarding\n",
+    ):
+        assert ("unused-class", 14) not in named("srx.conf", JUNOS + bulk + classified)

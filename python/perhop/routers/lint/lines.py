@@ -32,7 +32,8 @@ UNDEFINED: Final = Rule(
 UNUSED: Final = Rule(
     "unused-class",
     Severity.WARNING,
-    "A class of Linux, VyOS or ALTQ to which no filter, match or rule leads packets.",
+    "A class of Linux, Junos, VyOS or ALTQ to which no filter, classifier, match or rule leads "
+    "packets.",
     "Its packets are in the default class, and its guarantee keeps bandwidth from the other "
     "classes. Often a filter names another class by mistake.",
     "Lead packets to the class, or remove it.",

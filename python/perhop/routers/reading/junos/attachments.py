@@ -73,6 +73,7 @@ class Router:
         everywhere = dict.fromkeys((*names, *self.interfaces.all))
         for name in everywhere:
             self.inputs.add(name, self.placed.of(name), self.interfaces.all.get(name))
+        self.outputs.reachable = self.inputs.reachable()
         found: list[Attachment] = []
         for name in list(everywhere):
             place = self.placed.exact[name].place if name in self.placed.exact else self.cos.place

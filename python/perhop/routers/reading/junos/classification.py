@@ -129,10 +129,12 @@ class Classes:
     Attributes:
         queues: The queue of each class.
         places: The line of each class that the configuration defines.
+        own: The classes of packets that the router itself sends.
     """
 
     queues: dict[str, int] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
 
     def queue(self, name: str) -> int | str:
         """Return the queue of a class; of an undefined class, its name."""
@@ -148,7 +150,8 @@ class Classes:
 
 def read_classes(cos: Node) -> Classes:
     """Return the forwarding classes of a configuration, and the platform's own."""
-    classes = Classes()
+    host = cos.under("host-outbound-traffic", "forwarding-class")
+    classes = Classes(own=frozenset(each.word for each in host))
     top = cos.get("forwarding-classes")
     for name in top.under("class") if top is not None else []:
         number = name.value("queue-num")

@@ -158,6 +158,16 @@ class Inputs:
             term.actions.forwarding_class is not None for term in found.terms
         )
 
+    def reachable(self) -> frozenset[str]:
+        """Return the forwarding classes that an input gives to any packets."""
+        found: set[str] = set()
+        for key in self.all:
+            found |= {name for name, _ in self.classifier(key).table.values()}
+            for each in self.classifier(key).before:
+                found |= {name for name, _ in each.table.values()}
+            found |= {name for _, name in self.fixed(key) if name is not None}
+        return frozenset(found)
+
     def before(self, name: str, place: Place) -> Input:
         """Return how packets that reach the output of an interface are classified.
 

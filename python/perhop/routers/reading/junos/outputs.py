@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.configuration import Default, scenario_name
+from perhop.routers.reading.configuration import Default, Fault, scenario_name
 from perhop.routers.reading.junos import shares
 from perhop.routers.reading.junos.classification import LOSS_PRIORITIES, QUEUES
 from perhop.routers.reading.junos.link_classes import codes_by_class, link_marks, written
@@ -128,11 +128,13 @@ class Outputs:
     Attributes:
         classes: The forwarding classes.
         defaults: The defaults of the platform that policies contain.
+        reachable: The forwarding classes that any input gives to packets.
     """
 
     def __init__(self, classes: Classes) -> None:
         self.classes = classes
         self.defaults: dict[Default, None] = {}
+        self.reachable: frozenset[str] = frozenset()
 
     def default(self, place: Place, setting: str, value: str, source: str) -> None:
         """Record a default."""
@@ -183,7 +185,7 @@ class Outputs:
                 continue
             for each_name in names:
                 if output.entries is not None and each_name in output.entries:
-                    output.entries[each_name][1].ignored(NO_PACKETS)
+                    self._without_packets(each_name, output.entries[each_name][1])
         if len(found) < len(queues):
             amounts = shares.explicit(amounts, output.rate)
         for each, scheduler in zip(found, schedulers_of, strict=True):
@@ -223,7 +225,7 @@ class Outputs:
                 if self.classes.places:
                     node.undefined(NO_CLASS)
                 else:
-                    node.ignored(NO_PACKETS)
+                    self._without_packets(name, node)
             elif queue in found:
                 names, first, _ = found[queue]
                 if scheduler is not first:
@@ -249,6 +251,12 @@ class Outputs:
         for names, scheduler_, at in found.values():
             named[scenario_name(names[0], named)] = (names, scheduler_, at)
         return named
+
+    def _without_packets(self, name: str, node: Node) -> None:
+        """Note a class of a scheduler map that no packet has, apart from the router's own."""
+        node.ignored(NO_PACKETS)
+        if name not in self.classes.own | self.reachable:
+            node.faulty(Fault.UNUSED, NO_PACKETS)
 
     def _order(
         self,
