@@ -239,7 +239,7 @@ def test_scripts_with_keywords_are_read() -> None:
         "limit": "4 MiB",
         "cake": {"overhead": "44 B ptm mpu 84 B", "ingress": True, "wash": True},
     }
-    lines = reading(f"{root}nat fwmark 0xf autorate-ingress overhead -90\n").lines
+    lines = reading(f"{root}nat fwmark 0xf autorate-ingress overhead -60\n").lines
     assert lines[0].note.count("`") == 6 and "out of range" in lines[0].note
 
 

@@ -30,7 +30,14 @@ NOT_ENOUGH = "Not enough total bands to cover all the strict bands and quanta"
 OUT = '"priomap" element is out of'
 INVALID = "Invalid argument"
 
+BESIDE = [
+    (f"{F} prio 1 matchall classid 1:1", "Specified filter kind does not match existing one."),
+    (U32.replace("ip ", "ipv6 ") + " flowid 1:1", "Protocol mismatch for filter with specified"),
+]  # fmt: skip
+"""Filters beside another one of their priority."""
+
 REFUSED = [
+    *BESIDE,
     (f"{Q} ets", f"One of {BANDS} needs to be specified"),
     (f"{Q} ets bands 0", f"One of {BANDS} needs to be specified"),
     (f"{Q} ets bands 17", 'The number of "bands" must be <= 16'),
@@ -113,6 +120,27 @@ REFUSED = [
     (f"{F} prio 1 matchall foo", 'What is "foo"?'),
     (f"{F} prio 1 matchall action pump", "Bad action type pump"),
     (f"{F} prio 1 matchall classid zz", 'Illegal "classid"'),
+    (f"{Q} fq bogus 3", 'What is "bogus"?'),
+    (f"{Q} fq limit x", 'Illegal "limit"'),
+    (f"{Q} fq buckets x", 'Illegal "buckets"'),
+    (f"{Q} fq maxrate x", 'Illegal "maxrate"'),
+    (f"{Q} fq_pie bogus 3", 'What is "bogus"?'),
+    (f"{Q} fq_pie target x", 'Illegal "target"'),
+    (f"{Q} fq_pie alpha 33", 'Illegal "alpha"'),
+    (f"{Q} cake bogus", 'What is "bogus"?'),
+    (f"{Q} cake bandwidth x", 'Illegal "bandwidth"'),
+    (f"{Q} cake overhead 300", 'Illegal "overhead", valid range is -64 to 256'),
+    (f"{Q} cake mpu x", 'Illegal "mpu", valid range is 0 to 256'),
+    (f"{Q} cake memlimit x", 'Illegal value for "memlimit": "x"'),
+    (f"{Q} netem bogus 3", 'What is "bogus"?'),
+    (f"{Q} netem delay bogus", 'Illegal "latency"'),
+    (f"{Q} netem delay 10ms bogus", 'What is "bogus"?'),
+    (f"{Q} netem loss 101%", 'Illegal "loss percent"'),
+    (f"{Q} netem loss x", "Unknown loss parameter: "),
+    (f"{Q} netem duplicate x", 'Illegal "duplicate"'),
+    (f"{Q} netem rate x", 'Illegal "rate"'),
+    (f"{Q} netem reorder 25%", "reordering not possible without specifying some delay"),
+    (f"{Q} netem distribution normal", "distribution specified but no latency and jitter values"),
 ]  # fmt: skip
 
 TAKEN = [
@@ -136,6 +164,12 @@ TAKEN = [
     "filter add dev v0 parent 1: protocol 802_3 handle 4294967295/0xff prio 1 fw classid 1:1",
     f"{F} prio 1 handle 0xa1b2ff fw classid ffff:ffff action drop cookie {'a1' * 16}",
     f"{F} prio 1 matchall classid 1:1 action police rate 1mbit burst 10k conform-exceed drop/pipe",
+    f"{Q} fq limit 100 flow_limit 20 buckets 256 pacing maxrate 5mbit horizon 5s horizon_drop",
+    f"{Q} fq_pie limit 100 flows 64 target 20ms tupdate 20ms alpha 2 beta 25 ecn_prob 10 ecn",
+    f"{Q} cake bandwidth 5mbit diffserv8 dual-srchost nat ack-filter overhead -10 mpu 64 rtt 9ms",
+    f"{Q} netem limit 500 delay 10ms 2ms 25% distribution normal loss random 1% 25% duplicate 1%",
+    f"{Q} netem lat 10ms reord 25% 50% gap 5 corrupt 0.1% rate 5mbit 20 100 5",
+    f"{Q} netem loss gemodel 1% 10% 70% 0.1% ecn slot 800us 1ms packets 10 bytes 10000",
 ]
 
 
@@ -143,9 +177,10 @@ def before(command: str) -> str:
     """Return the commands before one: the HTB of a class, or the class of a filter."""
     if command.startswith("qdisc"):
         return ""
-    other = re.search("(hfsc|drr)", command)
-    root = HTB.replace("htb", other[1]) if other else HTB
-    return root + (CLASS if command.startswith("filter") else "")
+    kind = re.search("(hfsc|drr)", command)
+    root = HTB.replace("htb", kind[1]) if kind else HTB
+    other = f"{U32} flowid 1:1\n" if command in dict(BESIDE) else ""
+    return root + (CLASS if command.startswith("filter") else "") + other
 
 
 def script(command: str) -> str:

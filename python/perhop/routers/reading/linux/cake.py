@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.linux.model import Options, Qdisc
 
-__all__ = ["FLAGS", "cake"]
+__all__ = ["FLAGS", "WORDS", "cake"]
 
 _DIFFSERVS: Final = get_args(Cake.model_fields["diffserv"].annotation)
 _ISOLATIONS: Final = get_args(Cake.model_fields["isolation"].annotation)
@@ -44,7 +44,8 @@ FLAGS: Final = frozenset(
 )
 """Words of CAKE without a value."""
 
-_KNOWN: Final = FLAGS | {"bandwidth", "rtt", "overhead", "mpu", "memlimit", "fwmark"}
+WORDS: Final = FLAGS | {"bandwidth", "rtt", "overhead", "mpu", "memlimit", "fwmark"}
+"""All words of CAKE."""
 
 
 def cake(qdisc: Qdisc, *, ip_sizes: bool, ledger: Ledger) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def cake(qdisc: Qdisc, *, ip_sizes: bool, ledger: Ledger) -> dict[str, Any]:
     for word in options.values:
         if word in _MISSING:
             ledger.approximated(options.at(word), f"`{word}`: {_MISSING[word]}")
-        elif word not in _KNOWN:
+        elif word not in WORDS:
             ledger.approximated(options.at(word), f"`{word[:30]}` is not modelled")
     limit = options.size("memlimit")
     return {**({"limit": format_size(limit)} if limit else {}), "cake": found}

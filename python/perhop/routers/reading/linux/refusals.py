@@ -8,14 +8,17 @@ tc-testing) that must fail.
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import units
+from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
+from perhop.routers.reading.linux.cake import WORDS as CAKE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from perhop.routers.reading.linux.model import Action
+    from perhop.routers.reading.linux.model import Action, Filter
 
 __all__ = ["RefusedError", "action", "class_", "filter_", "illegal", "qdisc", "unknown"]
 
@@ -28,6 +31,8 @@ _INVALID: Final = "RTNETLINK answers: Invalid argument"
 _INCOMPLETE: Final = "Command line is not complete"
 _MOST_BANDS: Final = 16
 _MOST_PRIO: Final = 0xFFFF
+_MOST_GAIN: Final = 32
+_WITH_JITTER: Final = 2
 _MOST_COOKIE: Final = 32
 
 _QDISCS: Final[Mapping[str, str]] = {
@@ -49,8 +54,22 @@ _QDISCS: Final[Mapping[str, str]] = {
     "burst ecn harddrop",
     "red": "limit min max burst avpkt probability bandwidth ecn nodrop harddrop adaptive "
     "adaptative qevent",
+    "fq": "limit flow_limit quantum initial_quantum maxrate low_rate_threshold buckets pacing "
+    "nopacing refill_delay orphan_mask ce_threshold timer_slack horizon horizon_cap horizon_drop "
+    "bands priomap weights",
+    "fq_pie": "limit flows target tupdate alpha beta quantum memory_limit ecn_prob ecn noecn "
+    "dq_rate_estimator no_dq_rate_estimator bytemode nobytemode",
+    "cake": " ".join(sorted(CAKE)),
 }
 """The words of disciplines; others are not checked."""
+
+_NETEM: Final = (
+    *("limit", "latency", "delay", "distribution", "loss", "drop", "duplicate", "reorder", "gap"),
+    *("corrupt", "ecn", "rate", "slot", "seed"),
+)
+"""The words of netem, which tc abbreviates."""
+
+_CAKE_BYTES: Final = {"overhead": (-64, 256), "mpu": (0, 256)}
 
 _CLASSES: Final[Mapping[str, str]] = {
     "htb": "prio mtu mpu overhead quantum burst buffer maxburst cburst cbuffer cmaxburst ceil rate "
@@ -60,12 +79,14 @@ _CLASSES: Final[Mapping[str, str]] = {
 }
 
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    **dict.fromkeys(("rate", "ceil", "peakrate"), units.rate),
+    **dict.fromkeys(("rate", "ceil", "peakrate", "bandwidth", "maxrate"), units.rate),
     **dict.fromkeys(("burst", "buffer", "maxburst", "cburst", "cbuffer", "cmaxburst"), units.size),
     **dict.fromkeys(("latency", "target", "interval", "tupdate"), units.time),
     **dict.fromkeys(("bands", "strict", "flows", "r2q", "direct_qlen", "depth"), units.number),
+    **dict.fromkeys(("buckets", "flow_limit"), units.number),
     "divisor": units.number,
 }
+_COUNTS_PACKETS: Final = ("pfifo", "codel", "fq_codel", "pie", "sfq", "fq", "fq_pie")
 _PROTOCOLS: Final = (
     "loop pup pupat ip x25 arp bpq ieeepup ieeepupat dec dna_dl dna_rc dna_rt lat diag cust sca "
     "rarp atalk aarp ipx ipv6 ppp_disc ppp_ses atmmpoa atmfate 802_3 ax25 all 802_2 snap ddcmp "
@@ -102,8 +123,10 @@ def _words(kind: str, known: Mapping[str, str], values: Mapping[str, str]) -> No
         if word not in words:
             raise unknown(word)
     for key, text in values.items():
+        if kind == "cake" and key in CAKE_FLAGS:
+            continue
         reader = _READERS.get(key)
-        if key == "limit" and kind in ("pfifo", "codel", "fq_codel", "pie", "sfq"):
+        if key == "limit" and kind in _COUNTS_PACKETS:
             reader = units.number
         elif key == "limit" or (key == "quantum" and kind != "ets"):
             reader = units.size
@@ -133,6 +156,12 @@ def qdisc(kind: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str
         case "htb" if "default" in values:
             if not re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", values["default"]):
                 raise RefusedError(illegal("default").args[0] if values["default"] else _INCOMPLETE)
+        case "cake":
+            _cake(values)
+        case "netem":
+            _netem(values, lists)
+        case "fq_pie":
+            _fq_pie(values)
         case "red" if not (values.get("limit") and values.get("avpkt")):
             raise RefusedError("RED: Required parameter (limit, avpkt) is missing")
 
@@ -195,6 +224,65 @@ def _tbf(values: Mapping[str, str]) -> None:
             raise RefusedError(f"{_INVALID}: peakrate is lower than or equals to rate")
 
 
+def _cake(values: Mapping[str, str]) -> None:
+    for key, (least, most) in _CAKE_BYTES.items():
+        text = values.get(key, "0")
+        if not re.fullmatch("[+-]?[0-9]{1,9}", text) or not least <= int(text) <= most:
+            raise RefusedError(f'Illegal "{key}", valid range is {least} to {most}')
+    for key, reader in (("memlimit", units.size), ("fwmark", units.number)):
+        if key in values:
+            try:
+                reader(values[key])
+            except ValueError:
+                raise RefusedError(f'Illegal value for "{key}": "{values[key][:40]}"') from None
+
+
+def _fq_pie(values: Mapping[str, str]) -> None:
+    for key in ("alpha", "beta"):
+        if key in values and not (values[key].isdigit() and int(values[key]) <= _MOST_GAIN):
+            raise illegal(key)
+
+
+def _netem(values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> None:
+    if "slot" not in values:  # it has several values
+        for word in values:
+            if not any(each.startswith(word) for each in _NETEM) and not word[0].isdigit():
+                _netem_value(lists)
+                raise unknown(word)
+    _netem_value(lists)
+    delayed = [*lists.get("delay", ()), *lists.get("latency", ())]
+    if "reorder" in lists and not delayed:
+        raise RefusedError("reordering not possible without specifying some delay")
+    if "distribution" in values and len(delayed) < _WITH_JITTER:
+        raise RefusedError("distribution specified but no latency and jitter values")
+    for key, reader in (("limit", units.size), ("rate", units.rate)):
+        if key in values:
+            try:
+                reader(values[key])
+            except ValueError:
+                raise illegal(key) from None
+
+
+def _netem_value(lists: Mapping[str, Sequence[str]]) -> None:
+    """Refuse the first value of a list of netem."""
+    for key, some in lists.items():
+        first = next((each for each in some if each != "random"), "")
+        reader: Callable[[str], object] = units.share
+        if key in ("delay", "latency"):
+            reader = units.time
+        if first in ("state", "gemodel"):
+            continue
+        try:
+            value = reader(first)
+            if isinstance(value, Fraction) and value > 1:
+                raise ValueError(first)
+        except ValueError:
+            if key == "loss":
+                said = f"Unknown loss parameter: {first}" if not first else 'Illegal "loss percent"'
+                raise RefusedError(said) from None
+            raise illegal("latency" if key == "delay" else key) from None
+
+
 def class_(kind: str, values: Mapping[str, str], *, numbered: bool) -> None:
     """Refuse the settings of a class that tc or the kernel refuses.
 
@@ -253,6 +341,20 @@ def filter_(kind: str, given: Mapping[str, str], words: Sequence[str]) -> None:
             raise RefusedError(
                 f'argument "{value[:50]}" is wrong: {len(value)} Max allowed size {_MOST_COOKIE}'
             )
+
+
+def beside(other: Filter, protocol: str, kind: str) -> None:
+    """Refuse a filter beside another one of the same priority.
+
+    Raises:
+        RefusedError: Its protocol or its classifier is another one (`tcf_chain_tp_find`).
+    """
+    if other.protocol != protocol and not any(
+        each.startswith("0x") for each in (other.protocol, protocol)
+    ):
+        raise RefusedError("Error: Protocol mismatch for filter with specified priority.")
+    if other.kind != kind:
+        raise RefusedError("Error: Specified filter kind does not match existing one.")
 
 
 def action(made: Action) -> None:

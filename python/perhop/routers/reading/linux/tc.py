@@ -99,6 +99,8 @@ class Tc:
         self.commands: list[HostCommand] = []
         """The commands that the host would run, but those that would fail or do nothing."""
         self._vain = False
+        self._firsts: dict[tuple[str, int, int], tuple[str, str]] = {}
+        """The protocol and classifier of filters, by interface, parent and priority."""
         self._numbers: dict[tuple[str, int], int] = {}
 
     def run(
@@ -436,6 +438,12 @@ class Tc:
             self.ledger.default(
                 place, "pref", str(prio), "Linux, tcf_auto_prio: before filters added earlier"
             )
+        first = self._firsts.get((name, parent, prio), (protocol, kind))
+        if first != (protocol, kind) and not self._shown:
+            for other in device.filters:
+                if (other.parent, other.prio) == (parent, prio):
+                    refusals.beside(other, protocol, kind)
+        self._firsts[name, parent, prio] = (protocol, kind)
         self._filters += 1
         if self._filters > _MOST_FILTERS:
             raise ValueError(f"perhop reads {_MOST_FILTERS:,} filters at most")
