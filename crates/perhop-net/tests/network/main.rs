@@ -13,5 +13,6 @@ mod links;
 mod mtu;
 mod routes;
 mod scheduling;
+mod tables;
 mod tunnels;
 mod watch;

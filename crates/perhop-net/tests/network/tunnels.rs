@@ -1,8 +1,9 @@
 //! Tunnels, and a router between their ends that marks packets of transports without ECN.
 
-use perhop_core::{Bytes, Ecn, Header, NodeId, Packet, Protocol, Time};
+use perhop_core::{Bytes, Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
 use perhop_net::{
-    Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, PortId, TimerId, TunnelOverhead, TunnelSpec,
+    Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, PortId, TimerId, TunnelCounters,
+    TunnelOverhead, TunnelSpec,
 };
 use perhop_queue::Limit;
 
@@ -21,6 +22,7 @@ enum Body {
 struct Ends {
     arrived: Vec<Ecn>,
     lost: Vec<Ecn>,
+    causes: Vec<Loss>,
 }
 
 impl Hosts<Body> for Ends {
@@ -32,7 +34,7 @@ impl Hosts<Body> for Ends {
     fn timer(&mut self, _network: &mut Network<Body>, _timer: TimerId) {}
 
     fn lost(&mut self, packet: Packet<Body>, loss: Loss, _at: Option<PortId>) {
-        assert_eq!(loss, Loss::Link);
+        self.causes.push(loss);
         self.lost.push(packet.header.ecn());
     }
 
@@ -93,7 +95,7 @@ fn an_exit_drops_and_counts_marked_packets_of_transports_without_ecn() {
         }
     }
     network.run(Time::MAX, &mut ends);
-    assert_eq!(ends.lost, [NotEct]);
+    assert_eq!((ends.lost, ends.causes), (vec![NotEct], vec![Loss::Link]));
     let expected =
         [[NotEct; 3].as_slice(), &[Ect0, Ect0, Ect1, Ce], &[Ect1, Ect1, Ect1, Ce], &[Ce; 4]];
     assert_eq!(ends.arrived, expected.concat());
@@ -111,6 +113,63 @@ fn a_tunnel_takes_packets_to_its_end_and_hides_them_on_the_way() {
     assert_eq!(ends.arrived, [Ecn::Ect0]);
     let (_, counters) = network.tunnels().next().unwrap();
     assert_eq!((counters.encapsulated_bytes, counters.outer_bytes), (1000, 1020));
+}
+
+/// Packets of 1000 bytes and of the tunnel's MTU pass, each with 20 bytes more. One that is longer
+/// by a byte does not, nor does anything once the entry has no link.
+#[test]
+fn a_tunnel_counts_what_passes_and_what_does_not() {
+    let (mut network, mut ends) = (network(), Ends::default());
+    for size in [1000, 1480, 1481] {
+        network.send(NodeId(0), plain(size, Ecn::Ect0));
+    }
+    network.run(Time::MAX, &mut ends);
+    let expected = TunnelCounters {
+        encapsulated_packets: 2,
+        encapsulated_bytes: 2480,
+        outer_bytes: 2520,
+        dropped_too_long: 1,
+        decapsulated_packets: 2,
+        decapsulated_bytes: 2480,
+        ..TunnelCounters::default()
+    };
+    let tunnels: Vec<_> = network.tunnels().collect();
+    assert_eq!(tunnels, [(NodeId(0), expected), (NodeId(2), TunnelCounters::default())]);
+    assert_eq!(
+        [0, 1, 2, 3].map(|node| network.is_end_of_tunnel(NodeId(node))),
+        [true, false, true, false]
+    );
+    assert_eq!(ends.causes, [Loss::TooBig]);
+
+    network.send(NodeId(0), plain(1000, Ecn::Ect0));
+    network.set_up(0, false);
+    network.run(Time::MAX, &mut ends);
+    assert_eq!(ends.causes, [Loss::TooBig, Loss::NoRoute]);
+    let (_, after) = network.tunnels().next().unwrap();
+    assert_eq!(after, TunnelCounters { dropped_no_route: 1, ..expected });
+}
+
+/// The path takes outer packets of 1020 bytes, so that the tunnel takes 1000, for ten minutes
+/// (RFC 1191, section 6.3). Longer news and news about other packets change nothing.
+#[test]
+fn a_tunnel_learns_what_its_path_takes_for_ten_minutes() {
+    let (mut network, mut ends) = (network(), Ends::default());
+    network.run(Time::ZERO + Duration::from_secs(5), &mut ends);
+    let mut outer = plain(1020, Ecn::Ect0).header;
+    assert!(!network.limit_tunnel(&outer, 1020), "UDP is not the tunnel's protocol");
+    outer.protocol = Protocol::Other.into();
+    assert!(network.limit_tunnel(&outer, 1020));
+    assert!(network.limit_tunnel(&outer, 1400));
+    assert!(network.limit_tunnel(&outer, 20), "no room at all is no news");
+    for (second, passes) in [(6, false), (604, false), (605, true)] {
+        network.run(Time::ZERO + Duration::from_secs(second), &mut ends);
+        let before = (ends.arrived.len(), ends.causes.len());
+        network.send(NodeId(0), plain(1000, Ecn::Ect0));
+        network.send(NodeId(0), plain(1001, Ecn::Ect0));
+        network.run(network.now() + Duration::from_millis(100), &mut ends);
+        let after = (ends.arrived.len() - before.0, ends.causes.len() - before.1);
+        assert_eq!(after, if passes { (2, 0) } else { (1, 1) }, "after {second} s");
+    }
 }
 
 /// Returns a packet from host 0 to host 2.
