@@ -60,3 +60,74 @@ fn destination(header: &Header) -> Header {
         ..*header
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::{AckHint, TrafficClass};
+
+    fn header(source: u16, destination: u16, source_port: u16) -> Header {
+        Header {
+            size: 100,
+            source: NodeId(source),
+            destination: NodeId(destination),
+            source_port,
+            destination_port: 80,
+            protocol: Protocol::Udp.into(),
+            traffic_class: TrafficClass::default(),
+            ttl: Header::TTL,
+            ack: AckHint::NONE,
+        }
+    }
+
+    fn group(balance: Balance) -> Group {
+        let ports = [3, 5, 8].map(PortId).into();
+        Group { node: NodeId(9), ports, balance, salt: 7, turn: 0 }
+    }
+
+    /// A third of the hashes is for each port: those of the upper 32 bits up to 2³² / 3, up to
+    /// 2 · 2³² / 3, and above.
+    #[test]
+    fn a_flow_takes_the_port_of_its_third_of_the_hashes() {
+        let mut group = group(Balance::PerFlow);
+        let mut shares = [0; 3];
+        for source_port in 0..3_000 {
+            let header = header(1, 2, source_port);
+            let third = match header.outer_hash(7) >> 32 {
+                0..=1_431_655_765 => 0,
+                1_431_655_766..=2_863_311_530 => 1,
+                _ => 2,
+            };
+            shares[third] += 1;
+            assert_eq!(group.choose(&header), [3, 5, 8].map(PortId)[third]);
+        }
+        // Five standard deviations of a binomial: √(3000 · 1/3 · 2/3) = 26.
+        assert!(shares.iter().all(|share: &i32| (share - 1_000).abs() < 130), "{shares:?}");
+        assert_eq!(group.turn, 0);
+    }
+
+    #[test]
+    fn a_destination_takes_one_port_for_all_its_packets() {
+        let mut group = group(Balance::PerDestination);
+        let mut shares = [0; 3];
+        for destination in 0..300 {
+            let port = group.choose(&header(1, destination, 0));
+            for (source, source_port) in [(1, 9), (4, 0), (5, 6)] {
+                let mut other = header(source, destination, source_port);
+                other.destination_port = source_port;
+                other.protocol = Protocol::Tcp.into();
+                assert_eq!(group.choose(&other), port);
+            }
+            shares[[3, 5, 8].iter().position(|known| PortId(*known) == port).unwrap()] += 1;
+        }
+        // Five standard deviations: √(300 · 1/3 · 2/3) = 8.2.
+        assert!(shares.iter().all(|share: &i32| (share - 100).abs() < 42), "{shares:?}");
+    }
+
+    #[test]
+    fn packets_take_ports_in_turn() {
+        let mut group = group(Balance::PerPacket);
+        let ports: Vec<u32> = (0..7).map(|_| group.choose(&header(1, 2, 3)).0).collect();
+        assert_eq!(ports, [3, 5, 8, 3, 5, 8, 3]);
+    }
+}

@@ -170,6 +170,20 @@ mod tests {
         assert_eq!(sent(IcmpErrors::All, &[0, 0, 1]), [0, 0, 1]);
     }
 
+    /// RFC 792 with RFC 1191; RFC 4443, sections 3.1 to 3.3.
+    #[test]
+    fn types_and_codes_are_those_of_the_standards() {
+        let errors = [
+            IcmpError::TimeExceeded,
+            IcmpError::NetUnreachable,
+            IcmpError::PortUnreachable,
+            IcmpError::TooBig { mtu: 1400 },
+        ];
+        assert_eq!(errors.map(IcmpError::type_and_code), [(11, 0), (3, 0), (3, 3), (3, 4)]);
+        assert_eq!(errors.map(IcmpError::type_and_code_v6), [(3, 0), (1, 0), (1, 4), (2, 0)]);
+        assert_eq!(errors.map(IcmpError::word), [0, 0, 0, 1400]);
+    }
+
     proptest! {
         /// Reference of the bucket: `burst` tokens at first, and one more after each full period
         /// since it was last full.

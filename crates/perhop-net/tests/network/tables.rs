@@ -2,9 +2,10 @@
 //!
 //! A packet of 1000 bytes takes a millisecond at 8 Mb/s.
 
-use perhop_core::{Bytes, Duration, NodeId, Overhead, Time};
+use perhop_core::{Bytes, Duration, NodeId, Overhead, Stream, Time};
 use perhop_net::{
-    Departures, LinkCounters, Loss, Network, PortId, Topology, Trace, TraceStep, Waits, Wire,
+    Departures, Gilbert, Impairments, LinkCounters, Loss, Network, PortId, Reorder, Topology,
+    Trace, TraceStep, Waits, Wire,
 };
 use perhop_queue::{Cause, Limit};
 
@@ -284,4 +285,71 @@ fn an_mtu_is_the_longest_packet() {
         assert_eq!(hosts.arrivals.len(), 1);
         assert_eq!((hosts.losses, hosts.lost_at), (vec![(1, Loss::TooBig)], vec![Some(at)]));
     }
+}
+
+/// The draws of a wire in their order, written a second time: loss, then jitter, then reordering.
+/// Without a share or a limit there is no draw.
+#[test]
+fn a_wire_draws_for_loss_then_jitter_then_order() {
+    let half = 500_000_000;
+    let by = Duration::from_picos(700);
+    for (loss, jitter, reorder) in [
+        (0, 0, None),
+        (half, 0, None),
+        (0, 300, None),
+        (0, 0, Some(half)),
+        (half, 300, Some(0)),
+        (half, 300, Some(half)),
+    ] {
+        let wire = Wire {
+            loss,
+            jitter: Duration::from_picos(jitter),
+            reorder: reorder.map(|share| Reorder { share, by }),
+            ..wire(RATE, 0)
+        };
+        let mut impairments = Impairments::new(Stream::new(3, "wire"));
+        let mut counters = LinkCounters::default();
+        let mut random = Stream::new(3, "wire");
+        let (mut latest, mut lost, mut reordered) = (0, 0, 0);
+        for due in (0..2_000).step_by(40) {
+            let at = impairments.delay(&wire, Time::from_picos(due), &mut counters);
+            let is_lost = loss > 0 && random.chance_ppb(loss);
+            let expected = if is_lost {
+                lost += 1;
+                None
+            } else {
+                let late = if jitter > 0 { random.up_to(jitter) } else { 0 };
+                latest = latest.max(due + late);
+                let moved = reorder.is_some_and(|share| share > 0 && random.chance_ppb(share));
+                reordered += u64::from(moved);
+                Some(latest + if moved { 700 } else { 0 })
+            };
+            assert_eq!(at.map(Time::as_picos), expected, "{wire:?} at {due}");
+        }
+        let expected = LinkCounters { lost, reordered, ..LinkCounters::default() };
+        assert_eq!(counters, expected);
+    }
+}
+
+/// Chains without chance: the states of packets, and which state loses.
+#[test]
+fn chains_without_chance_lose_by_their_states() {
+    const ALWAYS: u32 = 1_000_000_000;
+    let lost = |gilbert| {
+        let wire = Wire { gilbert: Some(gilbert), ..wire(RATE, 0) };
+        let mut impairments = Impairments::new(Stream::new(1, "chain"));
+        (0..6).map(|_| impairments.loses(&wire)).collect::<Vec<bool>>()
+    };
+    let chain = |p, r, good, bad| Gilbert { p, r, good, bad };
+    // It stays good; it stays bad, from the first packet on.
+    assert_eq!(lost(chain(0, ALWAYS, 0, ALWAYS)), [false; 6]);
+    assert_eq!(lost(chain(0, ALWAYS, ALWAYS, 0)), [true; 6]);
+    assert_eq!(lost(chain(0, 0, 0, ALWAYS)), [false; 6]);
+    assert_eq!(lost(chain(ALWAYS, 0, 0, ALWAYS)), [true; 6]);
+    assert_eq!(lost(chain(ALWAYS, 0, ALWAYS, 0)), [false; 6]);
+    // It changes with every packet.
+    let turns = lost(chain(ALWAYS, ALWAYS, 0, ALWAYS));
+    assert!(turns.windows(2).all(|pair| pair[0] != pair[1]), "{turns:?}");
+    let others = lost(chain(ALWAYS, ALWAYS, ALWAYS, 0));
+    assert!(turns.iter().zip(&others).all(|(one, other)| one != other), "{others:?}");
 }
