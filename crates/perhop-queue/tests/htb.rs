@@ -37,13 +37,8 @@ fn interior(dscps: &[u8], rates: HtbRates, inner: Vec<HtbSpec<()>>) -> HtbSpec<(
     HtbSpec { matches: matches(dscps), rates: Some(rates), kind }
 }
 
-/// Returns the kbit/s of each DSCP whose queue is kept full, below a root of `root` kbit/s.
-fn sent(root: u64, overhead: u32, specs: Vec<HtbSpec<()>>, full: &[(u8, u32)]) -> Vec<u64> {
-    let framing = Framing { overhead, mpu: 0, coding: Coding::None };
-    let mut htb = Htb::new(rates(root, root, 1500), framing, specs);
-    let mut ledger = Ledger::new();
-    let mut bytes = vec![0; full.len()];
-    let packet = |(dscp, size): (u8, u32)| Packet {
+fn packet((dscp, size): (u8, u32)) -> Packet<()> {
+    Packet {
         header: Header {
             size,
             source: NodeId(0),
@@ -56,7 +51,15 @@ fn sent(root: u64, overhead: u32, specs: Vec<HtbSpec<()>>, full: &[(u8, u32)]) -
             ack: AckHint::NONE,
         },
         body: (),
-    };
+    }
+}
+
+/// Returns the kbit/s of each DSCP whose queue is kept full, below a root of `root` kbit/s.
+fn sent(root: u64, overhead: u32, specs: Vec<HtbSpec<()>>, full: &[(u8, u32)]) -> Vec<u64> {
+    let framing = Framing { overhead, mpu: 0, coding: Coding::None };
+    let mut htb = Htb::new(rates(root, root, 1500), framing, specs);
+    let mut ledger = Ledger::new();
+    let mut bytes = vec![0; full.len()];
     for each in full {
         for _ in 0..10 {
             htb.enqueue(Time::ZERO, packet(*each), &mut ledger);
@@ -159,4 +162,89 @@ fn priorities_borrow_in_order_and_direct_classes_precede_all() {
 fn rates_count_what_layer_2_adds() {
     let one = vec![leaf(0, Some(rates(400, 400, 1500)))];
     assert_near(&sent(2000, 14, one, &[(0, 60)]), &[400 * 60 / 74]);
+}
+
+/// A tree whose packets, of 1500 bytes, are enqueued and sent at one instant.
+struct Instant {
+    htb: Htb<()>,
+    ledger: Ledger<()>,
+    now: Time,
+}
+
+impl Instant {
+    fn new(specs: Vec<HtbSpec<()>>) -> Self {
+        let root = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(10_000, 10_000, 1500)) };
+        let framing = Framing { overhead: 0, mpu: 0, coding: Coding::None };
+        Self { htb: Htb::new(root, framing, specs), ledger: Ledger::new(), now: Time::ZERO }
+    }
+
+    /// Enqueues packets with these DSCPs, and returns those of the packets that are sent now.
+    fn send(&mut self, dscps: &[u8]) -> Vec<u8> {
+        for dscp in dscps {
+            self.htb.enqueue(self.now, packet((*dscp, 1500)), &mut self.ledger);
+        }
+        let mut sent = Vec::new();
+        while let Dequeue::Packet(packet) = self.htb.dequeue(self.now, &mut self.ledger) {
+            sent.push(packet.header.dscp().get());
+        }
+        sent
+    }
+}
+
+/// Returns rates with a ceiling that is not reached at one instant.
+fn plenty(rates: HtbRates) -> HtbRates {
+    HtbRates { cburst: Bytes::new(1 << 20), ..rates }
+}
+
+/// Two classes within their guarantees take turns until one has nothing left, whatever their
+/// priority; and again when it has.
+#[test]
+fn a_class_that_is_empty_has_no_turn() {
+    for priority in [0, 1, 7] {
+        let class = || {
+            let wide = HtbRates { burst: Bytes::new(1 << 20), ..rates(1000, 10_000, 1500) };
+            Some(HtbRates { priority, ..plenty(wide) })
+        };
+        let mut tree = Instant::new(vec![leaf(1, class()), leaf(2, None), leaf(0, class())]);
+        assert_eq!(tree.send(&[1, 0, 0, 0, 1]), [1, 0, 1, 0, 0], "priority {priority}");
+        assert_eq!(tree.send(&[0]), [0]);
+        assert_eq!(tree.send(&[0, 2, 0, 2]), [2, 2, 0, 0]);
+        assert_eq!(tree.send(&[1, 0]), [1, 0]);
+        assert!(matches!(tree.htb.dequeue(tree.now, &mut tree.ledger), Dequeue::Idle));
+    }
+}
+
+/// Each leaf has a guarantee of one packet at this instant. Afterwards the first two borrow from
+/// the class above them, in turn, and the third from the root, which is one level higher.
+#[test]
+fn a_class_that_is_empty_borrows_nothing() {
+    let poor = || Some(HtbRates { burst: Bytes::new(1499), ..plenty(rates(8, 10_000, 1500)) });
+    let rich = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(4000, 10_000, 1500)) };
+    let specs =
+        vec![interior(&[1, 2], rich, vec![leaf(1, poor()), leaf(2, poor())]), leaf(0, poor())];
+    let mut tree = Instant::new(specs);
+    assert_eq!(tree.send(&[1, 1, 1, 2, 2, 0, 0]), [1, 2, 0, 1, 2, 1, 0]);
+    assert_eq!(tree.send(&[0, 2]), [2, 0]);
+    assert_eq!(tree.send(&[0, 1, 2, 1]), [1, 2, 1, 0]);
+    assert_eq!(tree.send(&[0]), [0]);
+}
+
+/// A class sends while its buckets are not overdrawn, as `htb_class_mode` of Linux says: with a burst
+/// of 1500 bytes two packets, and the third when 1500 bytes are back, after 1.5 s at 8 kb/s. With
+/// one byte less it is one packet, and the second after a byte: 1 ms.
+#[test]
+fn a_class_may_send_until_a_bucket_is_overdrawn() {
+    for (burst, at_once, waits_ms) in [(1500, 2, [1500, 1500]), (1499, 1, [1, 1500])] {
+        let bytes = Bytes::new(burst);
+        let poor = HtbRates { burst: bytes, cburst: bytes, ..rates(8, 8, 1500) };
+        let mut tree = Instant::new(vec![leaf(0, Some(poor))]);
+        assert_eq!(tree.send(&[0, 0, 0, 0]).len(), at_once, "{burst}");
+        for wait_ms in waits_ms {
+            let due = tree.now + Duration::from_micros(1000 * wait_ms);
+            let next = tree.htb.dequeue(tree.now, &mut tree.ledger);
+            assert!(matches!(next, Dequeue::NotBefore(at) if at == due), "{burst}: {next:?}");
+            tree.now = due;
+            assert_eq!(tree.send(&[]), [0]);
+        }
+    }
 }
