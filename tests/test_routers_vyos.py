@@ -320,7 +320,8 @@ RED = {
 def test_random_detect() -> None:
     (found,) = reading("set qos policy random-detect R bandwidth 10mbit\n").attachments
     assert found.policy["classes"]["all"]["queue"] == {"limit": "72 KiB", "red": RED}
-    own = shaper("bandwidth 1mbit", "default queue-type random-detect",
+    own = shaper("bandwidth 1mbit", "default bandwidth 1mbit",
+                 "default queue-type random-detect",
                  "default maximum-threshold 32", "default average-packet 512",
                  "default mark-probability 20")  # fmt: skip
     red = own.policy["classes"]["all"]["queue"]["red"]

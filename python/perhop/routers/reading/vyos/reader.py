@@ -11,9 +11,11 @@ from perhop.routers.reading.configuration import (
     Configuration,
     Fault,
     Place,
+    Refusal,
 )
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.vyos.policies import Builder
+from perhop.routers.reading.vyos.refusals import refused
 from perhop.routers.reading.vyos.tree import Node, parse
 
 if TYPE_CHECKING:
@@ -66,6 +68,10 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
             elif words[:1] in (["qos"], ["traffic-policy"]) or "traffic-policy" in words[1:]:
                 ledger.about(place, line)
                 told.append((place, path))
+    faults = refused(top)
+    for node, reason, undefined in faults:
+        if not undefined:
+            ledger.ignored(node.place, f"VyOS refuses it: {reason}", Fault.REFUSED)
     found = _Reader(top, ledger, rates).read()
     for place, path in told:
         if any(node.deleted for node in path):
@@ -78,7 +84,12 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
             ledger.ignored(place, "no class refers to the group of matches")
         else:
             ledger.ignored(place, f"`{unknown.word[:40]}` is not modelled")
-    return Configuration("vyos", ledger.lines(), ledger.defaults(), tuple(found))
+    if not faults:
+        return Configuration("vyos", ledger.lines(), ledger.defaults(), tuple(found))
+    first = faults[0]
+    interfaces = [each.word for each in top.each("qos", "interface")]
+    refusals = [Refusal(name, first.node.place, first.reason) for name in interfaces]
+    return Configuration("vyos", ledger.lines(), ledger.defaults(), refusals=tuple(refusals))
 
 
 def _elsewhere(words: list[str]) -> str:
