@@ -39,8 +39,8 @@ FILTERS = f"""\
 "order":2048,"key_ht":"800","bkt":"0","flowid":"1:10","not_in_hw":true,"match":{{"value":"b80000",\
 "mask":"fc0000","offmask":"","off":0}}}}}},
 {{"parent":"1:","protocol":"ip","pref":1,"kind":"u32","chain":0,"options":{{"fh":"800::801",\
-"key_ht":"800","bkt":"0","flowid":"1:20","match":{{"value":"50","mask":"ffff","offmask":"nexthdr+",\
-"off":0}},"match":{{"value":"60000","mask":"ff0000","offmask":"","off":8}}}}}}]
+"key_ht":"800","bkt":"0","flowid":"1:20","match":{{"value":"50","mask":"ffff","offmask":"",\
+"off":20}},"match":{{"value":"60000","mask":"ff0000","offmask":"","off":8}}}}}}]
 """
 SCRIPT = """\
 tc qdisc add dev eth0 root handle 1: htb default 30 r2q 10
@@ -52,7 +52,7 @@ tc qdisc add dev eth0 parent 1:10 handle 10: pfifo limit 50
 tc qdisc add dev eth0 parent 1:20 fq_codel limit 1000 flows 64 quantum 300 target 4.999ms \
 interval 99.999ms noecn
 tc filter add dev eth0 protocol ip parent 1: prio 1 u32 match ip tos 0xb8 0xfc flowid 1:10
-tc filter add dev eth0 protocol ip parent 1: prio 1 u32 match tcp dst 80 0xffff \
+tc filter add dev eth0 protocol ip parent 1: prio 1 u32 match ip dport 80 0xffff \
 match ip protocol 6 0xff flowid 1:20
 """
 RULES = {

@@ -24,6 +24,7 @@ import perhop
 from perhop import analysis, linux
 from perhop.scenario import parse
 from perhop.scenario.model.tunnels import TUNNEL_TYPES, TunnelType
+from validation import user_mode
 from validation.table import Row
 
 if TYPE_CHECKING:
@@ -334,29 +335,15 @@ def guest_run(setting: Setting, scenario: Scenario) -> dict[str, Any]:
 
 def in_user_mode(program: Path, settings: Sequence[Setting]) -> list[tuple[Seen, float]]:
     """Return what User Mode Linux does with the packets of each setting, and its longest stall."""
-    kernels = sorted(program.parent.parent.glob("lib/uml/modules/*/kernel"))
-    if not kernels:
-        raise SystemExit(f"{program} has no modules beside it; expected lib/uml/modules")
     runs = [guest_run(each, scenario_of(each)) for each in settings]
-    modules = [str(kernels[-1] / f"{module}.ko") for module in MODULES]
+    modules = user_mode.modules(MODULES)
     with tempfile.TemporaryDirectory() as folder:
         job, result = Path(folder, "job.json"), Path(folder, "result.json")
         job.write_text(json.dumps({"modules": modules, "runs": runs}), "utf-8")
         guest = Path(__file__).with_name("guest.py")
-        made = subprocess.run(
-            [
-                *(program, "mem=256M", "rootfstype=hostfs", "root=/dev/root", "rootflags=/", "rw"),
-                *("con=null", "con0=null,fd:1", "quiet", f"init={shutil.which('python3')}"),
-                *("--", guest, job, result),
-            ],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        said = user_mode.boot([guest, job, result], 300, program)
         if not result.exists():
-            raise SystemExit(f"User Mode Linux gave no result:\n{made.stdout}{made.stderr}")
+            raise SystemExit(f"User Mode Linux gave no result:\n{said}")
         found = json.loads(result.read_text("utf-8"))
     all_ = []
     stalls = []

@@ -43,7 +43,8 @@ class Statement:
         values: Values of the policy by dotted path, such as ``classes.voice.queue.limit``; None if
             there is no such value. For what no throughput shows.
         flows: Flows of UDP that are sent at once, as scenarios have them, but for `source` and
-            `destination` (addresses), `mbps` (the rate of the IP packets) and `size` (their bytes).
+            `destination` (addresses), `mbps` (the rate of the IP packets), `size` (their bytes)
+            and `protocol`, which may be ``tcp``.
         expected: What becomes of flows: the class, with a slash between a class and one inside it,
             or the throughput in Mb/s of IP packets.
         rate: The rate of the link in bit/s; None if the configuration tells it.
@@ -189,12 +190,11 @@ def _scenario(
         source = rest.pop("source", "2001:2::1" if six else "198.18.0.1")
         destination = rest.pop("destination", "2001:2:0:1::1" if six else "198.19.0.1")
         rate, size = rest.pop("mbps"), rest.pop("size", SIZE)
-        sections[name] = {
-            "from": host("a", source),
-            "to": host("b", destination),
-            "udp": {"rate": f"{1000 * rate:.0f} kbps", "size": f"{size} B", "layer": "ip"},
-            **rest,
-        }
+        if rest.pop("protocol", "udp") == "tcp":
+            rest["tcp"] = {}
+        else:
+            rest["udp"] = {"rate": f"{1000 * rate:.0f} kbps", "size": f"{size} B", "layer": "ip"}
+        sections[name] = {"from": host("a", source), "to": host("b", destination), **rest}
     rate, _ = rates(attachment, FILE, statement.rate, [])
     middle: dict[str, Any] = {"ends": ["r", "s"], "rate": f"{rate} bps", "egress": {"r": "p"}}
     if attachment.shape is not None:

@@ -21,7 +21,7 @@ __all__ = ["EVERY", "MOST_PAIRS", "Packets", "Verdict", "classify", "matches", "
 
 _IPV6: Final = ("ipv6", "0x86dd")
 _IPV4: Final = ("ip", "0x0800", "0x800")
-_EVERY_IPV4: Final = Conditions(source=(IPv4Network("0.0.0.0/0"),))
+EVERY_IPV4: Final = Conditions(source=(IPv4Network("0.0.0.0/0"),))
 
 MOST_PAIRS: Final = 2**18
 """The most pairs of entries that are compared for an interface."""
@@ -156,7 +156,7 @@ def classify(
 
 
 def _of_ipv4(test: Test) -> Test:
-    return replace(test, header=test.header & _EVERY_IPV4)
+    return replace(test, header=test.header & EVERY_IPV4)
 
 
 def within(conditions: Conditions, outer: Iterable[Conditions]) -> Conditions:

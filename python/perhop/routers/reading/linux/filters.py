@@ -179,7 +179,7 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     version = 6 if base.protocol in ("ipv6", "0x86dd") else 4
     marks: list[tuple[int, int]] = []
     lost = ""
-    divisor = False
+    divisor = beyond = False
     while words:
         word = words.next
         if word == "match":
@@ -188,8 +188,9 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                 words.take()
                 marks.append((units.number(words.take()), units.number(words.take())))
                 continue
+            said = words.all()
             try:
-                some, rest, version = u32.keys(words.all(), version)
+                some, rest, version = u32.keys(said, version)
             except UnsupportedMatchError as error:
                 lost = str(error)
                 break
@@ -198,6 +199,8 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             except ValueError:
                 raise illegal("match") from None
             keys += some
+            used = said[: len(said) - len(rest)]
+            beyond = beyond or used[0] in ("tcp", "udp") or any("nexthdr" in w for w in used)
             words = Words(rest)
         elif word == "divisor":
             words.take()
@@ -212,6 +215,8 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             base.link = _table(words.take())
         elif word in ("hashkey", "offset", "sample", "indev", "order"):
             if word in ("hashkey", "offset"):
+                if word == "hashkey":
+                    ledger.approximated(place, "it leads to all filters of its hash table")
                 while words and words.next not in ("match", "link", "flowid", "classid", "ht"):
                     words.take()
             elif word == "sample":
@@ -224,6 +229,9 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                     lost = "the interface of arrival is no condition of a scenario"
         else:
             break
+    if beyond and base.table in (0, _ROOT_TABLE):
+        # `nexthdr` is the offset that a link computes, 0 without one (`u32_classify`).
+        lost = lost or "`nexthdr` (tcp, udp) is the IP header without a link's `offset`"
     if not lost:
         try:
             header, note = u32.conditions(keys, version)
@@ -241,6 +249,9 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     if divisor:
         base.tests = ()
     _common(words, base, ledger, place)
+
+
+_ROOT_TABLE: Final = 0x800
 
 
 def _class(text: str, base: Filter) -> int:

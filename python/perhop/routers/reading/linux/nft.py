@@ -451,6 +451,9 @@ class Ruleset:
         if rule.kept and "mark" in rule.changes:
             changed = replace(changed, mark=met.mark & rule.kept | changed.mark)
         verdict = rule.verdict
+        if chain.hook == "output" and way.sent and rule.changes:
+            note = "only packets of the machine itself pass `output`; here all do"
+            self.ledger.approximated(rule.place, note)
         if "police" in rule.changes:
             if rule.within and not self._drops(chain, index + 1, changed, way):
                 note = "what exceeds the limit is treated as what does not"

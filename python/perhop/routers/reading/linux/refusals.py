@@ -336,7 +336,7 @@ def filter_(kind: str, given: Mapping[str, str], words: Sequence[str]) -> None:
         case "u32":
             if words and not {"match", "divisor", "hashkey", "offset"} & set(words):
                 raise RefusedError("Error: cls_u32: Selector not specified.")
-    for word, value in zip(words, [*words[1:], ""], strict=True):
+    for word, value in zip(words, [*words[1:], ""], strict=False):
         if word == "cookie" and len(value) > _MOST_COOKIE:
             raise RefusedError(
                 f'argument "{value[:50]}" is wrong: {len(value)} Max allowed size {_MOST_COOKIE}'

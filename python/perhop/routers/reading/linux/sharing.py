@@ -296,6 +296,7 @@ class Shares:
         if burst is not None and burst > max(_LIMIT_BURST, slack(ceiling)):
             own["shape"] = {"rate": format_rate(ceiling), "burst": format_size(burst + _PACKET)}
         elif ceiling <= rate and "bandwidth" in own and not scaled:
+            own["bandwidth"] = format_rate(ceiling)
             own["borrow"] = False
         else:
             own["limit"] = format_rate(ceiling)

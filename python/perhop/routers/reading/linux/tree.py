@@ -15,6 +15,7 @@ from perhop.routers.reading.configuration import (
 )
 from perhop.routers.reading.linux.cake import ETHERNET, cake
 from perhop.routers.reading.linux.classify import (
+    EVERY_IPV4,
     MOST_PAIRS,
     Packets,
     Verdict,
@@ -23,6 +24,7 @@ from perhop.routers.reading.linux.classify import (
     priority,
     within,
 )
+from perhop.routers.reading.linux.model import Test
 from perhop.routers.reading.linux.netem import medium
 from perhop.routers.reading.linux.policers import DROPS, Buckets
 from perhop.routers.reading.linux.queues import PLAIN, queue
@@ -98,6 +100,7 @@ class Tree:
         """The qdiscs and classes whose filters were applied."""
         self.medium: dict[str, str] = {}
         self._count = 0
+        self._joined: dict[tuple[int, int], Filter] = {}
         self._landed: Sequence[tuple[Verdict, int]] = ()
         """The packets of the discipline that is being read, with their leaves."""
         self._level: Sequence[Packets] = ()
@@ -471,10 +474,21 @@ class Tree:
         for each in own:
             if each.table not in (0, 0x800):
                 continue
-            flat += tables[each.link] if each.link else [each]
-            if each.link:
-                self.ledger.approximated(each.place, "it leads to all filters of its hash table")
+            inside = tables[each.link] if each.link else ()
+            flat += [self._linked(each, inner) for inner in inside] if each.link else [each]
         return flat
+
+    def _linked(self, link: Filter, inner: Filter) -> Filter:
+        """Return a filter of a hash table, for the packets that a filter leads there."""
+        key = (id(link), id(inner))
+        if key not in self._joined:
+            tests = tuple(
+                Test(one.header & other.header, one.marks + other.marks)
+                for one in link.tests or ()
+                for other in inner.tests or ()
+            )
+            self._joined[key] = replace(inner, tests=tests)
+        return self._joined[key]
 
     def _by_priority(
         self, qdisc: Qdisc, found: Shares, verdicts: Sequence[Verdict]
@@ -544,16 +558,17 @@ def fit_shares(classes: Mapping[str, Any], capacity: int) -> None:
 
 
 def _by_dscp(verdict: Verdict, prios: Sequence[int]) -> list[Verdict]:
+    """Return the bands of packets by their DSCP, which Linux turns into priorities.
+
+    It does so where it forwards packets of IPv4; those of IPv6 keep priority 0 (`ip6_forward`).
+    """
     packets = verdict.packets
     bands: dict[int, set[int]] = defaultdict(set)
     for dscp in range(64) if packets.dscp is None else (packets.dscp,):
         bands[prios[priority(dscp)]].add(dscp)
-    if len(bands) == 1:
-        return [Verdict(packets, next(iter(bands)), verdict.filter)]
-    largest = max(bands, key=lambda band: len(bands[band]))
     found = []
     for band, points in sorted(bands.items()):
-        some = packets.narrowed(Conditions(dscp=frozenset(points)))
-        if band != largest and some is not None:
+        some = packets.narrowed(Conditions(dscp=frozenset(points)) & EVERY_IPV4)
+        if band != prios[0] and some is not None:
             found.append(Verdict(some, band, verdict.filter))
-    return [*found, Verdict(packets, largest, verdict.filter)]
+    return [*found, Verdict(packets, prios[0], verdict.filter)]
