@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import u32, units
 from perhop.routers.reading.linux.model import Action, Filter, Test
-from perhop.routers.reading.linux.refusals import illegal, unknown
+from perhop.routers.reading.linux.refusals import RefusedError, illegal, unknown
 from perhop.routers.reading.linux.u32 import UnsupportedMatchError
 from perhop.routers.reading.matching import Conditions
 
@@ -134,6 +134,8 @@ def actions(words: Words) -> list[Action]:
         if words.next == "action":
             words.take()
         kind = words.next
+        if kind == "stolen":
+            raise RefusedError("Bad action type stolen")
         if kind in _VERDICTS or kind in ("goto", "jump"):
             words.take()
             found.append(Action("gact", {}, kind))

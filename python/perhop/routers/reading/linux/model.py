@@ -151,7 +151,7 @@ class Action:
     @property
     def drops(self) -> bool:
         """True if it drops all packets."""
-        return self.kind == "gact" and self.verdict in ("drop", "shot")
+        return self.kind == "gact" and self.verdict in ("drop", "shot", "stolen", "trap")
 
 
 @dataclass(frozen=True, slots=True)

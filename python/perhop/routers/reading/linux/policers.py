@@ -24,6 +24,7 @@ __all__ = ["DROPS", "Buckets", "policer"]
 DROPS: Final[dict[str, Any]] = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
 """A policer that drops all packets."""
 
+_FRAME: Final = 1514
 _SENDS: Final = frozenset({"ok", "pass", "pipe", "continue"})
 
 
@@ -86,9 +87,12 @@ class Buckets:
         keys: list[int] = []
         for number, action in enumerate(filter_.actions):
             if action.kind == "gact" and action.verdict not in ("pipe", "continue"):
+                if action.verdict in ("reclassify", "goto", "jump"):
+                    note = f"the verdict {action.verdict} is not modelled"
+                    self.ledger.approximated(filter_.place, note)
                 break
             if action.kind != "police":
-                if action.kind not in ("gact", "mirred", "skbedit"):
+                if action.kind not in ("gact", "skbedit"):
                     note = f"the action {action.kind[:20]} is not modelled"
                     self.ledger.approximated(filter_.place, note)
                 continue
@@ -191,6 +195,8 @@ def policer(options: Options, verdict: str) -> dict[str, Any] | None:
         ledger.default(options.place, "conform-exceed", "reclassify", "tc-police(8): drops")
     if "mtu" not in options.values:
         ledger.default(options.place, "mtu", "2040 B", "iproute2, tc_calc_rtable: 2047, in cells")
+    if (options.size("mtu") or _FRAME) < _FRAME:
+        ledger.approximated(options.place, "frames longer than `mtu` exceed in Linux")
     found: dict[str, Any] = {"rate": format_rate(rate), "burst": format_size(burst)}
     if exceed in _SENDS:
         found["exceed"] = "send"

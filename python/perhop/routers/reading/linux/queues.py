@@ -25,6 +25,8 @@ LENGTH: Final = 1000
 _MS: Final = 10**9
 _MTU: Final = 1514
 _MOST: Final = 65535
+_MEMORY: Final = 2**25
+_DROP_BATCH: Final = 64
 _SFQ_DEPTH: Final = 127
 _NEVER: Final = {"target": "100 s", "interval": "200 s"}
 _KNOWN: Final = {
@@ -35,9 +37,9 @@ _KNOWN: Final = {
     "fq_codel": "limit flows target interval quantum ecn noecn memory_limit drop_batch",
     "pie": "limit target tupdate alpha beta ecn noecn",
     "fq_pie": "limit flows target tupdate alpha beta quantum ecn noecn",
-    "red": "limit min max avpkt burst probability bandwidth ecn harddrop adaptive",
+    "red": "limit min max avpkt burst probability ecn harddrop adaptive",
     "sfq": "limit flows depth divisor perturb quantum headdrop",
-    "fq": "limit flow_limit quantum buckets pacing nopacing maxrate initial_quantum",
+    "fq": "limit quantum buckets",
 }
 
 PLAIN: Final = frozenset(_KNOWN)
@@ -125,6 +127,9 @@ def _fq_codel(options: Options, ledger: Ledger) -> dict[str, Any]:
     found = _codel(options, ledger, 10240, ecn=True)
     settings = found.pop("codel")
     name = "net/sched/sch_fq_codel.c"
+    for key, usual in (("memory_limit", _MEMORY), ("drop_batch", _DROP_BATCH)):
+        if options.size(key) not in (None, usual):
+            ledger.approximated(options.at(key), f"`{key}` is not modelled")
     settings |= _flows(options, ledger, name, _MTU)
     return {**found, "fq-codel": settings}
 
