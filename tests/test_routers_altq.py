@@ -175,7 +175,7 @@ def test_classes_with_packets_and_children_keep_both() -> None:
     assert inside["tcp_class"]["bandwidth"] == "4 Mbps"
     assert inside["tcp_class"]["classes"]["csl_class"]["bandwidth"] == "25%"
     red = inside["tcp_class"]["classes"]["csl_class"]["queue"]["red"]
-    assert (red["min"], red["max"], red["gentle"]) == ("3 packets", "9 packets", False)
+    assert (red["min"], red["max"], red["gentle"]) == ("6 packets", "18 packets", False)
 
 
 def test_conditioners_police_and_mark_what_arrives() -> None:

@@ -24,7 +24,7 @@ def test_altq_classes() -> None:
         "interface em1 bandwidth 2000000 cbq no-control no-tbr efficient",
         "class cbq em1 root_class NULL pbandwidth 100",
         f"class cbq em1 x root_class pbandwidth 40 {bursts}",
-        f"class cbq em1 y root_class borrow exactbandwidth 333000 {bursts} maxdelay 2163",
+        f"class cbq em1 y root_class borrow exactbandwidth 333000 {bursts} maxdelay 831",
         f"class cbq em1 default_2 root_class borrow default pbandwidth 40 {bursts}",
         "filter em1 x ruleno 8 10.0.0.4 0 0 0 17 tos 0x20 tosmask 0xfc",
         "filter em1 x ruleno 7 10.0.0.4 0 0 0 17 tos 0xb8 tosmask 0xfc",

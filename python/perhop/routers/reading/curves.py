@@ -100,6 +100,15 @@ class Curves:
             return self.realtime
         return self.upperlimit
 
+    @property
+    def is_capped(self) -> bool:
+        """True if the upper limit may be below the share."""
+        limit, share = self.upperlimit, self.linkshare
+        if limit is None or share is None:
+            return False
+        same = limit.m2.share == share.m2.share
+        return not same or limit.m2.amount < share.m2.amount
+
     def beyond_shares(self, *, leaf: bool) -> Iterator[tuple[str, str]]:
         """Yield what rates do not say of the curves: the key of each, and what is lost.
 

@@ -25,8 +25,9 @@ __all__ = ["write"]
 
 _ROOT: Final = "root_class"
 _CBQ_LIMIT: Final = 30
+_CBQ_RED_LIMIT: Final = 60
 _LEAST_LIMIT: Final = 4
-_DELAYED: Final = 8 * 1500 * 1000
+_MTU: Final = 1500
 _MOST_PORTS: Final = 256
 _PROTOCOLS: Final = {
     4: {"tcp": 6, "udp": 17, "icmp": 1},
@@ -133,8 +134,8 @@ def _class(found: Device, queue: Queue, draft: Draft) -> str:
                 words.append(f"minburst {cbq.minburst}")
             if cbq.packet != type(cbq)().packet:
                 words.append(f"packetsize {cbq.packet}")
-            if queue.limit not in (None, _CBQ_LIMIT):
-                words.append(_delay(queue, draft))
+            if queue.limit not in (None, _CBQ_RED_LIMIT if queue.flags else _CBQ_LIMIT):
+                words.append(_delay(queue, min(cbq.packet, _MTU), draft))
         case "priq":
             words = ["NULL", *words, f"priority {queue.priority} qlimit {queue.limit}"]
         case "hfsc":
@@ -147,11 +148,11 @@ def _class(found: Device, queue: Queue, draft: Draft) -> str:
     return " ".join(words)
 
 
-def _delay(queue: Queue, draft: Draft) -> str:
-    """Return the delay by which CBQ sets the limit of a queue, in packets of 1500 B."""
-    limit = queue.limit or _CBQ_LIMIT
-    ms = -(-limit * _DELAYED // queue.rate)
-    holds = max(ms * queue.rate // _DELAYED, _LEAST_LIMIT)
+def _delay(queue: Queue, packet: int, draft: Draft) -> str:
+    """Return the delay by which CBQ sets the limit of a queue, in packets of `packet` bytes."""
+    limit, delayed = queue.limit or _CBQ_LIMIT, 8 * packet * 1000
+    ms = -(-limit * delayed // queue.rate)
+    holds = max(ms * queue.rate // delayed, _LEAST_LIMIT)
     if holds != limit:
         reason = "CBQ sets limits by a delay in milliseconds, of 4 packets at least"
         draft.near(f"{queue.part.place}.queue.limit", reason, f"{holds} packets")

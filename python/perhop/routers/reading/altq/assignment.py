@@ -46,6 +46,8 @@ def assign(
     for device in devices:
         nodes = _by_name(device)
         known |= nodes.keys()
+        if device.scheduler == "wfq":
+            nodes = _undivided(device, nodes, rules, ledger)
         device.entries = _entries(device, nodes, rules, _Blocks(ledger))
     replies = False
     for rule in rules:
@@ -63,6 +65,28 @@ def assign(
                 "opposite direction for replies, here and in similar rules",
             )
             replies = True
+
+
+def _undivided(
+    device: Device, nodes: Mapping[str, Node], rules: Sequence[Rule], ledger: Ledger
+) -> dict[str, Node]:
+    """Return the queues of HFSC that take packets: those of divided ones are in the default one.
+
+    Source: `hfsc_enqueue` of FreeBSD's altq_hfsc.c.
+    """
+    for rule in rules:
+        for name in (rule.queue, rule.urgent):
+            if name in nodes and nodes[name].children and not rule.blocks:
+                note = (
+                    f"the queue {quote(name)} has no effect: HFSC puts packets of a divided queue "
+                    "into the default one"
+                )
+                ledger.approximated(rule.statement, note, Fault.WITHOUT_EFFECT)
+    default = device.default
+    return {
+        name: default if node.children and default is not None else node
+        for name, node in nodes.items()
+    }
 
 
 def _by_name(device: Device) -> dict[str, Node]:

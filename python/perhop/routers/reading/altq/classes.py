@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from perhop.routers.reading.altq.ledger import Ledger, Statement
 
 _MAN: Final = "altq.conf(5)"
+_SOURCE: Final = "libaltq of KAME, qop_cbq.c"
 _CONTROL_SHARE: Final = 2
 """The bandwidth of the control class in percent of the interface's."""
 
 _CBQ_LIMIT: Final = 30
+_CBQ_RED_LIMIT: Final = 60
+_PACKET: Final = 1500
 _BURSTS: Final = {
     "maxburst": "maxburst",
     "minburst": "minburst",
@@ -107,6 +110,7 @@ class _Class:
         self.whole = interface.device.rate or 0
         self.limit: int | None = None
         self.delay: int | None = None
+        self.packet = _PACKET
         self.flags: set[str] = set()
         self.rank: int | None = None
         self.curves: dict[str, tuple[int, int, int]] = {}
@@ -188,6 +192,8 @@ class _Class:
         if not value or value > most or (setting == "packet" and value < 64):
             self._approximated(f"{word}: {quote(text)} is out of range; perhop uses the default")
         else:
+            if word == "packetsize":
+                self.packet = min(value, _PACKET)
             values = self.interface.bursts.setdefault(setting, {})
             values.setdefault(value, []).append(self.node.statement)
 
@@ -225,11 +231,11 @@ class _Class:
             self._approximated("the highest priority is 7")
         node.rank = 7 - min(rank, 7)
         node.borrow = "borrow" in self.flags and node.parent is not None
-        node.limit = _CBQ_LIMIT
-        if self.delay:
-            node.limit = min(max(self.delay * given // (8 * 1500 * 1000), 4), 10**6)
-        else:
-            self.ledger.default(node.statement.place, "queue limit", "30 packets", _MAN)
+        if not self.delay:
+            # `cbq_class_spec` of libaltq's qop_cbq.c; the manual tells the first one only.
+            node.limit = _CBQ_RED_LIMIT if node.red else _CBQ_LIMIT
+            limit = f"{node.limit} packets"
+            self.ledger.default(node.statement.place, "queue limit", limit, _SOURCE)
         if node.parent is None:
             self._root(given)
             return
@@ -242,6 +248,9 @@ class _Class:
         self._admit(node, given)  # with what its control class gets
         if "default" in self.flags and not self.interface.no_control:
             given = self._implicit_control(given)
+        if self.delay:
+            packets = self.delay * given // (8 * self.packet * 1000)
+            node.limit = min(max(packets, 4), 10**6)
         self._bandwidth(given)
         if "control" in self.flags or node.name == "ctl_class":
             self._control(node)

@@ -43,6 +43,9 @@ _RED: Final = {
 }
 """Settings of RED and their keys in scenarios."""
 
+_RED_DEFAULTS: Final = {"min": "5 packets", "max": "15 packets"}
+"""The thresholds of RED at an interface: `TH_MIN` and `TH_MAX` of altq_red.c."""
+
 _RIO: Final = re.compile(r"(lo|med|hi)_(thmin|thmax|invpmax)|packetsize|weight")
 _LIMITS: Final = {"fifoq": 50, "red": 60, "rio": 60}
 """The default queue limits of disciplines without classes, in packets."""
@@ -205,9 +208,11 @@ class Reader:
                 self.ledger.approximated(statement, "RIO is RED for all drop precedences")
             node = Node(word, statement, share=10**9, limit=limit, red=word in ("red", "rio"))
             node.thresholds = interface.thresholds
-            low, high = (count(node.thresholds.get(k, "0 x").split()[0]) for k in ("min", "max"))
-            if low and (not high or high <= low):
-                node.thresholds["max"] = f"{max(limit * 3 // 10, low + 1)} packets"
+            if node.red:
+                node.thresholds = {**_RED_DEFAULTS, **interface.thresholds}
+                low, high = (count(str(node.thresholds[k]).split()[0]) or 0 for k in ("min", "max"))
+                if high <= low:
+                    node.thresholds["max"] = f"{low + 1} packets"
             device.top, device.default = [node], node
 
     def attachments(self) -> Iterator[Attachment]:

@@ -204,9 +204,9 @@ class _Builder:
         (device.top if parent is None else parent.children).append(node)
         if "default" in definition.flags:
             if device.default is not None:
-                self.ledger.approximated(definition.statement, "another queue is the default one")
-            else:
-                device.default = node
+                note = "another queue is the default one, too; OpenBSD takes the last one"
+                self.ledger.approximated(definition.statement, note)
+            device.default = node
         return node
 
     def _settings(self, node: Node, definition: Definition, device: Device) -> Node:
@@ -232,7 +232,10 @@ class _Builder:
             )
         node.borrow = "borrow" in flags or scheduler != "altq-cbq"
         if not self.altq and "flows" in numbers:
-            node.limit = numbers.get("qlimit", _FQ_LIMIT)
+            node.limit = _FQ_LIMIT
+            if numbers.get("qlimit", _FQ_LIMIT) != _FQ_LIMIT:
+                note = f"`qlimit` has no effect: OpenBSD's flow queues hold {_FQ_LIMIT} packets"
+                self.ledger.approximated(statement, note, Fault.WITHOUT_EFFECT)
             node.discipline = {"fq-codel": _fq_codel(numbers)}
         else:
             node.limit = numbers.get("qlimit", 50)
@@ -266,6 +269,9 @@ class _Builder:
                     definition.statement.place, "bandwidth", "100% of the parent's", _MAN
                 )
         above = device.rate if node.parent is None else self.rates[node.parent.name]
+        if self.altq:
+            given, own = self._bounded(given, own, above, definition)
+            share = own.get("linkshare")
         slope = _slope(given, above)
         self.rates[node.name] = None if slope.share else slope.amount
         if device.scheduler == "wfq":
@@ -279,6 +285,33 @@ class _Builder:
         node.share, node.rate = given if share is None else share[2]
         if node.share is not None and node.parent is not None:
             self._of_bandwidth(node, node.parent, above)
+
+    def _bounded(
+        self,
+        given: Bandwidth,
+        curves: Mapping[str, ServiceCurve],
+        above: int | None,
+        definition: Definition,
+    ) -> tuple[Bandwidth, dict[str, ServiceCurve]]:
+        """Return rates of at most that of the queue around (`eval_bwspec` of FreeBSD's pfctl)."""
+        larger = False
+
+        def least(bandwidth: Bandwidth) -> Bandwidth:
+            nonlocal larger
+            share, rate = bandwidth
+            if rate is None or above is None or rate <= above:
+                return bandwidth
+            larger = True
+            return share, above
+
+        bounded = (
+            least(given),
+            {key: (least(m1), d, least(m2)) for key, (m1, d, m2) in curves.items()},
+        )
+        if larger:
+            note = "pfctl cuts rates above that of the queue around them; older ones refuse these"
+            self.ledger.approximated(definition.statement, note)
+        return bounded
 
     def _of_bandwidth(self, node: Node, parent: Node, above: int | None) -> None:
         """Write a share as a rate if its parent has another curve of link sharing.

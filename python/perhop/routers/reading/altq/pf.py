@@ -43,6 +43,8 @@ class _Reader:
         """The statements `altq on` and `queue`, with macros replaced."""
         self.rules: list[rules.Rule] = []
         self.elsewhere: list[Statement] = []
+        self.translated = False
+        """True if a statement before translates addresses, and later ones compare the result."""
 
     def statement(self, statement: Statement) -> None:
         """Read a statement."""
@@ -58,10 +60,12 @@ class _Reader:
             self.queues.append((statement, self._expanded(statement)))
         elif first == "block":
             self._block(statement)
+        elif first in ("nat", "rdr", "binat"):
+            self.translated = True
         elif first in syntax.ANCHORS or first in ("include", "load"):
             self.elsewhere.append(statement)
         elif (first == "scrub" and "set-tos" in words) or (
-            first not in ("set", "nat", "rdr", "no", "antispoof", "binat", "scrub", "table")
+            first not in ("set", "no", "antispoof", "scrub", "table")
             and _ASSIGN.intersection(words)
         ):
             self.ledger.ignored(statement, "unknown statement about queues or code points")
@@ -94,6 +98,10 @@ class _Reader:
         elif assigns:
             for note in rule.notes:
                 self.ledger.approximated(statement, note)
+            of = rule.conditions
+            if self.translated and not (of.source is None and of.destination is None):
+                note = "its addresses are compared after a translation (NAT); perhop has none"
+                self.ledger.approximated(statement, note)
             if rule.urgent:
                 self.ledger.approximated(
                     statement,
@@ -101,6 +109,7 @@ class _Reader:
                     f"puts there too, are in {rule.queue}",
                 )
         self.rules.append(rule)
+        self.translated = self.translated or (rule.translates and rule.matches)
 
     def _block(self, statement: Statement) -> None:
         """Read a rule that blocks packets, if the configuration tells which."""
@@ -164,6 +173,18 @@ class _Reader:
                 continue
             self.ledger.ignored(statement, note)
 
+    def _without_ecn(self) -> None:
+        """Note rules that compare the ECN field, which conditions of scenarios do not have.
+
+        Rules for all its values are rules for a code point.
+        """
+        octets = frozenset(octet for rule in self.rules for octet in rule.octets)
+        for rule in self.rules:
+            if rule.queue and not all({octet & 0xFC | n for n in range(4)} <= octets
+                                      for octet in rule.octets):  # fmt: skip
+                note = "pf compares the whole octet: packets with another value of ECN do not match"
+                self.ledger.approximated(rule.statement, note)
+
     def read(self, texts: Sequence[Source], rates: Mapping[str, int]) -> Configuration:
         """Return what the files say."""
         for source in texts:
@@ -182,6 +203,7 @@ class _Reader:
             refusals.openbsd(self.ledger, definitions, complete=complete)
             if complete and definitions and self.ledger.refusal is None:
                 refusals.rules(self.ledger, self.rules, definitions)
+        self._without_ecn()
         roots = [each for each in definitions if not each.name]
         below = [each for each in definitions if each.name]
         found, lost = devices.build(self.ledger, roots, below, rates)

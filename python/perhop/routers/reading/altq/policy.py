@@ -82,7 +82,7 @@ def _service_curves(device: Device) -> None:
         limit = node.curves.upperlimit
         if limit is not None and not limit.is_below(device.rate):
             node.curves.upperlimit = None
-        if any(node.curves.beyond_shares(leaf=not node.children)):
+        if any(node.curves.beyond_shares(leaf=not node.children)) or node.curves.is_capped:
             device.scheduler = HFSC
 
 

@@ -25,21 +25,29 @@ Ports = tuple[tuple[int, int], ...]
 
 _SKIPPED: Final = {
     "log": 0, "quick": 0, "flags": 1, "label": 1, "tag": 1, "allow-opts": 0, "rtable": 1,
-    "keep": 1, "modulate": 1, "synproxy": 1, "once": 0, "divert-packet": 2, "reply-to": 1,
-    "route-to": 1, "dup-to": 1, "fastroute": 0, "max-pkt-rate": 1, "all": 0, "dnpipe": 1,
-    "dnqueue": 1, "ridentifier": 1, "tracker": 1, "sloppy": 0, "scrub": 0, "nat-to": 1, "rdr-to": 1,
-    "binat-to": 1, "af-to": 1, "static-port": 0, "bitmask": 0, "random": 0, "round-robin": 0,
+    "keep": 1, "modulate": 1, "synproxy": 1, "all": 0, "ridentifier": 1, "tracker": 1, "scrub": 0,
+    "static-port": 0, "bitmask": 0, "random": 0, "round-robin": 0, "source-hash": 0,
+    "sticky-address": 0, "least-states": 0,
     "drop": 0, "return": 0, "return-rst": 0, "return-icmp": 0, "return-icmp6": 0,
-    "source-hash": 0, "sticky-address": 0, "least-states": 0, "divert-to": 1, "divert-reply": 0,
 }  # fmt: skip
 """Options that change no queue, and the number of words that follow each."""
 
-_TRANSLATIONS: Final = frozenset(("nat-to", "rdr-to", "binat-to", "af-to", "divert-to"))
-"""Options that have an address, which a port may follow."""
+_TRANSLATIONS: Final = {"nat-to": 1, "rdr-to": 1, "binat-to": 1, "af-to": 1}
+"""Options with an address, which a port may follow, and the number of words that follow each."""
+
+_ELSEWHERE: Final = {
+    "route-to": 1, "reply-to": 1, "dup-to": 1, "fastroute": 0, "divert-to": 1, "divert-packet": 2,
+    "divert-reply": 0,
+}  # fmt: skip
+"""Options that lead packets elsewhere, and the number of words that follow each."""
+
+_PIPES: Final = ("dnpipe", "dnqueue")
+"""Options that lead packets through dummynet."""
 
 _CONDITIONS: Final = {
     "tagged": 1, "user": 1, "group": 1, "os": 1, "probability": 1, "received-on": 1,
     "fragment": 0, "icmp-type": 1, "icmp6-type": 1, "code": 1, "prio": 1, "!": 0,
+    "once": 0, "max-pkt-rate": 1,
 }  # fmt: skip
 """Conditions that perhop does not have, and the number of words that follow each."""
 
@@ -66,6 +74,8 @@ class Rule:
         queue: The queue that it assigns; "" for none.
         urgent: The queue of packets with low delay, and of empty acknowledgements.
         conditions: Its packets.
+        octets: The types of service that it compares with.
+        translates: Whether it changes an address of its packets.
         notes: How its conditions are approximated.
     """
 
@@ -80,6 +90,8 @@ class Rule:
     queue: str = ""
     urgent: str = ""
     conditions: Conditions = field(default_factory=Conditions)
+    octets: frozenset[int] = frozenset()
+    translates: bool = False
     notes: list[str] = field(default_factory=list)
 
     def at(self, interface: str) -> bool:
@@ -160,6 +172,16 @@ class _Reading:
                     found.append(word)
         return found
 
+    def arguments(self, count: int, *, port: bool = True) -> None:
+        """Take the words that follow an option, with what is in parentheses around them."""
+        self.parenthesis()
+        for _ in range(count):
+            self.items()
+        self.parenthesis()
+        if port and self.words[self.at : self.at + 1] == ["port"]:
+            self.at += 1
+            self.items()
+
 
 def parse(statement: Statement, words: list[str], tables: Mapping[str, Networks | None]) -> Rule:
     """Read a rule, with macros replaced.
@@ -213,6 +235,9 @@ def _option(reading: _Reading, word: str) -> None:
             octets = [value for value in values if value is not None]
             if not octets or len(octets) != len(values):
                 raise RuleError("its type of service is not understood")
+            if 0 in octets:
+                return  # pf takes 0 for no condition
+            rule.octets = frozenset(octets)
             reading.dscp = frozenset(dscp for octet in octets for dscp in tos_dscps(octet))
         case "queue":
             _queue(reading)
@@ -226,14 +251,17 @@ def _option(reading: _Reading, word: str) -> None:
             if word not in _ICMP_TYPES:
                 raise RuleError(f"perhop has no condition {quote(word)}")
             rule.notes.append("the type of ICMP is not modelled: all ICMP packets match")
+        case _ if word in _PIPES:
+            reading.parenthesis() or reading.items()
+            rule.notes.append("pipes of dummynet are not modelled")
+        case _ if word in _ELSEWHERE:
+            reading.arguments(_ELSEWHERE[word])
+            rule.notes.append("routes of rules are not modelled")
+        case _ if word in _TRANSLATIONS:
+            reading.arguments(_TRANSLATIONS[word])
+            rule.translates = True
         case _ if word in _SKIPPED:
-            reading.parenthesis()
-            for _ in range(_SKIPPED[word]):
-                reading.items()
-            reading.parenthesis()
-            if word in _TRANSLATIONS and reading.words[reading.at : reading.at + 1] == ["port"]:
-                reading.at += 1
-                reading.items()
+            reading.arguments(_SKIPPED[word], port=False)
         case "port":
             raise RuleError("its port belongs to neither `from` nor `to`")
         case "(":
@@ -268,8 +296,9 @@ def _settings(reading: _Reading) -> None:
         elif word == "tos":
             reading.next()
             reading.rule.notes.append("setting the code point in a rule is not modelled")
-        elif word in ("delay", "tag", "tos"):
+        elif word == "delay":
             reading.next()
+            reading.rule.notes.append("delays of rules (`set delay`) are not modelled")
         if not inner or word == ")":
             return
 

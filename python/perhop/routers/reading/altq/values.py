@@ -148,21 +148,19 @@ def tos_dscps(tos: int, mask: int = 0xFF) -> frozenset[int]:
     return frozenset(d for d in range(64) if (d << 2) & mask & 0xFC == tos & mask & 0xFC)
 
 
-_TOS: Final = {"lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04} | {
-    name: number << 5
-    for number, name in enumerate(
-        ("routine", "priority", "immediate", "flash", "flashoverride", "critical", "inetcontrol",
-         "netcontrol")
-    )
+_TOS: Final = {
+    "lowdelay": 0x10, "throughput": 0x08, "reliability": 0x04,
+    "critical": 0xA0, "inetcontrol": 0xC0, "netcontrol": 0xE0,
 }  # fmt: skip
+_CODE_POINT: Final = re.compile(r"(?:af[1-4][1-3]|cs[0-7]|ef)")
 
 
 def tos(text: str) -> int | None:
     """Return the type of service that a rule of pf names: a word, a code point or an octet."""
-    if text.lower() in _TOS:
-        return _TOS[text.lower()]
-    if text.lower() in DSCP_NAMES:
-        return DSCP_NAMES[text.lower()] << 2
+    if text in _TOS:
+        return _TOS[text]
+    if _CODE_POINT.fullmatch(text):
+        return DSCP_NAMES[text] << 2
     value = count(text)
     return value if value is not None and value <= 0xFF else None
 
