@@ -95,6 +95,16 @@ OF_QUEUES = (
         within=0.05,
     ),
     Statement(
+        "queue b cbq default",
+        config(WEB, root="cbq bandwidth 2Mb", a="bandwidth 60%"),
+        config(WEB, root="cbq bandwidth 2Mb", a="bandwidth 60%", b="bandwidth 40%"),
+        f"{FREEBSD}, QUEUEING: 100% of the parent's by default; {KERNEL}/altq_rmclass.c: turns "
+        "in proportion to the rates",
+        flows=TWO,
+        expected={"a": 0.75, "b": 1.25},
+        within=0.05,
+    ),
+    Statement(
         "queue bandwidth 30.9%",
         config(WEB, root="hfsc bandwidth 10Mb", a="bandwidth 30.9%", b="bandwidth 60%"),
         config(WEB, root="hfsc bandwidth 10Mb", a="bandwidth 40%", b="bandwidth 60%"),

@@ -83,10 +83,22 @@ def _interface(found: Device, draft: Draft) -> Iterator[str]:
         yield f"class cbq {name} {_ROOT} NULL pbandwidth 100"
     elif found.discipline == "hfsc":
         _admission(found, draft)
+    if found.discipline == "cbq":
+        _allocated(found, draft)
     for queue in found.queues:
         yield f"class {found.discipline} {name} {queue.name} {_class(found, queue, draft)}"
     entries = [(conditions, queue.name, queue.part.place) for conditions, queue in found.entries]
     yield from _filters(name, entries, draft)
+
+
+def _allocated(found: Device, draft: Draft) -> None:
+    """Add classes of CBQ for which the others leave too little (`qop_cbq_add_class`)."""
+    left = {"": found.rate} | {queue.name: queue.rate for queue in found.queues}
+    for queue in found.queues:
+        left[queue.parent] -= queue.rate
+        if left[queue.parent] < 0:
+            reason = "altqd refuses classes with more than that around them in sum"
+            draft.gap(f"{queue.part.place}.bandwidth", reason)
 
 
 def _admission(found: Device, draft: Draft) -> None:

@@ -358,7 +358,15 @@ def excess_guarantees(loc: Loc, policy: Policy, capacity: int, where: str) -> It
         capacity * bandwidth.share if bandwidth.share is not None else (bandwidth.rate or 0) * WHOLE
         for bandwidth in given
     )
-    if total > capacity * WHOLE:
+    if policy.scheduler == ALTQ_CBQ:
+        # Classes that have more than there is in sum take turns by their rates.
+        for key, bandwidth in given_to.items():
+            if bandwidth is not None and bandwidth.of(capacity) > capacity:
+                yield Finding(
+                    (*loc, key, "bandwidth"),
+                    f"is more than the {format_rate(capacity)} of {where}; expected no more",
+                )
+    elif total > capacity * WHOLE:
         if all(bandwidth.share is not None for bandwidth in given):
             said = f"guarantee {format_share(total // capacity)} in sum"
         else:

@@ -263,7 +263,7 @@ class _Builder:
             own = {}
         share = own.get("linkshare")
         if given == _NONE:
-            given, node.defaulted = (WHOLE, None), share is None
+            given = (WHOLE, None)
             if share is None:
                 self.ledger.default(
                     definition.statement.place, "bandwidth", "100% of the parent's", _MAN

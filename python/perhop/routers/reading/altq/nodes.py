@@ -37,7 +37,6 @@ class Node:
         rest: Whether it has what its siblings leave, because it stands for its parent's own
             packets.
         implicit: Whether the platform created it.
-        defaulted: Whether its bandwidth is the default, all of its parent's.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Node:
     discipline: dict[str, Any] | None = None
     rest: bool = False
     implicit: bool = False
-    defaulted: bool = False
 
     @property
     def depth(self) -> int:

@@ -43,14 +43,12 @@ def bandwidths(
     Args:
         nodes: Classes that divide one bandwidth.
         rate: That bandwidth in bit/s, if known.
-        scheduler: The scheduler; with `altq-cbq`, the bandwidths are no weights that may exceed
-            `rate`.
+        scheduler: The scheduler; with `altq-cbq`, the bandwidths are rates whose sum may exceed
+            `rate`, and not weights.
         ledger: The account of lines that this changes.
     """
     if scheduler == "priority":
         return {id(node): Guarantee(None, rate) for node in nodes}
-    if scheduler == ALTQ_CBQ:
-        _divide(nodes, rate, ledger)
     if rate is None and any(node.rate is not None for node in nodes):
         return {
             id(node): Guarantee(format_rate(node.rate), node.rate)
@@ -67,7 +65,7 @@ def bandwidths(
     empty = [node for node in nodes if not shares[id(node)]]
     least = min(_LEAST, WHOLE // (2 * max(len(empty), 1)))
     free = WHOLE - least * len(empty)
-    scaled = total > free
+    scaled = total > free and scheduler != ALTQ_CBQ
     for node in empty:
         ledger.approximated(
             node.statement, f"has no bandwidth of its own; perhop guarantees {format_share(least)}"
@@ -91,26 +89,6 @@ def bandwidths(
         else:
             found[id(node)] = Guarantee(format_rate(node.rate), node.rate)
     return found
-
-
-def _divide(nodes: Sequence[Node], rate: int | None, ledger: Ledger) -> None:
-    """Divide what other classes leave among those whose bandwidth is all of their parent's.
-
-    Their guarantees would add up to more than there is. In ALTQ each of them may use everything
-    while the others send nothing.
-    """
-    those = [node for node in nodes if node.defaulted]
-    given = sum(_share(node, rate) for node in nodes if not node.defaulted)
-    if not those or len(nodes) == 1:
-        return
-    for node in those:
-        node.share = max(WHOLE - given, 0) // len(those)
-        if node.share:
-            ledger.approximated(
-                node.statement,
-                "the default, 100% of the parent's bandwidth, is more than other classes leave; "
-                f"perhop guarantees {format_share(node.share)}, an equal part of the rest",
-            )
 
 
 def _share(node: Node, rate: int | None) -> int:
