@@ -132,6 +132,7 @@ def test_what_pfctl_refuses_is_an_error_with_its_reason(
     assert found.attachments == ()
     told = {each.place.line: each.note for each in found.lines if each.fault is Fault.REFUSED}
     assert min(told) == line and reason in told[line]
+    assert all(each.startswith("pfctl refuses it: ") for each in told[line].split("; "))
     [refusal] = found.refusals
     assert refusal.interface in ("em0", "the host") and refusal.place.line == line
 

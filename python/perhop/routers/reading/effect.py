@@ -45,7 +45,7 @@ _SMALL: Final = re.compile(
     r"|\bECN\b|RFC 8033|served after the priority classes|sustained rate|flow queues|replies, which"
     r"|last three bits|token bucket|the transmit ring|fragmentation|header compression|pause frames"
     r"|one value|\bIPv6\b|as packets arrive|limit of a flow|congestion only|default: |adaptive"
-    r"|routes of rules"
+    r"|(?:routes|delays) of rules"
     r"|taken as the rate of the interface$|within their guarantees|fair queueing as|HTB unshaped"
     r"|settings of the (?:hardware|platform)"
     r"|by the (?:source|destination)|its own queue|never borrows: its `ceil` has no effect"

@@ -93,9 +93,11 @@ class Ledger:
         place, reason = self.refusal
         note = f"{self.program} loads nothing of the file, as it refuses {place}"
         for entry in self._entries.values():
-            if entry.fault is not Fault.REFUSED:
-                entry.treatment, entry.fault = Treatment.NOT_MODELLED, None
-                entry.notes = {note: None}
+            reasons = [each for each in entry.notes if each.startswith(f"{self.program} refuses")]
+            entry.treatment = Treatment.NOT_MODELLED
+            entry.notes = dict.fromkeys(reasons or [note])
+            if not reasons:
+                entry.fault = None
         names = dict.fromkeys(name.removeprefix("!") for name in interfaces) or ("the host",)
         return tuple(Refusal(name, place, reason) for name in names)
 
