@@ -86,6 +86,26 @@ def test_marks_include_edges_changes_and_a_last_short_interval() -> None:
     ]
 
 
+def test_an_interval_that_nearly_divides_the_duration_makes_no_short_stretch() -> None:
+    """The last stretch had 13 ps, in which a link was busy 1,230,769 times."""
+    text = """
+perhop: 1
+name: x
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 13 Mbps}]
+flows: {f: {from: a, to: b, start: 1 ns}}
+duration: 133.333333333333 s
+report: {interval: 13.333333333332 s}
+"""
+    marks = parse(text).marks_ps
+    assert marks[:3] == [0, 1000, 13333333333332]
+    assert marks[-2:] == [13333333333332 * 9, 133333333333333]
+    assert parse(text.replace("133.333333333333", "133.34")).marks_ps[-2:] == [
+        13333333333332 * 10,
+        133340000000000,
+    ]
+
+
 def test_the_last_stop_is_the_default_end() -> None:
     text = """
 perhop: 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from itertools import count, pairwise
@@ -76,15 +77,21 @@ class ResolvedScenario(ScenarioData):
 
         They are the report's grid, every change, and both edges of the windows of expectations and
         published figures, so that each window is a union of results. An instant of the grid is left
-        out if it equals another one in seconds.
+        out within a millionth of the interval from another one: a shorter stretch has no rates.
         """
         measured = (*self.expect, *self.published)
         edges = (edge for item in measured if item.during for edge in item.during)
         cleared = (change.at for change in self.changes)
-        wanted = {*self.changes_ps, *cleared, *edges, self.end_ps}
-        taken = {mark / 1e12 for mark in wanted}
-        grid = range(0, self.end_ps, self.report.interval)
-        return sorted(wanted.union(mark for mark in grid if mark / 1e12 not in taken))
+        wanted = {0, *self.changes_ps, *cleared, *edges, self.end_ps}
+        taken, near = sorted(wanted), self.report.interval // 1_000_000
+
+        def is_apart(mark: int) -> bool:
+            after = bisect_left(taken, mark)
+            beside = taken[max(after - 1, 0) : after + 1]
+            # Equal instants in seconds, too, would be a stretch without a length.
+            return all(abs(mark - other) > near and mark / 1e12 != other / 1e12 for other in beside)
+
+        return sorted(wanted.union(filter(is_apart, range(0, self.end_ps, self.report.interval))))
 
     @cached_property
     def cuts_ps(self) -> list[int]:
