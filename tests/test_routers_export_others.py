@@ -169,8 +169,8 @@ def test_vyos_shapers() -> None:
             for number, port in enumerate(ports[:5], 1)
             for field in (whole, source, port)
         ),
-        "class 20 match b-6 ip dscp 8",
-        "class 20 match b-7 ip dscp 46",
+        "class 20 match b-6 ip dscp CS1",
+        "class 20 match b-7 ip dscp EF",
         "class 20 match b-8 ip protocol icmp",
         "class 20 bandwidth 333000bit",
         "class 20 ceiling 5000000bit",
@@ -246,7 +246,7 @@ def test_vyos_queues_of_strict_and_fair_classes() -> None:
         *(
             f"set qos policy priority-queue p {line}"
             for line in (
-                "class 1 description a", "class 1 match a-1 ip dscp 46",
+                "class 1 description a", "class 1 match a-1 ip dscp EF",
                 "class 1 queue-type drop-tail", "class 1 queue-limit 64",
                 "default queue-type fq-codel", "default queue-limit 10240", "default flows 1024",
                 "default interval 100", "default target 5", "default codel-quantum 1514",

@@ -288,7 +288,7 @@ def test_shapers_of_vyos() -> None:
 
 def test_limiters_of_vyos_are_at_the_receiving_end() -> None:
     found = scenario(
-        "a: match: {dscp: 1, protocol: udp}, police: {rate: 1 Mbps, burst: 8 kB}",
+        "a: match: {dscp: ef, protocol: udp}, police: {rate: 1 Mbps, burst: 8 kB}",
         "b: match: {protocol: tcp}, police: {rate: 20%, burst: 20 kB, exceed: send}",
         "c: match: any",
     )

@@ -1624,9 +1624,12 @@ OTHER_WORDS = frozenset(
         "mpls_tc others out pcp peak_burst peak_rate place police policers probability profiles",
         "quantum rate read red remark send shape source source_ports strict time violate weight",
         "wred",
+        # Forwarding classes that other platforms have without a definition.
+        "fcoe mcast mcast-af mcast-be mcast-ef mcast-nc",
         # Suffixes of numbers, attributes of objects, and parts of notes.
         "a about brace children closes code comment discarded fault g inactive inherited junos k",
-        "load m notes origin patterns point selects statement t treatment unknown values word",
+        "load m notes origin patterns point refused router selects statement t the",
+        "treatment unknown values word",
     )
     for word in words.split()
 )

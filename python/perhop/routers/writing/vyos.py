@@ -27,6 +27,7 @@ from perhop.routers.writing.vyos_queues import (
     ranks,
 )
 from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.htb import HTB
 from perhop.units import WHOLE
@@ -264,8 +265,9 @@ def _matches(conditions: Conditions, part: Part, draft: Draft) -> Iterator[list[
         word, every, icmp = _WORDS[version]
         protocols = None if own.protocols is None else sorted(own.protocols)
         names = protocols and [icmp if each == "icmp" else each for each in protocols]
+        points = None if own.dscp is None else [_point(each) for each in sorted(own.dscp)]
         fields = [
-            _field("dscp", None if own.dscp is None else sorted(own.dscp)),
+            _field("dscp", points),
             _field("protocol", names),
             _field("source address", own.source),
             _field("source port", _ports(own.source_ports, place, draft)),
@@ -275,6 +277,15 @@ def _matches(conditions: Conditions, part: Part, draft: Draft) -> Iterator[list[
         for chosen in product(*fields):
             found = [each for each in chosen if each] or [f"source address {every}"]
             yield [f"{word} {each}" for each in found]
+
+
+def _point(code: int) -> str:
+    """Return a code point, by its name where VyOS has one.
+
+    The script of VyOS 1.5 (2024) compares a number with the whole octet of the type of service.
+    """
+    name = str(format_dscp(code)).upper()
+    return name if name.startswith(("AF", "CS", "EF")) and code else str(code)
 
 
 def _field(name: str, values: Sequence[object] | None) -> list[str]:

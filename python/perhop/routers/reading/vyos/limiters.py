@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["limiter"]
 
+_MTU: Final = "packets above `mtu` exceed in Linux; policers of perhop have no largest packet"
 _PRIORITY: Final = 20
 """The default `priority` of classes."""
 
@@ -67,9 +68,8 @@ def _policer(statements: Statements, node: Node) -> dict[str, Any] | None:
     exceed, conform = node.text_of("exceed") or "drop", node.text_of("not-exceed") or "ok"
     statements.default(node, "exceed", "drop", "not-exceed", "ok")
     values["conform-exceed"] = f"{exceed}/{conform}"
-    mtu = node.text_of("mtu")
-    if mtu is not None:
-        values["mtu"] = mtu
+    if (mtu := node.value("mtu")) is not None:
+        statements.ledger.approximated(mtu.place, _MTU)
     if rate is None:
         return None
     values["rate"] = f"{rate.bits}bit"

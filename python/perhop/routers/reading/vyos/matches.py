@@ -23,16 +23,22 @@ _NAMES: Final = {
     "lowdelay": 4,
     "throughput": 2,
     "reliability": 1,
-    "mincost": 0,
     "priority": 8,
     "immediate": 16,
     "flash": 24,
     "flash-override": 32,
-    "critical": 2,
     "internet": 48,
     "network": 56,
 }
 """The code points of VyOS' names for octets of the type of service (`_dsfields`)."""
+
+_CAPABLE: Final = ("mincost", "critical")
+"""Names of octets with a code point of ECN, which packets must have, too."""
+
+_OCTET: Final = (
+    "a number stands for a DSCP, as documented; the script of VyOS 1.5 (2024) compares it with the "
+    "whole octet of the type of service"
+)
 
 _PROTOCOLS: Final = PROTOCOLS | dict.fromkeys(("icmpv6", "ipv6-icmp", "58"), "icmp")
 _OTHERS: Final = {
@@ -94,6 +100,8 @@ def test_of(match: Node, ledger: Ledger, *, both: bool) -> Test | None:
                 continue
             try:
                 header &= _header(condition)
+                if condition.word == "dscp" and (condition.text_of() or "").isdecimal():
+                    ledger.approximated(match.place, _OCTET)
             except ValueError as error:
                 for node in condition.walk():
                     node.used = True
@@ -116,6 +124,8 @@ def _header(condition: Node) -> Conditions:
     match condition.word:
         case "dscp":
             word = condition.text_of() or ""
+            if word in _CAPABLE:
+                raise ValueError(f"`{word}` asks for a code point of ECN: perhop matches none")
             return Conditions(dscp=frozenset({dscp(word)}))
         case "protocol":
             word = (condition.text_of() or "").lower()

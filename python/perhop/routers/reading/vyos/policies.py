@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.configuration import Attachment, Fault
 from perhop.routers.reading.linux.model import ROOT, Class, Device, Filter, Options, Qdisc, Test
 from perhop.routers.reading.linux.reader import attachments
-from perhop.routers.reading.vyos import queues
+from perhop.routers.reading.vyos import queues, rates
 from perhop.routers.reading.vyos.limiters import limiter
 from perhop.routers.reading.vyos.matches import dscp
 from perhop.routers.reading.vyos.rates import Rate
@@ -27,6 +27,12 @@ __all__ = ["Builder"]
 
 _DEFAULT_PRIORITY: Final = 7
 _QUANTUM: Final = "1514"
+_NO_CURVE: Final = "VyOS makes no curve of it: its classes have `linkshare` only"
+_NO_QUANTUM: Final = "as documented; the script of VyOS 1.5 (2024) passes no quantum to its classes"
+_NO_FILTER: Final = (
+    "as documented; the script of VyOS 1.5 (2024) leads no packets to the default class of rounds"
+)
+_NO_MARK: Final = "as documented; the script of VyOS 1.5 (2024) marks no packets"
 _CURVES: Final = {"linkshare": "ls", "realtime": "rt", "upperlimit": "ul"}
 _EMULATED: Final = (
     *("delay", "loss", "corruption", "reordering", "duplicate"),
@@ -230,9 +236,17 @@ class Builder(Statements):
                         "proportion to bandwidths",
                     )
 
+    def _without_effect(self, node: Node, note: str) -> None:
+        """Note all lines below a node as not modelled."""
+        for each in node.walk():
+            each.used = True
+            self.ledger.ignored(each.place, note)
+
     def _mark(self, node: Node, name: str) -> None:
         value = node.value("set-dscp")
         if value is not None:
+            if not self.older:
+                self.ledger.approximated(value.place, _NO_MARK)
             try:
                 self._marks[name] = format_dscp(dscp(value.word))
             except ValueError as error:
@@ -257,10 +271,13 @@ class Builder(Statements):
             curves, places = {}, {}
             for word, short in _CURVES.items():
                 curve = each.get(word)
-                slope = self.of_interface(curve, "m2", whole) if curve is not None else None
+                if curve is not None and short != "ls" and not self.older:
+                    self._without_effect(curve, _NO_CURVE)
+                    continue
+                slope = self._slope(curve, "m2", whole, each) if curve is not None else None
                 if curve is None or slope is None:
                     continue
-                first = self.of_interface(curve, "m1", whole)
+                first = self._slope(curve, "m1", whole, each)
                 curve.value("d")
                 key = "limit" if short == "ul" else "bandwidth"
                 if slope.share is not None:
@@ -271,6 +288,20 @@ class Builder(Statements):
             device.classes[classid] = Class("hfsc", classid, 0x10001, options, each.place)
             self._queue(device, each, "fair-queue", classid)
         self.filters(device, classes, shaped=True)
+
+    def _slope(self, curve: Node, key: str, whole: Rate, of: Node) -> Rate | None:
+        """Return a slope of a curve of HFSC.
+
+        VyOS takes the share of the default class twice, of the speed of the interface
+        (`trafficshaper.py`).
+        """
+        if self.older or (not of.word.isdecimal() and self.speed is None):
+            return self.of_interface(curve, key, whole)
+        if of.word.isdecimal():
+            return self.rate(curve, key, whole)
+        once = self.rate(curve, key, self.interface)
+        value = curve.text_of(key)
+        return self.rate(curve, key, once) if once and value and rates.share(value) else once
 
     def _rate_control(self, device: Device, node: Node) -> None:
         rate = self._policy_rate(node)
@@ -288,12 +319,14 @@ class Builder(Statements):
         if rtt is not None:
             values["rtt"] = f"{rtt}ms"
         for each in node.each("flow-isolation"):
-            if each.word in _ISOLATIONS:
+            if each.word == "nat":
+                self.ledger.ignored(each.place, "connections are not looked up")
+            elif each.word in _ISOLATIONS:
                 values[_ISOLATIONS[each.word]] = ""
             else:
                 self.ledger.ignored(each.place, f"`flow-isolation {each.word[:30]}` is unknown")
-        for each in node.each("flow-isolation-nat"):
-            self.ledger.ignored(each.place, "connections are not looked up")
+        if (nat := node.get("flow-isolation-nat")) is not None:
+            self.ledger.ignored(nat.place, "connections are not looked up")
         device.put(Qdisc("cake", 1, ROOT, self.options(node, values), node.place))
 
     def _emulator(self, device: Device, node: Node) -> Attachment | None:
@@ -350,15 +383,21 @@ class Builder(Statements):
                 continue
             classid = 0x10000 + minor
             self._name(device, each, classid)
-            values = {"quantum": each.text_of("quantum") or _QUANTUM}
+            quantum = each.value("quantum")
+            if quantum is not None and not self.older:
+                self.ledger.approximated(quantum.place, _NO_QUANTUM)
+            values = {"quantum": _QUANTUM if quantum is None else quantum.word}
             device.classes[classid] = Class(
                 "drr", classid, 0x10000, self.options(each, values), each.place
             )
-            kind = each.text_of("queue-type") or "fq-codel"
-            self.default(each, "quantum", f"{_QUANTUM} B", "queue-type", "fq-codel")
+            usual = "fair-queue" if each is default else "drop-tail"
+            kind = each.text_of("queue-type") or usual
+            self.default(each, "quantum", f"{_QUANTUM} B", "queue-type", usual)
             self._queue(device, each, kind, classid)
         self.filters(device, classes, shaped=False)
         if default is not None:
+            if not self.older:
+                self.ledger.approximated(default.place, _NO_FILTER)
             every = Filter(
                 0x10000, 60000, "basic", "all", "", (Test(),), 0x10000 + 65001, (), default.place
             )
