@@ -1,5 +1,7 @@
 //! Parts of the model, compared with the draft's arithmetic.
 
+mod tables;
+
 use super::*;
 use perhop_core::Stream;
 
