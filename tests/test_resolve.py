@@ -136,6 +136,34 @@ def test_what_is_left_is_rounded_down() -> None:
     assert rest(whole, 100) == 0
 
 
+def test_ceilings_are_whole_bits_a_second() -> None:
+    def shared(limit: str, capacity: int) -> list[int | None]:
+        first = f"one: {{match: {{dscp: af11}}, unused: true, limit: {limit}}}"
+        two = "two: {match: {dscp: af21}, unused: true}"
+        policy = scenario(f"{{classes: {{{first}, {two}, rest: {{match: any}}}}}}").policies["p"]
+        return [*rates(policy, capacity).values()]
+
+    # A third of 10 bit/s is 3; a tenth is 1, which leaves 9 for two; and a twentieth is nothing,
+    # which counts as no ceiling.
+    assert shared("10%", 10) == [1, 4, 4]
+    assert shared("5%", 10) == [3, 3, 3]
+    assert shared("20%", 10) == [2, 4, 4]
+    # 3 of 11 is a third already, rounded down.
+    assert shared("28%", 11) == [3, 3, 3]
+
+
+def test_a_class_that_discards_has_something_of_any_link() -> None:
+    gone = (
+        "gone: {match: {dscp: cs1}, unused: true, police: {rate: 5 Mbps, burst: 9 kB, "
+        "conform: drop}}"
+    )
+    policy = scenario(f"{{classes: {{{gone}, {RESTS}}}}}").policies["p"]
+    assert [*rates(policy, 1).values()] == [1, 0, 0]
+    assert [*rates(policy, 5).values()] == [2, 2, 2]
+    alone = scenario(f"{{classes: {{{gone}, all: {{match: any, bandwidth: 100%}}}}}}").policies["p"]
+    assert [*rates(alone, 100).values()] == [1, 100]
+
+
 NESTED = """{classes: {
   voice: {match: {dscp: ef}, unused: true, priority: strict},
   gold: {match: {dscp: [af11, af12]}, unused: true, bandwidth: 40%, classes: {
