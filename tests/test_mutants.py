@@ -7,7 +7,7 @@ import pytest
 from mutants import python, rust
 from mutants.__main__ import interval
 from mutants.areas import AREAS
-from mutants.equivalents import equivalents
+from mutants.reasons import EQUIVALENTS, SURVIVORS, UNKNOWN, keep_survivors, reasons
 from mutants.trial import ROOT
 
 RUST = """//! Text with 1 < 2.
@@ -79,9 +79,29 @@ def test_the_interval_is_that_of_a_textbook() -> None:
 def test_every_area_has_its_code_and_tests(name: str) -> None:
     area = AREAS[name]
     assert next(area.mutations(ROOT))
-    assert [test for test in area.tests if not Path(ROOT, test).exists()] == []
+    tests = {test for mutation in area.mutations(ROOT) for test in area.tests_of(mutation.path)}
+    if area.crate is not None:
+        folder = ROOT / area.folder / "../tests"
+        targets = {path.stem for path in folder.iterdir()}
+        assert tests <= targets
+    else:
+        assert [test for test in tests if not Path(ROOT, test).exists()] == []
 
 
-def test_every_equivalent_is_a_fault_that_the_tool_makes() -> None:
+@pytest.mark.parametrize("path", [EQUIVALENTS, SURVIVORS], ids=lambda path: path.stem)
+def test_every_fault_with_a_reason_is_one_that_the_tool_makes(path: Path) -> None:
     keys = {fault.key for area in AREAS.values() for fault in area.mutations(ROOT)}
-    assert [key for key in equivalents() if key not in keys] == []
+    assert [key for key in reasons(path) if key not in keys] == []
+
+
+def test_survivors_are_kept_until_a_test_sees_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "survivors.txt"
+    path.write_text(
+        "# Head.\n# Two lines.\n\na.py\n- 1\n+ 2\nWhy.\n\nb.py\n- 1\n+ 2\nOf two\nlines.\n"
+    )
+    monkeypatch.setattr("mutants.reasons.SURVIVORS", path)
+    keep_survivors({("b.py", "1", "2"), ("c.py", "3", "")}, {("a.py", "1", "2")})
+    assert reasons(path) == {("b.py", "1", "2"): "Of two lines.", ("c.py", "3", ""): UNKNOWN}
+    assert path.read_text().startswith("# Head.\n# Two lines.\n\nb.py\n")

@@ -5,6 +5,6 @@
 `mutation`        a single fault, and its place
 `rust`, `python`  the faults that code in each language may have
 `trial`           a copy of the tree, in which the tests of an area run against a fault
-`equivalents`     faults that change no result, each with the reason
+`reasons`         faults that no test sees, each with the reason
 ================  ============================================================================
 """

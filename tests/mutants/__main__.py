@@ -6,13 +6,11 @@ import argparse
 import random
 import signal
 import sys
-import tempfile
 from math import sqrt
-from pathlib import Path
 
 from mutants.areas import AREAS
-from mutants.equivalents import equivalents
-from mutants.trial import ROOT, Outcome, Trials
+from mutants.reasons import EQUIVALENTS, Key, keep_survivors, reasons
+from mutants.trial import ROOT, TREES, Outcome, Trials
 
 
 def interval(killed: int, tried: int) -> tuple[float, float]:
@@ -23,29 +21,36 @@ def interval(killed: int, tried: int) -> tuple[float, float]:
     return (middle - half) / (1 + z * z / tried), (middle + half) / (1 + z * z / tried)
 
 
-def report(name: str, sample: int, seed: int, file: str) -> bool:
+def report(name: str, sample: int, seed: int, file: str, *, keep: bool) -> bool:
     """Try faults of an area; return whether the tests see nine of ten."""
-    area, reasons = AREAS[name], equivalents()
+    area, alike_keys = AREAS[name], reasons(EQUIVALENTS)
     everything = list(dict.fromkeys(area.mutations(ROOT)))
     chosen = [mutation for mutation in everything if file in mutation.path]
     random.Random(seed).shuffle(chosen)
+    found: dict[Outcome, set[Key]] = {outcome: set() for outcome in Outcome}
     counts = dict.fromkeys(Outcome, 0)
-    alike = 0
-    with tempfile.TemporaryDirectory(prefix="perhop-mutants-") as folder:
-        trials = Trials(area, Path(folder))
-        print(f"{name}: {len(chosen)} faults; the tests take {trials.usual_s:.0f} s", flush=True)
-        tried = 0
-        for mutation in chosen:
-            if tried == sample:
-                break
-            if mutation.key in reasons:
-                alike += 1
-                continue
+    trials = Trials(area, TREES / name)
+    print(f"{name}: {len(chosen)} faults; tried in random order", flush=True)
+    tried = alike = 0
+    stopped = False
+    for mutation in chosen:
+        if tried == sample:
+            break
+        if mutation.key in alike_keys:
+            alike += 1
+            continue
+        try:
             outcome = trials.of(mutation)
-            counts[outcome] += 1
-            tried += outcome is not Outcome.NO_CODE
-            if outcome is Outcome.ALIVE:
-                print(f"alive: {mutation}", flush=True)
+        except KeyboardInterrupt:
+            stopped = True
+            break
+        counts[outcome] += 1
+        found[outcome].add(mutation.key)
+        tried += outcome is not Outcome.NO_CODE
+        if outcome is Outcome.ALIVE:
+            print(f"alive: {mutation}", flush=True)
+    if keep:
+        keep_survivors(found[Outcome.ALIVE], found[Outcome.KILLED] | found[Outcome.HUNG])
     if not tried:
         print(f"{name}: no fault to try")
         return True
@@ -57,6 +62,8 @@ def report(name: str, sample: int, seed: int, file: str) -> bool:
         f" compile, {alike} that change nothing (equivalents.txt); seed {seed}",
         flush=True,
     )
+    if stopped:
+        raise KeyboardInterrupt
     return killed >= 0.9 * tried
 
 
@@ -67,11 +74,14 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=60, help="faults of each area")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--file", default="", help="only files with this in their path")
+    parser.add_argument("--keep", action="store_true", help="survivors, in survivors.txt")
     given = parser.parse_args()
     # Ends the tests that run, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = given.areas or list(AREAS)
-    results = [report(name, given.sample, given.seed, given.file) for name in names]
+    results = [
+        report(name, given.sample, given.seed, given.file, keep=given.keep) for name in names
+    ]
     return 0 if all(results) else 1
 
 

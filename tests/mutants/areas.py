@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mutants import python, rust
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from mutants.mutation import Mutation
@@ -21,12 +21,14 @@ class Area:
     Attributes:
         folder: Its source, relative to the root of the repository.
         crate: Its crate, whose own tests see its faults; None for Python.
-        tests: The files of tests in Python that see its faults.
+        tests: The tests that see a fault in files whose paths contain a key, those that take least
+            time first: files of tests in Python, or test targets of the crate, which are tried
+            after the tests inside it. The first key decides.
     """
 
     folder: str
-    crate: str | None = None
-    tests: tuple[str, ...] = ()
+    crate: str | None
+    tests: Mapping[str, tuple[str, ...]]
 
     def mutations(self, root: Path) -> Iterator[Mutation]:
         """Yield all faults that its code may have, by file and place."""
@@ -36,63 +38,80 @@ class Area:
             if place.stem not in {"tests", "lab"} and "tests" not in place.parts:
                 yield from make(str(path.relative_to(root)), path.read_text("utf-8"))
 
+    def tests_of(self, path: str) -> tuple[str, ...]:
+        """Return the tests that see a fault in a file, those that take least time first.
 
-def _crate(name: str) -> Area:
-    return Area(f"crates/perhop-{name}/src", crate=f"perhop-{name}")
+        Raises:
+            KeyError: If no key is part of the path.
+        """
+        for part, tests in self.tests.items():
+            if part in path.removeprefix(self.folder):
+                return tests
+        raise KeyError(path)
 
 
-def _python(folder: str, *tests: str) -> Area:
-    return Area(f"python/perhop/{folder}", tests=tuple(f"tests/test_{test}.py" for test in tests))
+def _crate(name: str, tests: Mapping[str, tuple[str, ...]]) -> Area:
+    return Area(f"crates/perhop-{name}/src", f"perhop-{name}", tests)
+
+
+def _python(folder: str, first: tuple[str, ...], more: Mapping[str, tuple[str, ...]]) -> Area:
+    def files(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"tests/test_{name}.py" for name in dict.fromkeys((*first, *names)))
+
+    return Area(
+        f"python/perhop/{folder}", None, {part: files(names) for part, names in more.items()}
+    )
 
 
 AREAS: Final = {
-    "queue": _crate("queue"),
-    "tcp": _crate("tcp"),
-    "net": _crate("net"),
+    "queue": _crate(
+        "queue",
+        {
+            "/queue": ("aqm", "marks"),
+            "/cbq": ("cbq",),
+            "/hfsc": ("hfsc",),
+            "/htb": ("htb", "marks"),
+            "": ("marks", "reserved", "properties"),
+        },
+    ),
+    "tcp": _crate("tcp", {"": ("replay",)}),
+    "net": _crate("net", {"": ("network",)}),
     "resolve": _python(
         "scenario/resolve",
-        "resolve",
-        "shares",
-        "scenario_packets",
-        "next_hops",
-        "changes",
-        "paths",
-        "background",
-        "starts",
-        "tunnels",
-        "link_classes",
-        "asymmetric_links",
-        "balance_changes",
-        "link_loss",
-        "applications",
-        "ipv6",
-        "path_mtu",
-        "probes",
-        "hfsc",
-        "network",
-        "scenario_broken",
-        "warnings",
+        ("resolve", "shares"),
+        {
+            "/curves": ("hfsc",),
+            "/shares": ("hfsc",),
+            "/packets": ("scenario_packets",),
+            "/paths": ("next_hops", "asymmetric_links"),
+            "/tunnels": ("tunnels",),
+            "/background": ("background",),
+            "/steps": ("link_loss", "balance_changes", "path_mtu", "changes"),
+            "/applications": ("applications",),
+            "/servers": ("applications",),
+            "": ("starts", "ipv6", "probes"),
+        },
     ),
     "analysis": _python(
         "analysis",
-        "analysis_tables",
-        "analysis",
-        "emodel",
-        "calls",
-        "losses",
-        "responsiveness",
-        "spreads",
-        "arrivals",
-        "comparison",
-        "stations",
-        "probes",
-        "metrics",
-        "marking",
-        "absent",
-        "applications",
-        "costs",
-        "warnings",
-        "testing",
+        ("analysis_tables",),
+        {
+            "/agreement": ("crosscheck",),
+            "/codepoints": ("crosscheck",),
+            "/emodel": ("emodel", "calls"),
+            "/calls": ("calls",),
+            "/losses": ("losses",),
+            "/responsiveness": ("responsiveness",),
+            "/spreads": ("spreads",),
+            "/arrivals": ("arrivals",),
+            "/comp": ("comparison", "applications"),
+            "/channels": ("stations",),
+            "/windows": ("responsiveness", "calls"),
+            "/distributions": ("analysis", "spreads"),
+            "/judgement": ("testing",),
+            "/names": ("testing",),
+            "": ("metrics", "absent", "analysis"),
+        },
     ),
 }
 """The areas by their names for `make mutants`."""
