@@ -1,4 +1,4 @@
-"""`python -m validation.kernel [--recordings FILE] [--count N] [--seed S]`: Linux, replayed.
+"""`python -m validation.kernel [--recordings FILE] [--count N] [--seed S] [--divisor D]`.
 
 Records how this machine's Linux sends TCP over scripted paths (`kernel_recorder.py`, which needs
 root), and replays the recordings with the modelled sender, acknowledgement by acknowledgement. A
@@ -29,11 +29,12 @@ def main() -> int:
     parser.add_argument("--recordings", help="recordings to replay, one a line")
     parser.add_argument("--count", type=int, default=120, help="connections to record")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first one")
+    parser.add_argument("--divisor", type=int, default=255, help="tcp_tso_win_divisor; Linux's: 3")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = options.recordings or f"{folder}/recordings.jsonl"
         if not options.recordings:
-            words = [path, str(options.seed), str(options.count)]
+            words = [path, *map(str, (options.seed, options.count, options.divisor))]
             command = ["unshare", "--net", sys.executable, str(RECORDER), *words]
             recorded = subprocess.run(command, check=False)
             if recorded.returncode != 0:

@@ -39,9 +39,6 @@ FIN, SYN, ACK, ECE, CWR = 0x01, 0x02, 0x10, 0x40, 0x80
 AT_ONCE: Final = 12
 """Connections that are recorded side by side."""
 
-DIVISORS: Final = (3, 255)
-"""Shares of the window that are sent at once (`tcp_tso_win_divisor`): of Linux, and a small one."""
-
 SYSCTLS: Final = {
     "tcp_no_metrics_save": 1,
     "tcp_autocorking": 0,
@@ -279,11 +276,11 @@ class World:
         options += b"\x01\x03\x03\x0a" + (b"\x04\x02" if path["sack"] else b"")
         if path["ts"]:
             options += struct.pack("!BBII", 8, 10, self.own_stamp(), connection.stamp)
-        connection.log.append(["synack", self.now() - connection.began])
         flags = SYN | ACK | (ECE if path["ecn"] else 0)
         ports = (connection.port, connection.own_port)
         first = (connection.first or 0) + 1
         packet = _packet(ports, connection.own_first, first, flags, 65535, options)
+        connection.log.append(["synack", self.now() - connection.began])
         self.inject(connection, packet)
         for after, size in path["writes"]:
             if after == 0:
@@ -305,7 +302,6 @@ class World:
 
     def inject(self, connection: Connection, packet: bytes) -> None:
         """Give the kernel a packet of the peer."""
-        self.read()
         os.write(self.device, packet)
         self.read()
         self.inform(connection)
@@ -446,16 +442,15 @@ class World:
             options += struct.pack("!BBBB", 1, 1, 5, 2 + 8 * len(blocks))
             for block in blocks:
                 options += struct.pack("!II", *((first + edge) & 0xFFFFFFFF for edge in block))
-        self.read()
-        stamps = (echoed, stamp) if path["ts"] else (None, None)
-        window = path["win"] << 10
-        now = self.now() - connection.began
-        connection.log.append(["ack", now, position, blocks, *stamps, echo, window])
         flags = ACK | (ECE if echo else 0)
         ports = (connection.port, connection.own_port)
         packet = _packet(
             ports, connection.own_first + 1, first + position, flags, path["win"], options
         )
+        self.read()
+        stamps = (echoed, stamp) if path["ts"] else (None, None)
+        now = self.now() - connection.began
+        connection.log.append(["ack", now, position, blocks, *stamps, echo, path["win"] << 10])
         self.inject(connection, packet)
 
 
@@ -479,14 +474,21 @@ def _set(name: str, value: int) -> None:
     Path(f"/proc/sys/net/ipv4/{name}").write_text(str(value), encoding="ascii")
 
 
-def record(path: str, seed: int, count: int) -> None:
-    """Record connections with the seeds from `seed` on into a file, in a namespace of their own."""
+def record(path: str, seed: int, count: int, divisor: int) -> None:
+    """Record connections with the seeds from `seed` on into a file, in a namespace of their own.
+
+    Args:
+        path: The file.
+        seed: The seed of the first connection.
+        count: The number of connections.
+        divisor: The share of the window that is not deferred (`tcp_tso_win_divisor`).
+    """
     device = _device()
+    _set("tcp_tso_win_divisor", divisor)
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     with Path(path).open("w", encoding="utf-8") as file:
-        for base, divisor in zip(range(0, count, AT_ONCE), itertools.cycle(DIVISORS)):
+        for base in range(0, count, AT_ONCE):
             world = World(device)
-            _set("tcp_tso_win_divisor", divisor)
             for number in range(base, min(base + AT_ONCE, count)):
                 connection = Connection(number, settings(seed + number) | {"divisor": divisor})
                 world.connections[connection.port] = connection
@@ -503,4 +505,4 @@ def record(path: str, seed: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    record(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    record(sys.argv[1], *map(int, sys.argv[2:5]))

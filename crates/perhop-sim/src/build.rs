@@ -151,7 +151,7 @@ fn configs(
         ecn: plan.ecn,
         pacing: plan.pacing,
         tick_phase: tick_phase(&flow.name, number, seed),
-        tso_divisor: 0,
+        tso_divisor: TSO_DIVISOR,
     };
     let receiver = ReceiverConfig {
         window: plan.receive_window,
@@ -248,6 +248,9 @@ fn congestion(
         CongestionPlan::Bbr1 => Congestion::bbr1(probes()),
     }
 }
+
+/// Share of the window that Linux's senders do not defer: a third (tcp_tso_win_divisor).
+const TSO_DIVISOR: u32 = 3;
 
 /// Greatest number of streams of a connection of QUIC.
 const MOST_QUIC_STREAMS: u32 = 1000;

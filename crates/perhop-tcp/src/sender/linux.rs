@@ -140,6 +140,14 @@ pub(super) struct Linux {
     chunk_end: Offset,
     /// New segments of the burst that is being sent.
     burst: u32,
+    /// Buffers with data to be sent: the size of each, the beginning of one, the end of the data in
+    /// them, and whether the first one takes more that was just written.
+    buffer: u64,
+    buffers_from: Offset,
+    written: Offset,
+    refills: bool,
+    /// Widest window that the peer has offered (max_window).
+    widest: u64,
     /// Position of the peer's last segment, and its window.
     peer: (u32, u64),
 }
@@ -228,6 +236,11 @@ impl Linux {
             chunk: LEAST_CHUNK,
             chunk_end: 0,
             burst: 0,
+            buffer: u64::MAX,
+            buffers_from: 0,
+            written: 0,
+            refills: false,
+            widest: 0,
             peer: (0, 0),
         }))
     }
@@ -241,6 +254,12 @@ impl Linux {
     /// Returns the minimum round-trip time of the connection.
     pub fn least_rtt(&self) -> Duration {
         self.least_rtt
+    }
+
+    /// Returns `true` if more of what is handed to the device at once is to follow what was sent
+    /// before `end`.
+    pub fn has_begun_chunk(&self, end: Offset) -> bool {
+        end < self.chunk_end
     }
 
     fn in_slow_start(&self) -> bool {
@@ -372,6 +391,7 @@ impl Machine<'_> {
                 seen.not_duplicate = true;
                 self.linux.peer = (segment.seq.0, segment.window.into());
                 self.sender.receive_window = segment.window.into();
+                self.linux.widest = self.linux.widest.max(segment.window.into());
             }
         }
         let lost = self.sender.scoreboard.counts().ever;

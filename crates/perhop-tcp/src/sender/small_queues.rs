@@ -29,8 +29,13 @@ pub(super) fn chunk_bytes(rate: f64, least_rtt: Duration) -> f64 {
 
 impl Sender {
     /// Returns `true` if the sender waits while as many of its bytes are in the host's own queue.
+    /// Linux's sender does not wait between the segments that go to the device as one.
     #[inline]
     pub fn is_over_queue_limit(&self, bytes: u64) -> bool {
+        // What is handed to the device at once is not divided.
+        if self.linux.as_deref().is_some_and(|linux| linux.has_begun_chunk(self.scoreboard.end())) {
+            return false;
+        }
         // The least limit: that of most senders, without divisions.
         bytes as f64 > 2.0 * MIN_TSO_SEGMENTS * self.mss() && bytes > self.queue_limit()
     }

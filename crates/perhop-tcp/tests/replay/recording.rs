@@ -22,6 +22,11 @@ const PHASES: u64 = 64;
 const MS: u64 = 1_000_000_000;
 const LATENESS: u64 = 8 * MS;
 
+/// Time in which the kernel acts and the recorder sees it.
+const PROMPTLY: Duration = Duration::from_micros(60);
+/// Time for which the recorder may be held up.
+const HELD_UP: Duration = Duration::from_millis(1);
+
 /// Result of a replay.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -272,7 +277,15 @@ impl Replay {
         let (mut difference, mut class) = (None, None);
         let mut window = None;
         for (index, event) in log.iter().enumerate() {
-            let now = self.time(event);
+            let mut now = self.time(event);
+            // The recorder may be held up before the kernel takes what it has written down.
+            let next = log.get(index + 1).filter(|next| next[0] == "tx" || next[0] == "info");
+            if let (Some("ack" | "write"), Some(next)) = (event[0].as_str(), next) {
+                let seen = self.time(next);
+                if seen.since(now) < HELD_UP {
+                    now = now.max(Time::from_picos(seen.as_picos() - PROMPTLY.as_picos()));
+                }
+            }
             let name = event[0].as_str().unwrap_or("");
             let result = match name {
                 "syn" | "synack" | "write" | "ack" => {
@@ -290,8 +303,9 @@ impl Replay {
                 _ => Ok(()),
             };
             if let Err((what, of_segment)) = result {
-                // The state after the event is on record behind what was sent.
+                // The state after what was taken last is on record behind what was sent.
                 let later = log[index..].iter().find(|event| event[0] == "info");
+                let later = later.filter(|_| name == "tx");
                 let before = self.window_class;
                 let found = later.and_then(|event| self.compare_window(event));
                 window = window.or(found);

@@ -13,8 +13,12 @@ const RECENT: Duration = Duration::from_millis(1);
 /// before Linux 6.18.
 const SOON: Duration = Duration::from_millis(1);
 
+/// Largest buffer of data to be sent, in bytes: 64 KiB less the headers (sk_setup_caps).
+const BUFFER: u64 = 65_215;
+
 impl Machine<'_> {
     fn poll(&mut self) -> Option<Segment> {
+        self.note_writes();
         match std::mem::take(&mut self.linux.due) {
             Due::First => {
                 let span = self.sender.scoreboard.first()?;
@@ -111,7 +115,7 @@ impl Machine<'_> {
             true => 1, // the SYN
             false => self.sender.available().filter(|&length| self.sender.fits_windows(length))?,
         };
-        if !opening && self.defers() {
+        if !opening && self.defers().is_some() {
             return None;
         }
         let (now, packets) = (self.now, self.packets());
@@ -138,29 +142,63 @@ impl Machine<'_> {
         Some(self.sender.segment(now, span, Flags::default()))
     }
 
-    /// Returns `true` if it is better to wait for more room (tcp_tso_should_defer): the window has
-    /// room for a small share of it, a segment was just sent, and an acknowledgement is soon due.
-    fn defers(&self) -> bool {
+    /// Records that the application has written: the last buffer with data to be sent takes more,
+    /// up to the size that all have (tcp_sendmsg_locked).
+    fn note_writes(&mut self) {
+        let written = self.sender.written;
+        if written == self.linux.written {
+            return;
+        }
+        let mss = u64::from(self.sender.config.mss);
+        let size = ((self.linux.widest / 2).min(BUFFER) / mss).max(1) * mss;
+        self.linux.buffer = size;
+        self.linux.refills |= self.linux.written.saturating_sub(self.end()) < size;
+        self.linux.written = written;
+    }
+
+    /// Returns the end of the first buffer with data to be sent.
+    fn buffer_end(&self) -> Offset {
+        let (linux, written) = (&self.linux, self.sender.written);
+        if linux.refills {
+            return written;
+        }
+        let sent = self.end().saturating_sub(linux.buffers_from);
+        let buffers = sent / linux.buffer + 1;
+        linux.buffers_from.saturating_add(buffers.saturating_mul(linux.buffer)).min(written)
+    }
+
+    /// Returns `Some` if it is better to wait for more room (tcp_tso_should_defer): the window has
+    /// room for a small share of it and not for a whole buffer, a segment was just sent, and an
+    /// acknowledgement is soon due. `Some(true)` if the congestion window is the limit.
+    fn defers(&self) -> Option<bool> {
         let divisor = self.sender.config.tso_divisor;
         let (linux, mss) = (&self.linux, u64::from(self.sender.config.mss));
         let end = self.end();
-        let left = self.sender.written - end;
-        if divisor == 0 || linux.state >= State::Recovery || end < linux.chunk_end || left <= mss {
-            return false;
+        if divisor == 0
+            || linux.state >= State::Recovery
+            || end < linux.chunk_end
+            || self.now.since(linux.sent_at) > RECENT
+            || self.in_flight() >= linux.window
+        {
+            return None;
         }
-        if self.now.since(linux.sent_at) > RECENT || self.in_flight() >= linux.window {
-            return false;
-        }
+        let buffer = self.buffer_end();
+        let length = buffer - end;
         let room = u64::from(linux.window - self.in_flight()) * mss;
         let windows = (self.una() + self.sender.receive_window).saturating_sub(end);
         let limit = room.min(windows);
         let window = (u64::from(linux.window) * mss).min(self.sender.receive_window);
-        if limit >= u64::from(linux.chunk) * mss || limit >= window / u64::from(divisor) {
-            return false;
+        if length <= mss
+            || limit >= u64::from(linux.chunk) * mss
+            || limit >= window / u64::from(divisor)
+            || buffer < self.sender.written && limit >= length
+        {
+            return None;
         }
         let round = self.sender.rtt.smoothed().unwrap_or(Duration::ZERO);
-        let soon = |first| self.now + SOON.min(round / 2) >= first + round;
-        limit <= left && self.sender.scoreboard.first_sent().is_some_and(soon)
+        let first = self.sender.scoreboard.first_sent()?;
+        (self.now + SOON.min(round / 2) >= first + round)
+            .then_some(room < windows && room <= length)
     }
 
     /// Returns a tail loss probe: new data, or else the last segment.
@@ -191,8 +229,12 @@ impl Machine<'_> {
         if self.una() == 0 || !sent && self.sender.available().is_none() {
             return;
         }
-        let defers = self.sender.available().is_some() && self.defers();
-        let limited = self.in_flight() >= self.linux.window || defers;
+        self.linux.chunk_end = self.end();
+        if std::mem::take(&mut self.linux.refills) {
+            self.linux.buffers_from = self.end();
+        }
+        let defers = self.sender.available().and_then(|_| self.defers());
+        let limited = self.in_flight() >= self.linux.window || defers == Some(true);
         if sent || limited {
             self.validate(limited);
         }

@@ -214,3 +214,54 @@ fn a_lost_syn_makes_the_timer_of_data_three_seconds() {
     assert!(sender.poll(at(1_020)).is_some());
     assert_eq!(sender.deadline(), at(4_020));
 }
+
+/// Linux hands two segments to the device at once: its limit of data in the host's own queue is
+/// looked at before the first of them (tcp_write_xmit), so that 5 segments of 1000 B may wait.
+#[test]
+fn linux_does_not_divide_what_goes_to_the_device_at_once() {
+    let linux = SenderConfig { prr: true, decrease_from_window: true, ..rack() };
+    let mut hand = ByHand::open(linux, 20);
+    hand.ack(40, 2, &[]);
+    assert_eq!(hand.take().len(), 4);
+    hand.sender.on_segment(
+        at(41),
+        &Segment {
+            flags: Flags::ACK,
+            ack: Seq::from_offset(start(4)),
+            window: 1 << 20,
+            ..Segment::default()
+        },
+    );
+    let over = |sender: &Sender| sender.is_over_queue_limit(4_800);
+    assert!(over(&hand.sender));
+    for again in 0..2 {
+        assert!(hand.sender.poll(at(41)).is_some());
+        assert!(!over(&hand.sender), "the second of pair {again}");
+        assert!(hand.sender.poll(at(41)).is_some());
+        assert!(over(&hand.sender), "pair {again} is complete");
+    }
+}
+
+/// Room for one segment is a small share of the window: Linux waits if it has just sent and the
+/// next acknowledgement is due within a millisecond, and otherwise sends.
+#[test]
+fn linux_defers_a_segment_while_an_acknowledgement_is_soon_due() {
+    for (divisor, expected) in [(3, 0), (0, 1)] {
+        let linux =
+            SenderConfig { prr: true, decrease_from_window: true, tso_divisor: divisor, ..rack() };
+        let mut hand = ByHand::open(linux, 20);
+        // A loss ends slow start; the window is ten segments from then on.
+        (2..=20).for_each(|end| hand.ack(40, 0, &[(1, end)]));
+        hand.ack(60, 20, &[]);
+        let end = u64::from(hand.sender.next_seq().0) / 1000;
+        hand.ack(80, end, &[]);
+        let first = hand.sender.next_seq().0 as u64 / 1000 - end;
+        assert!(first >= 9, "{first}");
+        hand.take();
+        // 20 ms after the window: the rest of it is acknowledged at the same time.
+        hand.ack(100, end + 2, &[]);
+        let sent = hand.take().len();
+        hand.ack(100, end + 3, &[]);
+        assert_eq!((sent > 0, hand.take().len()), (true, expected), "divisor {divisor}");
+    }
+}
