@@ -61,7 +61,7 @@ def test_the_manifest_says_how_the_run_came_about(run: Dataset, tmp_path: Path) 
     assert manifest["counters"] == {"events": 1_234_567, "packet_hops": 345_678}
 
 
-DIGESTS = {10: "fca9c3119a686514"}
+DIGESTS = {11: "0a1ce829208cee59"}
 
 
 def test_a_change_of_the_tables_is_a_change_of_the_format() -> None:
@@ -225,9 +225,9 @@ def test_a_kill_leaves_the_earlier_or_the_new_run(
         (b"[" * 100_000, "not a dataset's manifest"),
         (b"\xff\xfe", "not a dataset's manifest"),
         (b"[1]", "names no format"),
-        (b'{"format": 10}', "is damaged: perhop: Field required"),
+        (b'{"format": 11}', "is damaged: perhop: Field required"),
         (b'{"format": 1, "perhop": "0.1.0"}', "of format 1, written by perhop 0.1.0; this version"),
-        (b'{"format": 1, "perhop": [2]}', "is a dataset of format 1; this version reads format 10"),
+        (b'{"format": 1, "perhop": [2]}', "is a dataset of format 1; this version reads format 11"),
         (b'{"format": {"a": "\\u001b[2J"}}', r"of format {'a': '\\x1b\[2J'}; this version"),
     ],
 )

@@ -23,7 +23,7 @@ pub use bucket::{Instant, TokenBucket, Tokens};
 pub use distances::distances;
 pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use elastic::Elastic;
-pub use elementary::power;
+pub use elementary::{exp, ln, normal_quantile, power};
 pub use encapsulation::{Encapsulation, LinkClass};
 pub use overhead::Overhead;
 pub use packet::{AckHint, Header, InnerFlow, IpVersion, NodeId, Packet, Protocol, Transport};

@@ -177,7 +177,7 @@ impl Direction {
         carried.packets += 1;
         carried.bytes += on_wire;
         let arrival = now + on_wire / settings.rate + settings.delay;
-        let Some(arrival) = impairments.delay(settings, arrival, carried) else { return };
+        let Ok(arrival) = impairments.delay(settings, arrival, carried) else { return };
         let duplicated = impairments.duplicates(settings);
         carried.duplicated += u64::from(duplicated);
         self.put(arrival, packet);

@@ -49,6 +49,7 @@ fn cause(loss: Loss) -> &'static str {
         Loss::Queue(Cause::Policer) => "policer",
         Loss::Queue(Cause::Early) => "early drop",
         Loss::Link => "wire",
+        Loss::DelayLine => "full delay line",
         Loss::NoRoute => "no route",
         Loss::Expired => "TTL expired",
         Loss::TooBig => "too long",

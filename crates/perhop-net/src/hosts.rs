@@ -19,6 +19,8 @@ pub enum Loss {
     Queue(Cause),
     /// The link lost the packet.
     Link,
+    /// The delay line of the link was full.
+    DelayLine,
     /// There is no route to the destination.
     NoRoute,
     /// The time to live was used up.

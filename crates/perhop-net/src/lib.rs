@@ -22,6 +22,7 @@ mod topology;
 mod trace;
 mod tunnel;
 mod under_way;
+mod variation;
 mod wire;
 
 pub use balance::Balance;
@@ -36,4 +37,5 @@ pub use routes::RouteError;
 pub use topology::Topology;
 pub use trace::{Trace, TraceError, TraceMedium, TraceStep};
 pub use tunnel::{Carrier, TunnelCounters, TunnelOverhead, TunnelSpec};
+pub use variation::{Variation, VariationDistribution};
 pub use wire::{Impairments, LinkCounters, Reorder, Wire};

@@ -665,7 +665,7 @@ impl<B: Copy> Network<B> {
         let next = port.queue.dequeue(self.now, &mut self.ledger);
         let arrival = match &next {
             Dequeue::Packet(packet) => port.transmit(self.now, packet.size()),
-            _ => None,
+            _ => Err(Loss::Link),
         };
         port.wake = match &next {
             Dequeue::Packet(_) if port.has_backlog() => port.busy_until(),
@@ -707,9 +707,9 @@ impl<B: Copy> Network<B> {
     fn offer_to_discipline(&mut self, id: PortId, packet: Packet<B>) {
         self.make_room(id);
         match self.ports[id.index()].take_on(self.now, &packet.header) {
-            TakenOn::Arrives(at) => self.follow(id, packet, Some(at)),
-            TakenOn::Lost(Loss::Link) => self.follow(id, packet, None),
-            TakenOn::Lost(loss) => self.lose(packet, loss, Some(id)),
+            TakenOn::Arrives(at) => self.follow(id, packet, Ok(at)),
+            TakenOn::Lost(loss @ Loss::Queue(_)) => self.lose(packet, loss, Some(id)),
+            TakenOn::Lost(loss) => self.follow(id, packet, Err(loss)),
             TakenOn::Waits => self.enqueue(id, packet),
         }
     }
@@ -761,13 +761,13 @@ impl<B: Copy> Network<B> {
 
     /// Puts a transmitted packet on the wire, or records its loss.
     #[inline(always)]
-    fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Option<Time>) {
+    fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Result<Time, Loss>) {
         if self.ports[id.index()].watched_at_start {
             self.aside.push(Aside::Sent(id, packet));
         }
         match arrival {
-            Some(at) => self.put_on_wire(id, at, packet),
-            None => self.lose(packet, Loss::Link, Some(id)),
+            Ok(at) => self.put_on_wire(id, at, packet),
+            Err(loss) => self.lose(packet, loss, Some(id)),
         }
     }
 }

@@ -517,8 +517,10 @@ impl<B: Copy> Port<B> {
             // The common case on unsaturated links: no event but the arrival.
             match self.queue.pass_quickly(now, header) {
                 Pass::Send => {
-                    let arrival = self.transmit(now, size);
-                    return arrival.map_or(TakenOn::Lost(Loss::Link), TakenOn::Arrives);
+                    return match self.transmit(now, size) {
+                        Ok(arrival) => TakenOn::Arrives(arrival),
+                        Err(loss) => TakenOn::Lost(loss),
+                    };
                 }
                 Pass::Drop(cause) => return TakenOn::Lost(Loss::Queue(cause)),
                 Pass::Enqueue => {}
@@ -528,14 +530,14 @@ impl<B: Copy> Port<B> {
     }
 
     /// Begins to transmit a packet of `size` at `now`, when the transmitter is free; returns its
-    /// arrival, or `None` if the link loses it.
+    /// arrival, or why the link loses it.
     #[inline]
-    pub fn transmit(&mut self, now: Time, size: Bytes) -> Option<Time> {
+    pub fn transmit(&mut self, now: Time, size: Bytes) -> Result<Time, Loss> {
         debug_assert!(self.busy_until <= now);
         let arrival = self.occupy(now, size);
         self.count();
         if self.certain {
-            return Some(arrival);
+            return Ok(arrival);
         }
         self.impairments.delay(&self.wire, arrival, &mut self.counters)
     }
@@ -575,7 +577,7 @@ impl<B: Copy> Port<B> {
 
     /// Returns `true` if a packet whose transmission begins now, to arrive at `at`, is reordered.
     fn is_reordered(&self, at: Time) -> bool {
-        let Some(Reorder { share, by }) = self.wire.reorder else { return false };
+        let Some(Reorder { share, by, gap: 0 }) = self.wire.reorder else { return false };
         share > 0 && self.down.is_none() && self.busy_until + self.wire.delay + by <= at
     }
 

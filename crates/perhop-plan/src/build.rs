@@ -190,6 +190,8 @@ impl MediumPlan {
             rate: self.rate,
             delay: self.delay,
             jitter: self.jitter,
+            variation: self.variation,
+            delay_limit: self.delay_limit,
             loss: self.loss,
             duplicate: self.duplicate,
             reorder: self.reorder,

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use perhop_core::{Duration, Encapsulation, Overhead, Rate, Time};
 use perhop_net::{
     Balance, Gilbert, IcmpErrors, Lte, NodeKind, Reorder, Trace, TraceError, TraceMedium,
-    TraceStep, Wifi,
+    TraceStep, Variation, Wifi,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,6 +125,12 @@ pub struct MediumPlan {
     pub delay: Duration,
     /// Greatest additional delay of a packet.
     pub jitter: Duration,
+    /// Variation of the delay, with which packets overtake each other.
+    #[serde(default)]
+    pub variation: Option<Variation>,
+    /// Packets that the delay holds at the same time, if it has a limit.
+    #[serde(default)]
+    pub delay_limit: Option<u32>,
     /// Share of packets lost at random, in parts per billion.
     #[serde(with = "perhop_core::spelling::share")]
     #[schemars(with = "u32")]

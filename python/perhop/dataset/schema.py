@@ -8,7 +8,7 @@ import polars as pl
 
 __all__ = ["ANSWERS", "CAUSES", "FORMAT", "KINDS", "NULLABLE", "ROUTER", "TABLES", "empty"]
 
-FORMAT: Final = 10
+FORMAT: Final = 11
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
@@ -296,6 +296,7 @@ CAUSES: Final = (
     "policer",
     "early drop",
     "wire",
+    "full delay line",
     "no route",
     "TTL expired",
     "too long",

@@ -229,7 +229,7 @@ def _network_gaps(scenario: Scenario) -> Iterator[Gap]:
         if change.clear is None:
             yield Gap(f"changes.{number}", "perhop does not change a live network")
     for number, link in enumerate(scenario.links):
-        for key in ("loss", "duplicate", "reorder", "trace"):
+        for key in ("variation", "delay_limit", "loss", "duplicate", "reorder", "trace"):
             if getattr(link, key):
                 yield Gap(
                     f"links.{number}.{key}", "perhop does nothing to packets of a live network"

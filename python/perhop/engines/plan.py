@@ -168,15 +168,25 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
 
 def _medium(medium: Medium) -> plans.MediumPlan:
     independent, gilbert = loss_plan(medium.loss)
-    reorder = medium.reorder
+    reorder, variation = medium.reorder, medium.variation
     return {
         "rate": medium.rate,
         "delay": medium.delay,
         "jitter": medium.jitter,
+        "variation": None
+        if variation is None
+        else {
+            "by": variation.by,
+            "distribution": variation.distribution,
+            "in_order": variation.in_order,
+        },
+        "delay_limit": medium.delay_limit,
         "loss": independent,
         "gilbert": gilbert,
         "duplicate": medium.duplicate,
-        "reorder": {"share": reorder.share, "by": reorder.by} if reorder else None,
+        "reorder": {"share": reorder.share, "by": reorder.by or 0, "gap": reorder.gap or 0}
+        if reorder
+        else None,
         "overhead": "atm" if medium.overhead.cells else {"fixed": medium.overhead.size},
     }
 

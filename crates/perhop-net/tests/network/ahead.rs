@@ -1,7 +1,9 @@
 //! Routers that process arrivals ahead of other nodes do the same as in the order of all events.
 
 use perhop_core::{Bytes, Duration, NodeId, Rate, Stream, Time};
-use perhop_net::{Balance, LinkCounters, LinkSpec, Loss, Network, Reorder, Wire};
+use perhop_net::{
+    Balance, LinkCounters, LinkSpec, Loss, Network, Reorder, Variation, VariationDistribution, Wire,
+};
 use perhop_queue::{
     Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, Queue, Shaper,
     Sharing, Weight,
@@ -21,7 +23,13 @@ fn random_wire(random: &mut Stream) -> Wire {
         0 => wire.jitter = by,
         1 => wire.loss = 50_000_000,
         2 => wire.duplicate = 50_000_000,
-        3 => wire.reorder = Some(Reorder { share: 100_000_000, by }),
+        3 => wire.reorder = Some(Reorder { share: 100_000_000, by, gap: 0 }),
+        4 => wire.reorder = Some(Reorder { share: 500_000_000, by, gap: 3 }),
+        5 => wire.delay_limit = Some(1 + random.up_to(4) as u32),
+        6 => {
+            let distribution = VariationDistribution::Normal;
+            wire.variation = Some(Variation { by, distribution, in_order: by.as_picos() & 1 == 0 });
+        }
         _ => {}
     }
     wire

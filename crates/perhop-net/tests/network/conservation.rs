@@ -1,7 +1,9 @@
 //! In any network, under any traffic, every packet arrives once or is reported as lost once.
 
 use perhop_core::{Bytes, Dscp, Duration, Overhead, Rate, Time};
-use perhop_net::{LinkSpec, Loss, Network, NodeKind, PortId, Reorder, Wire};
+use perhop_net::{
+    LinkSpec, Loss, Network, NodeKind, PortId, Reorder, Variation, VariationDistribution, Wire,
+};
 use perhop_queue::{
     Action, Actions, Backlog, Cause, Class, ClassService, ClassSpec, Classes, Discipline, Limit,
     Match, Policer, Queue, Weight,
@@ -64,13 +66,21 @@ prop_compose! {
         delay in 0..20 * MILLISECOND,
         jitter in prop_oneof![Just(0), 0..10 * MILLISECOND],
         loss in prop_oneof![Just(0), 0_u32..300_000_000],
-        reorder in prop::option::of((0_u32..300_000_000, 0..30 * MILLISECOND)),
+        reorder in prop::option::of((0_u32..300_000_000, 0..30 * MILLISECOND, 0_u32..4)),
+        variation in prop::option::of((0..20 * MILLISECOND, any::<bool>())),
+        delay_limit in prop::option::of(1_u32..50),
         overhead in prop_oneof![(0_u32..40).prop_map(Overhead::Fixed), Just(Overhead::Atm)],
     ) -> Wire {
         let jitter = Duration::from_picos(jitter);
         let reorder =
-            reorder.map(|(share, by)| Reorder { share, by: Duration::from_picos(by) });
-        Wire { jitter, loss, reorder, overhead, ..wire(rate, delay) }
+            reorder.map(|(share, by, gap)| Reorder { share, by: Duration::from_picos(by), gap });
+        let distribution = VariationDistribution::ParetoNormal;
+        let variation = variation.map(|(by, in_order)| Variation {
+            by: Duration::from_picos(by),
+            distribution,
+            in_order,
+        });
+        Wire { jitter, loss, reorder, variation, delay_limit, overhead, ..wire(rate, delay) }
     }
 }
 
@@ -143,7 +153,8 @@ fn check_counters(network: &Network<Line>, hosts: &Scripted) -> Result<(), TestC
         for cause in Cause::ALL {
             prop_assert_eq!(queue.counters().dropped(cause), lost_at(port, Loss::Queue(cause)));
         }
-        prop_assert_eq!(network.link_counters(port).lost, lost_at(port, Loss::Link));
+        let lost = lost_at(port, Loss::Link) + lost_at(port, Loss::DelayLine);
+        prop_assert_eq!(network.link_counters(port).lost, lost);
     }
     let crossed =
         sum(&|port| network.link_counters(port).packets - network.link_counters(port).lost);

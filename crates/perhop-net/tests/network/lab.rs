@@ -137,6 +137,8 @@ pub fn wire(rate: u64, delay: u64) -> Wire {
         rate: Rate::new(rate).unwrap(),
         delay: Duration::from_picos(delay),
         jitter: Duration::ZERO,
+        variation: None,
+        delay_limit: None,
         loss: 0,
         duplicate: 0,
         reorder: None,

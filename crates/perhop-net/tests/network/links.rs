@@ -207,7 +207,7 @@ fn reordered_packets_are_overtaken_and_lose_nothing_else() {
     let by = 7 * MICROSECOND + 500_000;
     for jitter in [0, 10 * MICROSECOND] {
         let wire = perhop_net::Wire {
-            reorder: Some(Reorder { share: 100_000_000, by: Duration::from_picos(by) }),
+            reorder: Some(Reorder { share: 100_000_000, by: Duration::from_picos(by), gap: 0 }),
             jitter: Duration::from_picos(jitter),
             ..wire(1_000_000_000, MILLISECOND)
         };
@@ -239,7 +239,11 @@ fn reordered_packets_are_overtaken_and_lose_nothing_else() {
 #[test]
 fn the_only_packet_on_the_wire_can_be_overtaken() {
     let wire = perhop_net::Wire {
-        reorder: Some(Reorder { share: 500_000_000, by: Duration::from_picos(100 * MICROSECOND) }),
+        reorder: Some(Reorder {
+            share: 500_000_000,
+            by: Duration::from_picos(100 * MICROSECOND),
+            gap: 0,
+        }),
         ..wire(1_000_000_000, 0)
     };
     let (arrivals, counters) = arrivals(wire, 1_000);

@@ -48,11 +48,21 @@ prop_compose! {
         reorder in prop_oneof![
             9 => Just((0, 0)), 1 => (0_u32..50_000_000, 0..3 * MILLISECOND),
         ],
+        variation in prop_oneof![
+            9 => Just(None),
+            1 => (1..3 * MILLISECOND, any::<bool>()).prop_map(Some),
+        ],
+        delay_limit in prop_oneof![9 => Just(None), 1 => (1_u32..20).prop_map(Some)],
         queues in [queue(), queue()],
     ) -> Value {
-        let changes = json!({
+        let mut changes = json!({
             "jitter": jitter, "loss_ppb": loss_ppb, "queues": queues, "reorder": reorder,
+            "delay_limit": delay_limit,
         });
+        if let Some((by, in_order)) = variation {
+            changes["variation"] =
+                json!({"by": by, "distribution": "normal", "in_order": in_order});
+        }
         link_with([from, to], rate, delay, changes)
     }
 }

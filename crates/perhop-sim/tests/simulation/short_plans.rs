@@ -82,8 +82,17 @@ fn expand_link(link: &Value, names: &mut Vec<String>) -> Value {
 }
 
 /// Settings of a link that tests state for both directions; `back` changes some for the second.
-const MEDIUM: [&str; 7] =
-    ["rate", "delay", "jitter", "loss_ppb", "duplicate_ppb", "reorder", "overhead"];
+const MEDIUM: [&str; 9] = [
+    "rate",
+    "delay",
+    "jitter",
+    "variation",
+    "delay_limit",
+    "loss_ppb",
+    "duplicate_ppb",
+    "reorder",
+    "overhead",
+];
 
 fn medium(link: &Value, end: usize) -> Value {
     let mut medium = json!({});

@@ -75,6 +75,13 @@ class EndPlan(TypedDict):
 class ReorderPlan(TypedDict):
     share: int
     by: int
+    gap: int
+
+
+class VariationPlan(TypedDict):
+    by: int
+    distribution: Literal["uniform", "normal", "pareto", "paretonormal"]
+    in_order: bool
 
 
 class GilbertPlan(TypedDict):
@@ -88,6 +95,8 @@ class MediumPlan(TypedDict):
     rate: int
     delay: int
     jitter: int
+    variation: VariationPlan | None
+    delay_limit: int | None
     loss: int
     duplicate: int
     reorder: ReorderPlan | None

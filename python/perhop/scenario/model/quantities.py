@@ -230,6 +230,9 @@ ContentionWindow = Annotated[int, _whole(0, 32767)]
 Retries = Annotated[int, _whole(0, 255)]
 """Number of retransmissions of a frame."""
 
+Gap = Annotated[int, _whole(1, 10**9)]
+"""The packets from one that skips a link's delay to the next that may."""
+
 Headers = Annotated[int, _whole(1, 16)]
 """Number of VLAN tags or MPLS labels of a packet."""
 
@@ -341,36 +344,44 @@ Version = Annotated[
 PACKETS = re.compile(r" *([0-9]+) *packets? *", re.ASCII)
 
 
-def _parse_packets(text: str) -> int:
-    match = PACKETS.fullmatch(text) or re.fullmatch(r"([0-9]+)", text, re.ASCII)
-    if match is None or len(text) > 40:
-        raise ValueError(f"{quote(text)} is not a number of packets, such as `10 packets`")
-    if not 1 <= int(match[1]) <= 1000:
-        raise ValueError(f"{quote(text)} is out of range; expected 1 to 1000 packets")
-    return int(match[1])
-
-
 def format_packets(count: int) -> str:
     """`count` as it is written: ``10 packets``."""
     return f"{count} packet" if count == 1 else f"{count} packets"
 
 
-ANY_PACKETS = Text(
-    _parse_packets,
-    format_packets,
-    "a number of packets such as `10 packets`",
-    {
-        "anyOf": [
-            {"type": "integer", "minimum": 1, "maximum": 1000},
-            {"type": "string", "pattern": "^ *[0-9]+ *packets? *$"},
-        ]
-    },
-    accepts=(str, int),
-)
+def _packets(most: int) -> Text:
+    """A number of packets from one to `most`."""
+
+    def parse(text: str) -> int:
+        match = PACKETS.fullmatch(text) or re.fullmatch(r"([0-9]+)", text, re.ASCII)
+        if match is None or len(text) > 40:
+            raise ValueError(f"{quote(text)} is not a number of packets, such as `10 packets`")
+        if not 1 <= int(match[1]) <= most:
+            raise ValueError(f"{quote(text)} is out of range; expected 1 to {most} packets")
+        return int(match[1])
+
+    return Text(
+        parse,
+        format_packets,
+        "a number of packets such as `10 packets`",
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": most},
+                {"type": "string", "pattern": "^ *[0-9]+ *packets? *$"},
+            ]
+        },
+        accepts=(str, int),
+    )
+
+
+ANY_PACKETS = _packets(1000)
 """A number of packets, from one."""
 
 Packets = Annotated[int, ANY_PACKETS]
 """A number of full-sized packets (segments)."""
+
+DelayLimit = Annotated[int, _packets(2**32 - 1)]
+"""The packets that a delay line holds: any number that netem takes, and not none."""
 
 
 def parse_window(text: str) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """The network of a scenario: nodes, and the links between them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -27,7 +27,9 @@ from perhop.scenario.model.names import Address, AddressV6, Name
 from perhop.scenario.model.network import ClassBandwidth, LinkOverhead, Overhead
 from perhop.scenario.model.quantities import (
     Chance,
+    DelayLimit,
     Duration,
+    Gap,
     Mtu,
     PositiveDuration,
     Rate,
@@ -38,6 +40,8 @@ from perhop.scenario.model.quantities import (
 from perhop.scenario.model.queues import LINK_LIMIT, Queue
 from perhop.scenario.model.trace import Trace
 from perhop.units import RATE, SHARE, format_rate
+
+_Value = TypeVar("_Value")
 
 Balance = Literal["per-flow", "per-destination", "per-packet"]
 """How a node shares load among next hops of equal cost."""
@@ -113,13 +117,32 @@ LINK_QUEUE = Queue.model_construct(limit=LINK_LIMIT)
 
 
 class Reorder(Model):
-    """Some packets take longer, and those behind overtake them."""
+    """Some packets take longer and are overtaken, or with `gap` skip the delay and overtake."""
 
     share: Share
-    """The share of packets that are delayed, at random."""
+    """The share of packets that are delayed, at random; with `gap`, of those that may skip the
+    delay."""
+
+    by: PositiveDuration | None = None
+    """The additional delay; not beside `gap`."""
+
+    gap: Gap | None = None
+    """Packets skip the delay of the link, as with netem's `reorder`: one of this number at most,
+    which has `gap` - 1 delayed ones before it."""
+
+
+class Variation(Model):
+    """A random part of the delay above and below zero, as netem's jitter."""
 
     by: PositiveDuration
-    """The additional delay."""
+    """The unit of the distribution: half of the width of the uniform one, about the standard
+    deviation of the others."""
+
+    distribution: Literal["uniform", "normal", "pareto", "paretonormal"] = "uniform"
+    """The distribution in these units: that of netem's table of this name, up to 4."""
+
+    in_order: StrictBool = False
+    """With `true`, a packet waits for those before it instead of overtaking them."""
 
 
 class Reservable(Model):
@@ -208,13 +231,31 @@ class Medium:
     rate: int
     delay: int
     jitter: int
+    variation: Variation | None
+    delay_limit: int | None
     loss: int | BurstLoss
     duplicate: int
     reorder: Reorder | None
     overhead: Overhead
 
 
-BY_SENDER = ("rate", "delay", "jitter", "loss", "duplicate", "reorder", "overhead", "queue")
+def _of_some(value: _Value | dict[Name, _Value] | None, node: str) -> _Value | None:
+    """Return the value of an end, which has none by default."""
+    return value.get(node) if isinstance(value, dict) else value
+
+
+BY_SENDER = (
+    "rate",
+    "delay",
+    "jitter",
+    "variation",
+    "delay_limit",
+    "loss",
+    "duplicate",
+    "reorder",
+    "overhead",
+    "queue",
+)
 """The keys of a link that take one value, or a value for each sending end."""
 
 
@@ -246,6 +287,13 @@ class Link(Model):
 
     jitter: Annotated[Duration | dict[Name, Duration], ByEnd()] = 0
     """The largest random extra delay of a packet: uniform from zero, order kept."""
+
+    variation: Annotated[Variation | dict[Name, Variation], ByEnd()] | None = None
+    """The variation of the delay, with which packets overtake each other; none by default."""
+
+    delay_limit: Annotated[DelayLimit | dict[Name, DelayLimit], ByEnd()] | None = None
+    """The packets that the delay holds at the same time; the link drops those that find it full.
+    netem's `limit`. No limit by default."""
 
     loss: Annotated[LinkLoss | dict[Name, LinkLoss], ByEnd()] = 0
     """The probability that a packet is lost on the link, apart from queues; or a model of losses
@@ -325,9 +373,11 @@ class Link(Model):
             rate=of_end(self.rate, node),
             delay=of_end(self.delay, node, 0),
             jitter=of_end(self.jitter, node, 0),
+            variation=_of_some(self.variation, node),
+            delay_limit=_of_some(self.delay_limit, node),
             loss=self.loss.get(node, 0) if isinstance(self.loss, dict) else self.loss,
             duplicate=of_end(self.duplicate, node, 0),
-            reorder=self.reorder.get(node) if isinstance(self.reorder, dict) else self.reorder,
+            reorder=_of_some(self.reorder, node),
             overhead=overhead,
         )
 

@@ -22,6 +22,7 @@ from perhop.scenario.rules.marking import marking_rules
 from perhop.scenario.rules.network import (
     addresses,
     channels,
+    delays,
     egress_policies,
     encapsulations,
     link_ends,
@@ -82,6 +83,7 @@ RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], .
     (link_policies, {"links"}),
     (encapsulations, {"links"}),
     (tunnels, {*NETWORK, *TRAFFIC, "tunnels"}),
+    (delays, {"links"}),
     (channels, {"links", "channels"}),
     (cells, {*NETWORK, "channels", "changes"}),
     (reservable, {"links"}),

@@ -94,7 +94,33 @@ def encapsulations(scenario: ResolvedScenario) -> Iterator[Finding]:
             )
 
 
-_NOT_SHARED: Final = ("trace", "jitter", "reorder", "duplicate")
+def delays(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Find limits and variations without a delay or beside `jitter`, and unclear reordering."""
+    for index, link in enumerate(scenario.links):
+        for node, medium in zip(link.ends, link.media, strict=True):
+            for key in ("variation", "delay_limit"):
+                if getattr(medium, key) is not None and not medium.delay:
+                    yield Finding(
+                        ("links", index, key),
+                        f"means nothing where {quote(node)} sends, without `delay`",
+                        at_key=True,
+                    )
+            if medium.variation is not None and medium.jitter:
+                yield Finding(
+                    ("links", index, "variation"),
+                    "is given beside `jitter`; expected one of the two",
+                    at_key=True,
+                )
+            reorder = medium.reorder
+            if reorder is not None and (reorder.by is None) == (reorder.gap is None):
+                yield Finding(
+                    ("links", index, "reorder"),
+                    "expected one of `by`, an additional delay, and `gap`, packets that skip the "
+                    "delay",
+                )
+
+
+_NOT_SHARED: Final = ("trace", "jitter", "variation", "delay_limit", "reorder", "duplicate")
 """Keys of a link that a channel excludes, because it decides when packets arrive."""
 
 

@@ -70,6 +70,7 @@ def is_random(scenario: ResolvedScenario) -> bool:
         or medium.jitter
         or medium.duplicate
         or medium.reorder is not None
+        or medium.variation is not None
         for link in scenario.links
         for medium in link.media
     ) or any(change.loss for change in scenario.changes)

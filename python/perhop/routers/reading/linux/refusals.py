@@ -32,7 +32,6 @@ _INCOMPLETE: Final = "Command line is not complete"
 _MOST_BANDS: Final = 16
 _MOST_PRIO: Final = 0xFFFF
 _MOST_GAIN: Final = 32
-_WITH_JITTER: Final = 2
 _MOST_COOKIE: Final = 32
 
 _QDISCS: Final[Mapping[str, str]] = {
@@ -244,16 +243,20 @@ def _fq_pie(values: Mapping[str, str]) -> None:
 
 
 def _netem(values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> None:
+    """Refuse what `netem_parse_opt` of iproute2 refuses."""
     if "slot" not in values:  # it has several values
         for word in values:
             if not any(each.startswith(word) for each in _NETEM) and not word[0].isdigit():
                 _netem_value(lists)
                 raise unknown(word)
     _netem_value(lists)
-    delayed = [*lists.get("delay", ()), *lists.get("latency", ())]
-    if "reorder" in lists and not delayed:
+    times = [*lists.get("delay", ()), *lists.get("latency", ())]
+    delay, jitter = (any(times[n : n + 1]) and bool(units.time(times[n])) for n in (0, 1))
+    if "reorder" in lists and not delay:
         raise RefusedError("reordering not possible without specifying some delay")
-    if "distribution" in values and len(delayed) < _WITH_JITTER:
+    if values.get("gap", "0") != "0" and "reorder" not in lists:
+        raise RefusedError("gap specified without reorder probability")
+    if "distribution" in values and not (delay and jitter):
         raise RefusedError("distribution specified but no latency and jitter values")
     for key, reader in (("limit", units.size), ("rate", units.rate)):
         if key in values:

@@ -60,12 +60,33 @@ def _settings(kind: str, options: object) -> list[str]:
         return []
     if kind == "cake":
         return _cake(options)
+    if kind == "netem":
+        return _netem(options)
     words = []
     for key, value in options.pairs:
         if key not in _STATE:
             words += _setting(_NAMES.get(key, key), value)
     if kind == "fq_codel" and not options.get("ecn"):
         words.append("noecn")
+    return words
+
+
+def _netem(options: Object) -> list[str]:
+    """Return the words of netem (`netem_print_opt`), which does not tell the distribution."""
+    words: list[str] = []
+    for key, value in options.pairs:
+        if not isinstance(value, Object):
+            words += _setting(key, value)
+            continue
+        name, *model = key.split("-")
+        words += [name, *model]
+        for part, number in value.pairs:
+            if name == "rate":
+                words += [_value(part, number)] if part == "rate" else []
+            elif name == "delay" and part != "correlation":
+                words.append(f"{_scalar(number)}s")
+            elif number or part != "correlation":
+                words.append(f"{100 * float(_scalar(number)):.9g}%")
     return words
 
 

@@ -25,7 +25,7 @@ from perhop.routers.reading.linux.classify import (
     within,
 )
 from perhop.routers.reading.linux.model import Test
-from perhop.routers.reading.linux.netem import medium
+from perhop.routers.reading.linux.netem import medium, waiting
 from perhop.routers.reading.linux.policers import DROPS, Buckets
 from perhop.routers.reading.linux.queues import PLAIN, queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares
@@ -34,6 +34,7 @@ from perhop.scenario.model.classes import MAX_CLASSES
 from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.htb import HTB, slack
+from perhop.scenario.model.quantities import format_packets
 from perhop.units import WHOLE, format_rate, format_share, format_size, parse_rate, parse_share
 
 if TYPE_CHECKING:
@@ -231,6 +232,9 @@ class Tree:
             rate = qdisc.options.rate("rate")
             if rate and part.shape is None:
                 part.shape, part.shape_place = (rate, 0), place
+                if inner is None:
+                    limit = format_packets(waiting(qdisc, rate, ledger))
+                    part.keys["queue"] = {"limit": limit}
         return part
 
     # Classes
