@@ -13,6 +13,11 @@ const SHARE_OF_A_SECOND: f64 = 1024.0;
 const MOST: f64 = 1_048_576.0;
 /// Largest packet that is handed to the device, in bytes (`GSO_LEGACY_MAX_SIZE`).
 const GSO_MAX: f64 = 65_536.0;
+/// Memory of a buffer beside its data: `struct sk_buff`, the room for headers, and
+/// `struct skb_shared_info`.
+const BUFFER: f64 = 256.0 + 384.0 + 320.0;
+/// Headers of IPv4 and TCP with timestamps.
+const HEADERS: f64 = 52.0;
 /// Smallest such packet, in segments: `tcp_min_tso_segs`.
 const MIN_TSO_SEGMENTS: f64 = 2.0;
 /// Round-trip time up to which packets for the device are as large as possible; each doubling
@@ -49,7 +54,14 @@ impl Sender {
             (None, None) => Duration::MAX,
         };
         let at_once = chunk_bytes(self.rate(), least_rtt).max(MIN_TSO_SEGMENTS * self.mss());
-        (2.0 * at_once).max(per_share.min(MOST)) as u64
+        if self.linux.is_none() {
+            return (2.0 * at_once).max(per_share.min(MOST)) as u64;
+        }
+        // Linux compares memory: that of two buffers of several segments with that of the segments,
+        // each in a buffer of its own once the device has divided them (tcp_gso_segment).
+        let memory = 2.0 * ((at_once / self.mss()).floor() * self.mss() + BUFFER);
+        let segments = memory.max(per_share.min(MOST)) / (self.mss() + BUFFER);
+        (segments * (self.mss() + HEADERS)) as u64
     }
 
     /// Returns `sk_pacing_rate`, in bytes per second, which Linux computes for connections without
