@@ -2,10 +2,13 @@
 
 import json
 import os
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,3 +154,76 @@ def test_our_client_drives_servers_of_iperf3_by_tcp() -> None:
     ours, theirs = drive(lab, tcp=True, reverse=True)
     assert ours["counts"]["bytes"] == pytest.approx(most, rel=0.1)
     assert theirs["bytes"] >= ours["counts"]["bytes"]
+
+
+class Between:
+    """A program between clients and our server on the loopback device, which can cut connections.
+
+    The first connection of a test is for control, the others are for data.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.pairs: list[tuple[socket.socket, socket.socket]] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near = self.listener.accept()[0]
+                pair = near, socket.create_connection(("127.0.0.1", self.port))
+                self.pairs.append(pair)
+                for ends in (pair, pair[::-1]):
+                    threading.Thread(target=self._carry, args=ends, daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+
+    def cut(self, number: int) -> None:
+        for end in self.pairs[number]:
+            end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        for end in (self.listener, *chain(*self.pairs)):
+            end.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "cut", "said"),
+    [
+        ("", 1, "a data connection closed during the test"),
+        ("-R", 1, "a data connection closed during the test"),
+        ("", 0, "the client closed its control connection"),
+    ],
+)
+def test_a_record_says_which_connection_closed(
+    options: str, cut: int, said: str, tmp_path: Path
+) -> None:
+    need("iperf3")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [str(PERHOP), "agent", "iperf3", "--listen", f"127.0.0.1:{port}", "--records"]
+    with subprocess.Popen([*command, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "listening" in process.stdout.readline()
+        between = Between(port)
+        try:
+            where = ["-c", "127.0.0.1", "-p", str(between.listener.getsockname()[1])]
+            client = ["iperf3", *where, "-t", "2", *options.split()]
+            with subprocess.Popen(client, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+                deadline = time.monotonic() + 5
+                while len(between.pairs) < 2 and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                time.sleep(0.5)
+                between.cut(cut)
+            found = record(tmp_path)
+        finally:
+            between.close()
+            process.terminate()
+    assert (found.ended, found.complete) == (said, False)
+    messages = [warned.message for warned in dataset([found]).warnings]
+    assert f"the test did not end as its client intended: {said}" in messages

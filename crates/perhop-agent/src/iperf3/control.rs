@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Parameters(Box<Parameters>),
     End,
     Results(Results),
+    /// The client needs nothing more: after the results, or earlier if it gives up. iperf3's does
+    /// so if one of its data connections fails.
     Done,
     /// The client terminates the test.
     Terminated,
@@ -87,7 +89,7 @@ impl Control {
                         self.expected = Expected::Results;
                         Ok(Some(Event::End))
                     }
-                    (Expected::Done, Some(State::Done)) => Ok(Some(Event::Done)),
+                    (_, Some(State::Done)) => Ok(Some(Event::Done)),
                     _ => Err(Fault::State(byte as i8)),
                 }
             }

@@ -46,6 +46,9 @@ enum End {
     Stopped,
 }
 
+/// Its client has sent that it is done, before the end of the test.
+const GAVE_UP: &str = "the client gave up the test";
+
 /// A client's control connection.
 pub(crate) struct Caller {
     pub socket: Socket,
@@ -114,8 +117,14 @@ impl Test<'_> {
         self.send(&[State::TestStart.byte(), State::TestRunning.byte()]);
         self.control.expected = Expected::End;
         let mut run = Run::new(&plan);
-        let ended = self.carry(&plan, &mut run);
-        let ended = ended.and_then(|()| self.finish(&plan, &parameters, &mut run));
+        let carried = self.carry(&plan, &mut run);
+        let closed = !plan.udp && self.streams.iter().any(|stream| !stream.open);
+        let ended = match carried.and_then(|()| self.finish(&plan, &parameters, &mut run)) {
+            Ok(()) | Err(End::Disconnected(GAVE_UP)) if closed => {
+                Err(End::Disconnected("a data connection closed during the test"))
+            }
+            ended => ended,
+        };
         self.record(&plan, parameters, run, &ended);
         ended
     }
@@ -215,9 +224,12 @@ impl Test<'_> {
                     _ => self.handle.clear_wake(),
                 }
             }
-            if let Some(event) = self.next_message()? {
-                let _ = event;
-                return Err(End::Refused(Refusal::Message));
+            match self.next_message()? {
+                None => {}
+                Some(Event::Done) => {
+                    return Err(End::Disconnected("the client gave up creating its streams"));
+                }
+                Some(_) => return Err(End::Refused(Refusal::Message)),
             }
             arrivals.extend(self.handle.take());
         }
@@ -273,8 +285,10 @@ impl Test<'_> {
                     CONTROL => {
                         self.read_control()?;
                         while let Some(event) = self.next_message()? {
-                            if event == Event::End {
-                                return Ok(());
+                            match event {
+                                Event::End => return Ok(()),
+                                Event::Done => return Err(End::Disconnected(GAVE_UP)),
+                                _ => {}
                             }
                         }
                     }
