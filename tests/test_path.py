@@ -1,15 +1,18 @@
 """`perhop path` in labs, whose truth is known."""
 
+import importlib
 import json
 import runpy
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -201,6 +204,56 @@ def test_a_path_without_any_answer_says_what_to_try() -> None:
 
 
 @REAL_HOSTS
+def test_a_limit_ends_all_and_keeps_what_was_measured(lab_folder: Path) -> None:
+    """A hundred rounds of twenty probes take 40 s at fifty a second."""
+    del lab_folder
+    with standing(MIXED) as lab:
+        began = time.monotonic()
+        options = ("--rate", "50", "--count", "100", "--limit", "6 s", "--capacity")
+        report = probe(lab, node(9, 4), "--no-multipath", *options)
+        took_s = time.monotonic() - began
+    assert took_s < 15
+    assert report["unfinished"][0] == "marks and loss"
+    assert {"mtu", "capacity"} <= {*report["unfinished"]}
+    assert len(report["hops"]) == 6
+    first = report["hops"][0]
+    assert 10 < first["sent"] < 300
+    assert (first["silence"], first["loss"], first["translated"]) == ("none", 0, None)
+    assert {mark["received"]["dscp"] for mark in first["marks"]} == {0, 8, 10, 46}
+    assert "The time limit ended" in lead(report)
+
+
+def test_one_limit_is_that_of_all_measurements(
+    monkeypatch: pytest.MonkeyPatch, perhop: Callable[..., Outcome]
+) -> None:
+    """Probing takes 50 of 60 s, and the time for buckets ends after the first of two marks."""
+    now, limits = [1000.0], []
+    report = {"hops": [], "destination": "192.0.2.1", "protocol": "udp", "reached": False}
+
+    def traced(*_: Any, limit_s: int, **__: Any) -> dict[str, Any]:
+        limits.append(limit_s)
+        now[0] += 50
+        return {**report, "path_mtu": None, "unfinished": []}
+
+    def measured(*_: Any, limit_s: int, **__: Any) -> list[dict[str, Any]]:
+        limits.append(limit_s)
+        now[0] += limit_s
+        return [{"sent": {"dscp": 0, "ecn": 0}}]
+
+    command = importlib.import_module("perhop.cli.path")
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("perhop.path.trace", traced)
+    monkeypatch.setattr("perhop.path.buckets", measured)
+    monkeypatch.setattr("perhop.path.available", measured)
+    options = ("--limit", "1 min", "--dscp", "be", "--dscp", "ef")
+    code, out, _ = perhop("path", "192.0.2.1", *options, "--buckets", "--available", "--json")
+    assert (code, limits) == (0, [60, 10])
+    found = json.loads(out)
+    assert found["unfinished"] == ["buckets", "available"]
+    assert (len(found["buckets"]), found["available"]) == (1, [])
+
+
+@REAL_HOSTS
 def test_a_page_and_tables_of_a_path(lab_folder: Path, tmp_path: Path) -> None:
     assert lab_folder.is_dir()
     with standing(MIXED) as lab:
@@ -306,7 +359,7 @@ def test_what_tells_loss_from_a_limit_is_said(
         "retest": retest,
         "rtt_s": None,
         "per_packet": False,
-        "translated": False,
+        "translated": None,
         "marks": [],
         "mtu": None,
         "capacity": None,

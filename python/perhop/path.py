@@ -18,7 +18,22 @@ from perhop.errors import UnsupportedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["ECN", "PORT", "RESPONDER_PORT", "available", "buckets", "names", "respond", "trace"]
+__all__ = [
+    "ECN",
+    "PORT",
+    "RESPONDER_PORT",
+    "TimeLimitError",
+    "available",
+    "buckets",
+    "names",
+    "respond",
+    "trace",
+]
+
+
+class TimeLimitError(UsageError):
+    """The time limit is over before anything is measured."""
+
 
 PORT: Final = 33434
 """The destination port of UDP probes: the first one of traceroute, which should be closed."""
@@ -73,13 +88,15 @@ def trace(
         mtu: True to measure the path MTU.
         capacity: True to measure the capacity of each hop's link, by trains of packets.
         volume: Bytes that measuring capacities may send.
-        limit_s: Seconds after which probing ends with an error.
+        limit_s: Seconds after which probing ends.
 
     Returns:
-        The report: the object that `perhop path --json` prints.
+        The report: the object that `perhop path --json` prints. `unfinished` names what the time
+        limit ended; the report has what was measured until then.
 
     Raises:
-        UsageError: `destination` or `source` has no address, or the time limit is over.
+        UsageError: `destination` or `source` has no address, or the time limit is over before any
+            answer.
         UnsupportedError: This host cannot probe; the message says what to do.
     """
     target = _address(destination, family)
@@ -133,7 +150,7 @@ def buckets(
         mtu: Length in bytes of the longest IP packets: the path MTU, if it is known.
         max_rate: Greatest rate of a train in bit/s; the responder may allow less.
         volume: Bytes that all trains may have; the responder may allow less.
-        limit_s: Seconds after which the measurement ends with an error.
+        limit_s: Seconds after which the measurement ends; later code points are left out.
 
     Returns:
         For each code point `sent` (its mark), `narrow_bps` (the rate of the narrowest link),
@@ -143,7 +160,8 @@ def buckets(
         None if unknown), the number of `trains`, and whether these were `disturbed`.
 
     Raises:
-        UsageError: The responder does not answer or has no address, or the time limit is over.
+        UsageError: The responder does not answer or has no address.
+        TimeLimitError: The time limit is over before anything is measured.
     """
     return _end_to_end(
         measure_end_to_end, responder, port, family, dscp, mtu, max_rate, volume, limit_s
@@ -171,7 +189,7 @@ def available(
         mtu: Length in bytes of the longest IP packets: the path MTU, if it is known.
         max_rate: Greatest rate of a stream in bit/s; the responder may allow less.
         volume: Bytes that all streams may have; the responder may allow less.
-        limit_s: Seconds after which the measurement ends with an error.
+        limit_s: Seconds after which the measurement ends; later code points are left out.
 
     Returns:
         For each code point `sent` (its mark), `bps` (with `value`, `low` and `high`; None if
@@ -180,7 +198,8 @@ def available(
         number of `streams`.
 
     Raises:
-        UsageError: The responder does not answer or has no address, or the time limit is over.
+        UsageError: The responder does not answer or has no address.
+        TimeLimitError: The time limit is over before anything is measured.
     """
     return _end_to_end(
         measure_available_bandwidth, responder, port, family, dscp, mtu, max_rate, volume, limit_s
@@ -210,6 +229,8 @@ def _end_to_end(
     }
     try:
         found: list[dict[str, Any]] = json.loads(measure(json.dumps(settings)))
+    except TimeoutError as error:
+        raise TimeLimitError(f"{responder}: {error}; set a greater limit") from None
     except OSError as error:
         raise UsageError(f"{responder}: {error}") from None
     return found

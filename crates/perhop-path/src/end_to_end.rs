@@ -8,7 +8,7 @@ use crate::bucket::{Bucket, Kind, Line, Sent, find, line};
 use crate::capacity::lower_slope;
 use crate::hops::Mark;
 use crate::prober::{GoOn, ProbeError};
-use crate::sender::{EndToEndSettings, LEAD, MOST_PPS, Sender, Train};
+use crate::sender::{EndToEndSettings, LEAD, MOST_PPS, Sender, Train, by_mark};
 use crate::statistics::Estimate;
 
 /// Findings of the trains of one mark.
@@ -68,13 +68,13 @@ const ENOUGH: f64 = 0.04;
 /// Measures the path to a responder.
 ///
 /// # Errors
-/// [`ProbeError`] if no responder answers, sockets cannot be used, or the time is over.
+/// [`ProbeError`] if no responder answers, sockets cannot be used, or the time is over before any
+/// mark is measured; later marks are left out then.
 pub fn measure_end_to_end(
     settings: &EndToEndSettings,
     go_on: GoOn,
 ) -> Result<Vec<EndToEnd>, ProbeError> {
-    let mut sender = Sender::new(settings, go_on)?;
-    settings.marks.iter().map(|&octet| measure(&mut sender, octet)).collect()
+    by_mark(settings, go_on, measure)
 }
 
 /// Returns the rate of the narrowest link in bit/s, by a train at the greatest rate.

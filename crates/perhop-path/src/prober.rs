@@ -98,6 +98,8 @@ pub struct Prober {
     /// Deadline of the probing by the monotonic clock, and the limit in seconds.
     end: Nanos,
     limit_s: u64,
+    /// Observations of probes whose answers were waited for when the time was over.
+    cut_off: Vec<Observation>,
     /// Probes and bytes sent.
     pub sent: (u64, u64),
 }
@@ -217,6 +219,7 @@ impl Prober {
             asked: 0,
             end: monotonic().saturating_add(limit_s.saturating_mul(1_000_000_000)),
             limit_s,
+            cut_off: Vec::new(),
             sent: (0, 0),
         })
     }
@@ -271,7 +274,10 @@ impl Prober {
         let mut events: [Event; 1] = [Event { events: 0, u64: 0 }];
         loop {
             let now = monotonic();
-            self.check(now)?;
+            if let Err(error) = self.check(now) {
+                self.cut_off = seen;
+                return Err(error);
+            }
             if next < probes.len() && now >= due {
                 let identity = self.identity();
                 self.target.write(&probes[next], identity, &mut bytes);
@@ -291,6 +297,14 @@ impl Prober {
             let wake = if next < probes.len() { due } else { until }.min(now + CHECK_INTERVAL);
             self.epoll.wait(&mut events, wake).map_err(tried("cannot wait for answers"))?;
         }
+    }
+
+    /// Takes the observations of the probes that were cut off: those that were answered, or would
+    /// have been within `timeout`. Others, and those that were not sent, are `None`.
+    pub fn take_judged(&mut self, timeout: Nanos) -> Vec<Option<Observation>> {
+        let due = realtime().saturating_sub(timeout);
+        let judged = |one: &Observation| one.answer.is_some() || (one.sent > 0 && one.sent < due);
+        self.cut_off.drain(..).map(|one| Some(one).filter(judged)).collect()
     }
 
     /// Ends probing if the time is over, or the caller says so.

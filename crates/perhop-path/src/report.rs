@@ -44,6 +44,9 @@ pub struct Report {
     pub packets_sent: u64,
     /// Bytes of these packets, IP headers included.
     pub bytes_sent: u64,
+    /// Measurements that the time limit ended: `hops`, `parallel paths`, `marks and loss`, `loss to
+    /// the last hop`, `mtu`, `capacity`.
+    pub unfinished: Vec<&'static str>,
 }
 
 /// A hop of the first flow.
@@ -69,8 +72,9 @@ pub struct Hop {
     pub rtt_s: Option<Spread>,
     /// True if one flow comes to several nodes: a balancer before this hop takes turns.
     pub per_packet: bool,
-    /// True if a network address translator before this hop changed probes.
-    pub translated: bool,
+    /// True if a network address translator before this hop changed probes; `None` if no answer
+    /// shows it. Translators restore the probes that errors quote, so that none need show it.
+    pub translated: Option<bool>,
     /// The same by mark.
     pub marks: Vec<MarkSeen>,
     /// Path MTU up to this hop.

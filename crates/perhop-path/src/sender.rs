@@ -28,7 +28,7 @@ pub struct EndToEndSettings {
     pub max_bps: u64,
     /// Bytes that may be sent; the responder may allow less.
     pub volume: u64,
-    /// Seconds after which it ends with an error.
+    /// Seconds after which it ends with what it has measured.
     pub limit_s: u64,
 }
 
@@ -56,6 +56,27 @@ pub(crate) struct Train {
     pub bps: f64,
     /// Rate of [`LEAD`] more packets before it, if there are any.
     pub lead_bps: Option<f64>,
+}
+
+/// Measures with each mark in one session. If the time is over, the later marks are left out.
+///
+/// # Errors
+/// [`ProbeError`] as [`Sender::new`] and `measure`; of the time only if no mark was measured.
+pub(crate) fn by_mark<T>(
+    settings: &EndToEndSettings,
+    go_on: GoOn,
+    measure: impl Fn(&mut Sender, u8) -> Result<T, ProbeError>,
+) -> Result<Vec<T>, ProbeError> {
+    let mut sender = Sender::new(settings, go_on)?;
+    let mut all = Vec::new();
+    for &octet in &settings.marks {
+        match measure(&mut sender, octet) {
+            Ok(one) => all.push(one),
+            Err(ProbeError::Time(_)) if !all.is_empty() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
 }
 
 /// A session with a responder.

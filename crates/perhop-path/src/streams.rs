@@ -9,7 +9,7 @@ use crate::bucket::Sent;
 use crate::end_to_end::narrowest;
 use crate::hops::Mark;
 use crate::prober::{GoOn, ProbeError};
-use crate::sender::{EndToEndSettings, Sender, Train};
+use crate::sender::{EndToEndSettings, Sender, Train, by_mark};
 use crate::statistics::Estimate;
 
 /// Available bandwidth of one mark, in bit/s of IP packets.
@@ -80,13 +80,13 @@ const SHORT: f64 = 200.0;
 /// Measures the available bandwidth to a responder with each mark.
 ///
 /// # Errors
-/// [`ProbeError`] if no responder answers, sockets cannot be used, or the time is over.
+/// [`ProbeError`] if no responder answers, sockets cannot be used, or the time is over before any
+/// mark is measured; later marks are left out then.
 pub fn measure_available_bandwidth(
     settings: &EndToEndSettings,
     go_on: GoOn,
 ) -> Result<Vec<AvailableBandwidth>, ProbeError> {
-    let mut sender = Sender::new(settings, go_on)?;
-    settings.marks.iter().map(|&octet| measure(&mut sender, octet)).collect()
+    by_mark(settings, go_on, measure)
 }
 
 fn measure(sender: &mut Sender, octet: u8) -> Result<AvailableBandwidth, ProbeError> {

@@ -99,28 +99,50 @@ const SLOW_PASSES: usize = 4;
 /// Hops beyond the destination's distance, for flows that take longer paths.
 const DETOUR: u8 = 4;
 
-/// Probes a path.
+/// Probes a path. If the time is over before the end, the report has what was measured until then.
 ///
 /// # Errors
-/// [`ProbeError`] if sockets cannot be used, the time is over, or `go_on` answers false.
+/// [`ProbeError`] if sockets cannot be used, `go_on` answers false, or the time is over before any
+/// answer.
 pub fn trace(settings: &Settings, go_on: GoOn) -> Result<Report, ProbeError> {
     let prober = Prober::new(&settings.ends(), settings.limit_s, go_on)?;
     let gap = 1_000 * MILLISECOND / Nanos::from(settings.rate.max(1));
-    let mut tracer = Tracer { settings, prober, gap, timeout: FIRST_TIMEOUT };
-    let found = tracer.discover()?;
-    let mut paths = tracer.multipath(&found)?;
+    let mut tracer =
+        Tracer { settings, prober, gap, timeout: FIRST_TIMEOUT, unfinished: Vec::new() };
+    let mut found = Found::default();
+    let discovered = tracer.discover(&mut found);
+    if found.answers.is_empty() {
+        discovered?;
+    } else {
+        tracer.within("hops", discovered)?;
+    }
+    let mut paths = tracer.paths(&found);
+    if settings.multipath {
+        let searched = tracer.multipath(&mut paths);
+        tracer.within("parallel paths", searched)?;
+    }
     let answering: BTreeSet<u8> = (1..=found.hops).filter(|&ttl| paths.answers(ttl)).collect();
-    let series = tracer.rounds(found.hops, &answering)?;
+    let mut series = Series::new();
+    let probed = tracer.rounds(found.hops, &answering, &mut series);
+    tracer.within("marks and loss", probed)?;
     let judged = tracer.judge(&found, &series)?;
-    let mtus = if settings.mtu { tracer.mtu(&judged)? } else { BTreeMap::new() };
+    let mut mtus = BTreeMap::new();
+    if settings.mtu {
+        let measured = tracer.mtu(&judged, &mut mtus);
+        tracer.within("mtu", measured)?;
+    }
     let mut report = tracer.report(&found, &mut paths, &series, &judged, &mtus);
     if settings.capacity {
-        tracer.capacity(&mut report)?;
+        let measured = tracer.capacity(&mut report);
+        tracer.within("capacity", measured)?;
     }
+    (report.packets_sent, report.bytes_sent) = tracer.prober.sent;
+    report.unfinished = tracer.unfinished;
     Ok(report)
 }
 
 /// Findings of the first flow's probes.
+#[derive(Default)]
 struct Found {
     /// Hops of the first flow.
     hops: u8,
@@ -144,9 +166,27 @@ struct Tracer<'a> {
     prober: Prober,
     gap: Nanos,
     timeout: Nanos,
+    /// Measurements that the time limit ended.
+    unfinished: Vec<&'static str>,
 }
 
 impl Tracer<'_> {
+    /// Takes note of a measurement that the time limit ended; what it found is kept.
+    fn within<T>(
+        &mut self,
+        what: &'static str,
+        ended: Result<T, ProbeError>,
+    ) -> Result<Option<T>, ProbeError> {
+        match ended {
+            Ok(found) => Ok(Some(found)),
+            Err(ProbeError::Time(_)) => {
+                self.unfinished.push(what);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn probe(&self, flow: u16, ttl: u8, octet: u8) -> Probe {
         let size = self.prober.target().shortest();
         Probe { flow, ttl, class: TrafficClass::from_octet(octet), size }
@@ -162,8 +202,21 @@ impl Tracer<'_> {
     }
 
     /// Follows the first flow until its path ends.
-    fn discover(&mut self) -> Result<Found, ProbeError> {
-        let (mut answers, mut reached) = (BTreeMap::new(), None);
+    fn discover(&mut self, found: &mut Found) -> Result<(), ProbeError> {
+        let mut reached = None;
+        let ended = self.follow(&mut found.answers, &mut reached);
+        let farthest = found.answers.keys().next_back().copied().unwrap_or(0);
+        let hops = reached.unwrap_or(farthest);
+        found.answers.retain(|&ttl, _| ttl <= hops);
+        (found.hops, found.reached) = (hops, reached.is_some());
+        ended
+    }
+
+    fn follow(
+        &mut self,
+        answers: &mut BTreeMap<u8, (IpAddr, bool)>,
+        reached: &mut Option<u8>,
+    ) -> Result<(), ProbeError> {
         let mut last = 0;
         let mut slowest = 0;
         while reached.is_none() && last < self.settings.max_hops {
@@ -178,7 +231,7 @@ impl Tracer<'_> {
                     slowest = slowest.max(observation.round_trip().unwrap_or(0));
                     answers.insert(ttl, (answer.from, self.ends(answer)));
                     if self.ends(answer) {
-                        reached = Some(reached.unwrap_or(ttl).min(ttl));
+                        *reached = Some(reached.unwrap_or(ttl).min(ttl));
                     }
                 }
                 let end = reached.unwrap_or(until);
@@ -196,14 +249,11 @@ impl Tracer<'_> {
         if slowest > 0 {
             self.timeout = (3 * slowest).clamp(MIN_TIMEOUT, MAX_TIMEOUT);
         }
-        let farthest = answers.keys().next_back().copied().unwrap_or(0);
-        let hops = reached.unwrap_or(farthest);
-        answers.retain(|&ttl, _| ttl <= hops);
-        Ok(Found { hops, reached: reached.is_some(), answers })
+        Ok(())
     }
 
-    /// Finds parallel paths.
-    fn multipath(&mut self, found: &Found) -> Result<Multipath, ProbeError> {
+    /// Returns the path of the first flow.
+    fn paths(&self, found: &Found) -> Multipath {
         let longest = match found.reached {
             true => found.hops.saturating_add(DETOUR).min(self.settings.max_hops),
             false => found.hops,
@@ -212,13 +262,15 @@ impl Tracer<'_> {
         for (&ttl, &answer) in &found.answers {
             paths.take(HopFlow { ttl, flow: 0 }, Some(answer));
         }
-        if !self.settings.multipath {
-            return Ok(paths);
-        }
+        paths
+    }
+
+    /// Finds parallel paths.
+    fn multipath(&mut self, paths: &mut Multipath) -> Result<(), ProbeError> {
         loop {
             let hop_flows = paths.next_probes();
             if hop_flows.is_empty() {
-                return Ok(paths);
+                return Ok(());
             }
             let probes: Vec<Probe> = hop_flows
                 .iter()
@@ -235,8 +287,12 @@ impl Tracer<'_> {
 
     /// Probes every hop with every mark, time and again. Those that are `answering` have answered
     /// before.
-    fn rounds(&mut self, hops: u8, answering: &BTreeSet<u8>) -> Result<Series, ProbeError> {
-        let mut series = Series::new();
+    fn rounds(
+        &mut self,
+        hops: u8,
+        answering: &BTreeSet<u8>,
+        series: &mut Series,
+    ) -> Result<(), ProbeError> {
         let marks: BTreeSet<u8> = self.settings.marks.iter().copied().collect();
         let round: Vec<(u8, u8)> =
             (1..=hops).flat_map(|ttl| marks.iter().map(move |&mark| (ttl, mark))).collect();
@@ -250,7 +306,7 @@ impl Tracer<'_> {
             for place in (1..keys.len()).rev() {
                 keys.swap(place, order.up_to(place as u64) as usize);
             }
-            self.pass(&keys, self.gap, &mut series)?;
+            self.pass(&keys, self.gap, series)?;
             left -= rounds;
         }
         // Routers that limit their errors answer few of so many probes.
@@ -274,7 +330,7 @@ impl Tracer<'_> {
                 series.entry(key).or_default().extend(answered);
             }
         }
-        Ok(series)
+        Ok(())
     }
 
     fn pass(
@@ -284,11 +340,15 @@ impl Tracer<'_> {
         series: &mut Series,
     ) -> Result<(), ProbeError> {
         let probes: Vec<Probe> = keys.iter().map(|&(ttl, mark)| self.probe(0, ttl, mark)).collect();
-        let seen = self.prober.probe(&probes, gap, self.timeout)?;
+        let ended = self.prober.probe(&probes, gap, self.timeout);
+        let (seen, ended) = match ended {
+            Ok(seen) => (seen.into_iter().map(Some).collect(), Ok(())),
+            Err(error) => (self.prober.take_judged(self.timeout), Err(error)),
+        };
         for (key, observation) in keys.iter().zip(seen) {
-            series.entry(*key).or_default().push(observation);
+            series.entry(*key).or_default().extend(observation);
         }
-        Ok(())
+        ended
     }
 
     /// Tells loss from limits of ICMP errors. Where the last hop does not answer every probe, it
@@ -297,7 +357,10 @@ impl Tracer<'_> {
         let counts: Vec<(u64, u64)> =
             (1..=found.hops).map(|ttl| count(&observations(series, ttl))).collect();
         let retest = match counts.last() {
-            Some(&(answered, sent)) if answered < sent => self.retest(found)?,
+            Some(&(answered, sent)) if answered < sent => {
+                let tested = self.retest(found);
+                self.within("loss to the last hop", tested)?.flatten()
+            }
             _ => None,
         };
         let judged = judge(&counts, retest);
@@ -339,7 +402,7 @@ impl Tracer<'_> {
     }
 
     /// Measures the path MTU to each hop that answers.
-    fn mtu(&mut self, judged: &Judged) -> Result<BTreeMap<u8, HopMtu>, ProbeError> {
+    fn mtu(&mut self, judged: &Judged, mtus: &mut BTreeMap<u8, HopMtu>) -> Result<(), ProbeError> {
         let answering: Vec<MtuHop> = (1..)
             .zip(&judged.hops)
             .filter(|(_, ((answered, _), _))| *answered > 0)
@@ -349,7 +412,7 @@ impl Tracer<'_> {
             IpAddr::V4(_) => 68,
             IpAddr::V6(_) => 1280,
         };
-        let Some(&first) = answering.first() else { return Ok(BTreeMap::new()) };
+        let Some(&first) = answering.first() else { return Ok(()) };
         let longest = self.device_mtu(first.ttl, least)?;
         let mut search = MtuSearch::new(&answering, least, longest);
         let mut due = monotonic() + SPACED;
@@ -369,8 +432,9 @@ impl Tracer<'_> {
                 None if seen[0].sent == 0 => Outcome::TooBig(0),
                 None => Outcome::Silent,
             });
+            mtus.extend(search.found().iter().copied());
         }
-        Ok(search.found().iter().copied().collect())
+        Ok(())
     }
 
     /// Returns the longest packet that this host's device takes.
@@ -414,7 +478,6 @@ impl Tracer<'_> {
         for (hop, found) in report.hops.iter_mut().zip(found) {
             hop.capacity = Some(found);
         }
-        (report.packets_sent, report.bytes_sent) = self.prober.sent;
         Ok(())
     }
 
@@ -468,6 +531,7 @@ impl Tracer<'_> {
             path_mtu: hops.iter().filter_map(|hop| hop.mtu?.mtu).next_back(),
             packets_sent: self.prober.sent.0,
             bytes_sent: self.prober.sent.1,
+            unfinished: Vec::new(),
             hops,
         }
     }
@@ -525,7 +589,10 @@ impl Tracer<'_> {
             retest: None,
             rtt_s: Spread::of(&times(&all)),
             per_packet,
-            translated: all.iter().any(|one| one.answer.is_some_and(|(_, it)| it.translated)),
+            translated: all
+                .iter()
+                .any(|one| one.answer.is_some_and(|(_, it)| it.translated))
+                .then_some(true),
             marks,
             mtu: None,
             capacity: None,

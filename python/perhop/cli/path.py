@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -150,7 +152,7 @@ Examples:
     default="5 min",
     show_default=True,
     metavar="TIME",
-    help="The time after which probing ends with an error.",
+    help="The time after which all measurements end; what was measured is printed.",
 )
 @click.option(
     "--out",
@@ -222,6 +224,7 @@ def path(
         codes = [parse_dscp(text) for text in dscps or ("be", "ef", "af11", "cs1")]
     except ValueError as error:
         raise UsageError(f"--dscp: {error}") from None
+    end_s = time.monotonic() + limit_s
     report = trace(
         destination,
         source=source[0] if source else None,
@@ -245,17 +248,24 @@ def path(
         (buckets, "buckets", paths.buckets),
         (available, "available", paths.available),
     ):
-        if wanted:
-            report[name] = measure(
-                destination,
-                port=responder_port,
-                family=family,
-                dscp=codes,
-                # Without a path MTU: the least that IPv6 allows (RFC 8200, section 5).
-                mtu=report["path_mtu"] or 1280,
-                max_rate=most,
-                limit_s=limit_s,
-            )
+        if not wanted:
+            continue
+        report[name] = []
+        # The limit is one of all measurements.
+        if (left_s := round(end_s - time.monotonic())) > 0:
+            with suppress(paths.TimeLimitError):
+                report[name] = measure(
+                    destination,
+                    port=responder_port,
+                    family=family,
+                    dscp=codes,
+                    # Without a path MTU: the least that IPv6 allows (RFC 8200, section 5).
+                    mtu=report["path_mtu"] or 1280,
+                    max_rate=most,
+                    limit_s=left_s,
+                )
+        if len(report[name]) < len(dict.fromkeys(codes)):
+            report["unfinished"].append(name)
     known = names(report) if with_names else {}
     if as_json:
         document(json.dumps({**report, "names": known}, indent=2, allow_nan=False))

@@ -1,6 +1,6 @@
 """The report of a path: tables, and a page."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,14 @@ def save_path(
     return write_all(folder.resolve(), {"path.html": path_page(report, names).encode()})
 
 
+def _cut_off(unfinished: Sequence[str]) -> str:
+    """Return which measurements are not complete."""
+    return (
+        f"The time limit ended before these were complete: {', '.join(unfinished)}; set a greater "
+        "--limit or --rate."
+    )
+
+
 def lead(report: dict[str, Any]) -> str:
     """Return the summary of a path in a few sentences."""
     hops = report["hops"]
@@ -80,11 +88,13 @@ def lead(report: dict[str, Any]) -> str:
     )
     mtu = report["path_mtu"]
     parallel = sum(len(hop["addresses"]) > 1 for hop in hops)
+    unfinished = report.get("unfinished", ())
     return " ".join(
         [
             reached,
             *([f"The path MTU is {mtu} B."] if mtu else []),
             *([f"{parallel} hops have more than one router."] if parallel else []),
+            *([_cut_off(unfinished)] if unfinished else []),
         ]
     )
 
