@@ -43,6 +43,13 @@ REFUSED = [
     ("bandwidth-limit 5m", "burst-size-limit 9k", 11, "has no `bandwidth-limit` or"),
     ("burst-size-limit 50k", "bandwidth-limit 9m", 11, "has no `burst-size-limit`"),
     ("then policer slow", "then policer solw", 14, "policer solw is not defined"),
+    (
+        "all then policer slow",
+        "all then policer slow\nset firewall family inet filter limit term all then accept\n"
+        "set firewall family inet filter limit term all then next term",
+        15,
+        "`next` and `accept` exclude",
+    ),
     ("port 5060", "port 5060 destination-port 80", 13, "`port` and `destination-port` exclude"),
 ]
 

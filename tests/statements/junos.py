@@ -273,7 +273,7 @@ SCHEDULERS = (
             ef="transmit-rate percent 40; explicit-congestion-notification",
         ),
         HALVES,
-        "Juniper, Understanding CoS Explicit Congestion Notification: marks where RED would drop",
+        "Juniper CLI reference, explicit-congestion-notification: marks where RED would drop",
         {"classes.ef.queue.red.ecn": True, "classes.ef.queue.red.min": "50 ms"},
     ),
     Statement(
@@ -826,7 +826,7 @@ POLICERS = (
     policing(
         "policer logical-interface-policer",
         policed(*TWO_COLOURS, "then discard", "logical-interface-policer"),
-        "Juniper, Two-Color and Three-Color Logical Interface Policers",
+        "Juniper CLI reference, logical-interface-policer: for all families of a unit",
     ),
     policing(
         "unit family inet policer input",
@@ -1130,12 +1130,12 @@ ACTIONS_OF_TERMS = (
     policing(
         "filter interface-specific",
         policed(*TWO_COLOURS, "then discard") + lines(f"{FILTER} interface-specific"),
-        "Juniper, Interface-Specific Firewall Filter Instances Overview: an instance for each",
+        "Juniper MX Series (O'Reilly), chapter 3, Chapter Review Answers: an instance for each",
     ),
     policing(
         "filter physical-interface-filter",
         policed(*TWO_COLOURS, "then discard") + lines(f"{FILTER} physical-interface-filter"),
-        "Juniper CLI reference, physical-interface-filter: one for all units",
+        "Juniper, Physical Interface Policer Overview: one for all units",
     ),
     policing(
         "family any filter",
@@ -1148,13 +1148,13 @@ ACTIONS_OF_TERMS = (
     policing(
         "filter input-list",
         policed(*TWO_COLOURS, "then discard").replace("filter input f", "filter input-list f"),
-        "Juniper, Understanding Multiple Firewall Filters Applied as a List",
+        "Juniper, Guidelines for Applying Multiple Firewall Filters as a List",
     ),
     Statement(
         "filter output-list",
         policed(*TWO_COLOURS, "then discard").replace("filter input f", "filter output-list f"),
         NOTHING.replace("filter input f", "filter output f"),
-        "Juniper, Understanding Multiple Firewall Filters Applied as a List",
+        "Juniper, Guidelines for Applying Multiple Firewall Filters as a List",
         flows=ONE,
         expected={"a": 2.0},
     ),
@@ -1250,7 +1250,7 @@ SYNTAX = (
             policed(*TWO_COLOURS, "then discard").replace(
                 AT, lines(f"{RANGE} {member}", f"{RANGE} unit 0 family inet filter input f")
             ),
-            "Juniper, Interface Ranges",
+            "Juniper, Interface Ranges for Physical Interfaces",
         )
         for words, member in (
             ("unit", "member ge-0/0/1"),

@@ -5,7 +5,8 @@ The rules are those of Juniper's documents: Configuring Forwarding Classes (a cl
 Configuring Scheduler Transmission Rate (`remainder` with `exact`), Example: Configuring Excess Rate
 for PTX Series (at most 100%), Example: Configuring Strict-Priority Scheduling (a scheduler map
 beside a profile), Firewall Filter Match Conditions for IPv4 Traffic (conditions that exclude each
-other), and the CLI reference (limits of policers). The reasons are perhop's words for them.
+other), Firewall Filter Nonterminating Actions (actions that do), and the CLI reference (limits of
+policers). The reasons are perhop's words for them.
 
 A name that is not defined is refused, too, if the configuration defines others of its kind: else
 another file may define it.
@@ -21,7 +22,7 @@ from perhop.routers.reading.junos.tree import chosen
 from perhop.routers.reading.junos.values import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from perhop.routers.reading.junos.tree import Node
 
@@ -32,6 +33,12 @@ _EXCLUDE: Final = (
     ("address", ("source-address", "destination-address")),
 )
 """Conditions that stand in no term beside others."""
+
+_ACTIONS: Final = (
+    ("next", ("accept", "discard", "reject")),
+    ("three-color-policer", ("loss-priority",)),
+)
+"""Actions that stand in no term beside others."""
 
 _ELSEWHERE: Final = frozenset(
     ("fcoe", "no-loss", "mcast", "mcast-be", "mcast-af", "mcast-ef", "mcast-nc")
@@ -182,9 +189,9 @@ def _terms(firewall: Node) -> Iterator[Refused]:
     filters = [each for family in firewall.under("family") for each in family.under("filter")]
     for each in (*filters, *firewall.under("filter")):
         for term in (*each.under("term"), each):
-            conditions = term.get("from")
-            if conditions is not None:
-                yield from _excluded(conditions)
+            for part, rules in (("from", _EXCLUDE), ("then", _ACTIONS)):
+                if (inside := term.get(part)) is not None:
+                    yield from _excluded(inside, rules)
             for kind, names in known.items():
                 for name in _policers_of(term, kind):
                     if name.word not in names:
@@ -198,11 +205,11 @@ def _policers_of(term: Node, kind: str) -> Collection[Node]:
     return [name for rates in term.under("then", kind) for name in rates]
 
 
-def _excluded(conditions: Node) -> Iterator[Refused]:
-    for one, others in _EXCLUDE:
-        first = conditions.get(one)
+def _excluded(part: Node, rules: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Refused]:
+    for one, others in rules:
+        first = part.get(one)
         for other in others:
-            second = conditions.get(other)
+            second = part.get(other)
             if first is not None and second is not None:
                 reason = f"`{one}` and `{other}` exclude each other in a term"
                 yield Refused(second, reason)
