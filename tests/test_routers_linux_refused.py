@@ -97,6 +97,7 @@ REFUSED = [
     (f"{F} prio 1 u32 match ip src 1.2.3.4/33 flowid 1:1", 'Illegal "match"'),
     (f"{U32} flowid zz", 'Illegal "classid"'),
     (f"{U32} action pump", "Bad action type pump"),
+    (f"{F} prio 1 flower vlan_ethtype ipv4 flowid 1:1", 'Can\'t set "vlan_ethtype"'),
     (f"{U32} action stolen", "Bad action type stolen"),
     (f"{U32} foo", 'What is "foo"?'),
     (f"{U32} flowid 1:1 police rate 1mbit", "'burst' requires 'rate'."),

@@ -58,7 +58,9 @@ def test_other_statements_say_how_they_differ(family: str, statement: Approximat
 def test_every_word_of_a_reader_has_a_statement(family: str) -> None:
     table = TABLES[family]
     texts = " ".join(each.words for each in (*table.STATEMENTS, *table.APPROXIMATED))
-    unknown = vocabulary(family) - set(texts.split()) - table.OTHER_WORDS
+    # Some families have cases elsewhere that compare words with the real thing.
+    compared: frozenset[str] = getattr(table, "COMPARED", frozenset())
+    unknown = vocabulary(family) - set(texts.split()) - compared - table.OTHER_WORDS
     assert not unknown, f"no statement in `statements.{family}` has {sorted(unknown)}"
     unused = table.OTHER_WORDS - vocabulary(family)
     assert not unused, f"the reader has no {sorted(unused)}"

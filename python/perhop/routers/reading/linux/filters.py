@@ -33,6 +33,7 @@ _ACTIONS: Final = frozenset(
 _BARE: Final = frozenset({"gact", "pedit", "csum", "vlan"})
 _DIRECTIONS: Final = frozenset({"egress", "ingress", "redirect", "mirror"})
 _OF_ACTIONS: Final = frozenset({"cookie", "index", "hw_stats"})
+_TAGGED: Final = frozenset({"802.1q", "802.1ad", "0x8100", "0x88a8"})
 _FLAGS: Final = frozenset({"skip_sw", "skip_hw", "not_in_hw", "in_hw", "verbose", "no_percpu"})
 
 
@@ -98,7 +99,7 @@ def filter_of(
 
 
 def _every(protocol: str) -> Test:
-    if protocol in ("all", "ip", "", "0x0003", "802.1q", "802.1Q"):
+    if protocol in ("all", "ip", "", "0x0003"):
         return Test()
     if protocol in ("ipv6", "0x86dd"):
         return Test(ANY_IPV6)
@@ -331,8 +332,11 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                 if bits & 3:
                     ledger.approximated(place, "it compares the bits of ECN, too")
                 header &= Conditions(dscp=u32.dscps(wanted, bits))
+            case "vlan_ethtype" | "cvlan_ethtype" if base.protocol not in _TAGGED:
+                said = f"Can't set \"{key}\" if ethertype isn't 802.1Q or 802.1AD"
+                raise RefusedError(said)
             case "eth_type" | "vlan_ethtype" | "cvlan_ethtype":
-                header &= _every(value).header
+                header &= _every(value.replace("ipv4", "ip")).header
             case _:
                 base.tests = None
                 reason = f"the key {key[:20]} of flower is no condition of a scenario"

@@ -46,6 +46,12 @@ _NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
 _ALL: Final = 0xFFFFFFFF
 """A mask of all bits of a mark."""
 
+_PRIORITIES: Final = {
+    "": 0, "raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50,
+    "srcnat": 100,
+}
+"""The names of priorities of chains (nft(8), Standard priority names)."""
+
 _LIKE_OTHERS: Final = "packets that exceed the limit are sent like others"
 _MOST_STEPS = 150_000
 _DEEPEST: Final = 100
@@ -80,11 +86,15 @@ class _Rule:
 
 @dataclass(slots=True)
 class _Chain:
-    """A chain; `device` is that of a hook of the family `netdev`."""
+    """A chain; `device` is that of a hook of the family `netdev`.
+
+    Chains of a hook with a lower `priority` come first.
+    """
 
     hook: str = ""
     device: str | None = None
     drops: bool = False
+    priority: int = 0
     rules: list[_Rule] = field(default_factory=list)
 
 
@@ -128,9 +138,10 @@ class Ruleset:
             else:
                 self._rule(chain, names[:1], names[2:], place, text, first=rest[0] == "insert")
 
-    def chain(self, table: str, name: str, hook: str) -> None:
+    def chain(self, table: str, name: str, hook: str, priority: int) -> None:
         """Add a chain; `hook` is "" for one that only rules call."""
-        self._chains.setdefault(f"{table}/{name}", _Chain()).hook = hook
+        chain = self._chains.setdefault(f"{table}/{name}", _Chain())
+        chain.hook, chain.priority = hook, priority
 
     def rule(self, table: str, chain: str, words: list[str], place: Place, text: str) -> None:
         """Add a rule, in the words of nft, at the end of a chain."""
@@ -156,7 +167,7 @@ class Ruleset:
             self.ledger.approximated(place, found.note)
         table = "ip6tables" if ipv6 else "iptables"
         chain = self._chains.setdefault(f"{table}/{found.chain}", _Chain())
-        chain.hook = iptables.HOOKS.get(found.chain, "")
+        chain.hook, chain.priority = iptables.HOOKS.get(found.chain, ""), _PRIORITIES["mangle"]
         rule = _Rule(place, [found.test], found.device, found.changes, found.verdict)
         rule.to, rule.kept = f"{table}/{found.to}", found.kept
         self._count += 1
@@ -209,6 +220,8 @@ class Ruleset:
     def _hook(self, chain: _Chain, words: list[str]) -> None:
         if "hook" in words[:-1]:
             chain.hook = words[words.index("hook") + 1]
+        if "priority" in words[:-1]:
+            chain.priority = _priority(words[words.index("priority") + 1 :])
         if "device" in words[:-1]:
             chain.device = words[words.index("device") + 1].strip('"')
         if "policy" in words[:-1]:
@@ -407,8 +420,9 @@ class Ruleset:
 
     def _hooks(self, way: _Way, hooks: Sequence[str]) -> list[Packets]:
         now = [EVERY]
+        ordered = sorted(self._chains.values(), key=lambda chain: chain.priority)
         for hook in hooks:
-            for chain in self._chains.values():
+            for chain in ordered:
                 foreign = chain.device is not None and chain.device != way.device
                 if chain.hook != hook or (foreign and (hook == "egress" or not way.sent)):
                     continue
@@ -529,6 +543,15 @@ def _exceed(rule: _Rule, dscp: int | None) -> None:
     """Set what a policer does to packets that exceed: it sends them, with a code point or not."""
     action = "send" if dscp is None else (("remark", format_dscp(dscp)),)
     rule.changes["police"] = (*rule.changes["police"][:2], ("exceed", action))
+
+
+def _priority(words: Sequence[str]) -> int:
+    """Return the priority of a chain from ``mangle``, ``-150`` or ``mangle + 10``."""
+    said = "".join(words).partition(";")[0]
+    match = re.fullmatch(r"([a-z]*)([+-]?[0-9]{1,9})?", said, re.ASCII)
+    if match is None or match[1] not in _PRIORITIES:
+        return 0
+    return _PRIORITIES[match[1]] + int(match[2] or 0)
 
 
 def _narrow(tests: list[Test], conditions: Conditions) -> list[Test]:

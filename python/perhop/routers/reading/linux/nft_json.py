@@ -27,7 +27,9 @@ def add(value: Object, rules: Ruleset, place: Place, text: str) -> None:
             continue
         table, name = str(own.get("table")), str(own.get("chain", own.get("name")))
         if kind == "chain":
-            rules.chain(table, name, str(own.get("hook", "")))
+            priority = own.get("prio")
+            priority = priority if isinstance(priority, int) else 0
+            rules.chain(table, name, str(own.get("hook", "")), priority)
         else:
             rules.rule(table, name, _rule(own), place, text)
 
