@@ -276,3 +276,23 @@ def test_a_scenario_runs_with_the_state_of_a_machine() -> None:
         "policies": {"p": policy},
     }  # fmt: skip
     assert parse(json.dumps(text)).policies["p"].classes.keys() == {"c10", "c20", "c30"}
+
+
+def test_size_tables_that_tc_prints_count_as_in_the_script() -> None:
+    # `tc -d -j qdisc show dev eth0` and `tc -d class show dev eth0` of iproute2 6.1 on Linux 6.18.
+    printed = (
+        '[{"kind":"htb","handle":"1:","dev":"eth0","root":true,"refcnt":3,"options":{"r2q":10,'
+        '"default":"0x10","direct_packets_stat":0,"ver":"3.17","direct_qlen":1000},"stab":'
+        '{"linklayer":"atm","overhead":24,"mpu":64,"mtu":2047,"tsize":512}}]\n',
+        "class htb 1:10 root prio 0 quantum 25000 rate 2Mbit ceil 2Mbit linklayer ethernet burst "
+        "1600b/1 mpu 0b cburst 1600b/1 mpu 0b level 0\n",
+    )
+    script = (
+        "tc qdisc add dev eth0 root handle 1: stab overhead 24 mpu 64 linklayer atm htb default 10\n"
+        "tc class add dev eth0 parent 1: classid 1:10 htb rate 2mbit\n"
+    )
+    state = [Source(f"state{number}", text) for number, text in enumerate(printed)]
+    (shown,) = read(state).attachments
+    (said,) = read([Source("wan.sh", script)]).attachments
+    assert shown.policy["htb"] == said.policy["htb"]
+    assert said.policy["htb"]["overhead"] == "38 B atm mpu 64 B"

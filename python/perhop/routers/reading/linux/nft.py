@@ -47,7 +47,12 @@ _ALL: Final = 0xFFFFFFFF
 """A mask of all bits of a mark."""
 
 _PRIORITIES: Final = {
-    "": 0, "raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50,
+    "": 0,
+    "raw": -300,
+    "mangle": -150,
+    "dstnat": -100,
+    "filter": 0,
+    "security": 50,
     "srcnat": 100,
 }
 """The names of priorities of chains (nft(8), Standard priority names)."""

@@ -31,6 +31,9 @@ _STATE: Final = frozenset(
 )
 """Values that are not settings, or that tell more of a setting that stands beside them."""
 
+_SIZE_TABLE: Final = ("linklayer", "overhead", "mpu", "mtu", "tsize")
+"""The keys of a size table, which `tc -d` prints (`print_size_table`)."""
+
 _OF_CLASSES: Final = ("prio", "quantum", "rate", "ceil", "burst", "cburst", "weight", "maxpkt")
 _CURVES: Final = ("sc", "rt", "ls", "ul")
 _FIRST_ROOT_TABLE: Final = 0x800
@@ -49,7 +52,14 @@ def qdisc_words(value: Object) -> list[str]:
     where = ["root"] if value.get("root") else ["parent", _text(value, "parent")]
     options = value.get("options")
     numbered = [] if handle in ("0:", "") else ["handle", handle]
-    return [*where, *numbered, kind, *_settings(kind, options)]
+    table = [
+        word
+        for key, each in value.inner("stab").pairs
+        if key in _SIZE_TABLE
+        for word in (key, _scalar(each))
+    ]
+    stab = ["stab", *table] if table else []
+    return [*where, *numbered, *stab, kind, *_settings(kind, options)]
 
 
 def _settings(kind: str, options: object) -> list[str]:
