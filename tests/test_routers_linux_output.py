@@ -288,7 +288,8 @@ def test_size_tables_that_tc_prints_count_as_in_the_script() -> None:
         "1600b/1 mpu 0b cburst 1600b/1 mpu 0b level 0\n",
     )
     script = (
-        "tc qdisc add dev eth0 root handle 1: stab overhead 24 mpu 64 linklayer atm htb default 10\n"
+        "tc qdisc add dev eth0 root handle 1: stab overhead 24 mpu 64 linklayer atm "
+        "htb default 10\n"
         "tc class add dev eth0 parent 1: classid 1:10 htb rate 2mbit\n"
     )
     state = [Source(f"state{number}", text) for number, text in enumerate(printed)]

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from perhop.routers.network import rates
 from perhop.routers.reading import Configuration, Source, Treatment
 from perhop.routers.reading.detect import read, read_at
 
@@ -143,3 +144,15 @@ def test_shares_of_a_policy_at_no_interface_are_of_the_rate_given(
     assert {each.interface for each in found.attachments} == {""}
     assert [each.rate for each in found.attachments] == [10_000_000] * len(found.attachments)
     assert {each.name: each.policy for each in found.attachments}.items() >= known.items()
+
+
+@pytest.mark.parametrize(("burst", "told"), [("200kb", True), ("4kb", False)])
+def test_a_burst_that_the_link_hides_is_told(burst: str, told: bool) -> None:
+    text = f"tc qdisc add dev eth0 root tbf rate 2mbit burst {burst} latency 500ms\n"
+    (attachment,) = read([Source("wan.sh", text)], "tc").attachments
+    remarks: list[str] = []
+    rates(attachment, "wan.sh", None, remarks)
+    assert ["cannot exceed: --rate gives" in each for each in remarks] == [told]
+    remarks.clear()
+    rates(attachment, "wan.sh", 10**8, remarks)
+    assert remarks == []

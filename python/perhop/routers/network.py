@@ -9,7 +9,7 @@ from perhop.routers.headers import link_class
 from perhop.routers.reading import scenario_name
 from perhop.routers.traffic import FULL_BITS
 from perhop.scenario import Shape
-from perhop.units import format_duration, format_rate, parse_rate
+from perhop.units import format_duration, format_rate, parse_rate, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,9 @@ __all__ = ["FAST", "network", "rates"]
 
 FAST: Final = 10
 """The rate of the links around the policy, in parts of the link's."""
+
+_FEW_PACKETS: Final = 4500
+"""The bytes of a burst that is no more than the packets in flight."""
 
 LONGEST_DELAY_PS: Final = 10**9
 DELAY_PACKETS: Final = 20
@@ -50,13 +53,14 @@ def rates(
         link = shape.rate.rate
         remarks.append(
             f"{attachment.place(())}: the configuration does not tell the rate of the interface; "
-            f"the link has that of the shaper, {format_rate(link)}"
+            f"the link has that of the shaper, {format_rate(link)}{_hidden(attachment)}"
         )
     if link is None and (sent := _within_guarantees(attachment.policy)):
         link = sent
         remarks.append(
             f"{attachment.place(())}: the configuration does not tell the rate of the interface; "
             f"the link has what all classes may send at once, {format_rate(link)}"
+            f"{_hidden(attachment)}"
         )
     if link is None:
         raise UsageError(
@@ -64,6 +68,14 @@ def rates(
             "to `perhop import`, `run`, `export` or `diff`, such as --rate '100 Mbps'"
         )
     return link, link if shape is None else min(link, shape.rate.of(link))
+
+
+def _hidden(attachment: Attachment) -> str:
+    """Return what a link at the rate of a shaper does not show: a burst of several packets."""
+    given = (attachment.shape or {}).get("burst") or attachment.policy.get("htb", {}).get("burst")
+    if given is None or parse_size(given) <= _FEW_PACKETS:
+        return ""
+    return f", which its burst of {given} cannot exceed: --rate gives that of the interface"
 
 
 def _within_guarantees(policy: Mapping[str, Any]) -> int:
