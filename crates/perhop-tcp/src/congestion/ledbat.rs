@@ -173,6 +173,56 @@ mod tests {
         assert_eq!(round(240), 50.0);
     }
 
+    /// Sections 4.2 to 4.4, at a base delay of 120 ms, where the gain is Reno's, and a smoothed
+    /// round-trip time of 100 ms: slow start up to 3/4 of the target, 45 ms; a slowdown to two
+    /// segments two round trips later, for two more; slow start up to the window before; and the
+    /// next slowdown after nine times the length of that one.
+    #[test]
+    fn slowdowns_are_a_tenth_of_the_time() {
+        let mut ledbat = Ledbat::new();
+        ledbat.base[0] = MS(120);
+        let mut window = Window::new(10.0 * MSS);
+        let mut ack = |ms: u64, queueing: u64, limited: bool| {
+            ledbat.recent = [MS(120 + queueing); SAMPLES];
+            let acked = Acked {
+                now: Time::ZERO + MS(ms),
+                bytes: 1_000,
+                smoothed_rtt: MS(100),
+                rtt: None,
+                ack: 0,
+                end: 0,
+                limited,
+                stretched: false,
+                bytewise: false,
+            };
+            ledbat.on_ack(&mut window, MSS, acked);
+            (window.cwnd, ledbat.phase)
+        };
+        let steady = |ms| LedbatPhase::Steady { slowdown: Time::ZERO + MS(ms) };
+        let held =
+            LedbatPhase::Held { began: Time::ZERO + MS(1_202), until: Time::ZERO + MS(1_402) };
+        let returning = LedbatPhase::Returning { began: Time::ZERO + MS(1_202) };
+        assert_eq!(ack(1_000, 0, true), (11_000.0, LedbatPhase::Starting));
+        assert_eq!(ack(1_001, 45, false), (11_000.0, LedbatPhase::Starting));
+        // From now on a segment in a round trip.
+        let (cwnd, phase) = ack(1_002, 46, true);
+        assert_eq!((cwnd, phase), (11_000.0 + 1e6 / 11_000.0, steady(1_202)));
+        assert_eq!(ack(1_201, 0, false), (cwnd, steady(1_202)));
+        assert_eq!(ack(1_202, 0, true), (2_000.0, held));
+        assert_eq!(ack(1_401, 0, true), (2_000.0, held));
+        assert_eq!(ack(1_402, 0, true), (3_000.0, returning));
+        assert_eq!(ack(1_403, 0, false), (3_000.0, returning));
+        for after in 4..=12 {
+            assert_eq!(ack(1_500, 0, true), (1_000.0 * f64::from(after), returning));
+        }
+        // The window before is reached: the slowdown took 400 ms.
+        let (_, phase) = ack(1_602, 0, false);
+        assert_eq!(phase, steady(1_602 + 9 * 400));
+        // Far above the target half the window is left after a round trip, but two segments.
+        let (cwnd, _) = ack(1_603, 600, false);
+        assert_eq!(cwnd, 11_500.0);
+    }
+
     #[test]
     fn the_base_delay_is_forgotten_after_ten_minutes() {
         let mut ledbat = Ledbat::new();
