@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from perhop.scenario.resolve import (
 )
 from perhop.scenario.resolve.applications import empty_path, mean_gap
 from perhop.scenario.resolve.nesting import cycles, references
+from perhop.scenario.resolve.packets import sent
 from perhop.scenario.resolve.shares import rest
 from perhop.scenario.resolve.sizes import datagram_headers
 from perhop.scenario.resolve.steps import attachments, changed_class
@@ -475,3 +477,53 @@ def test_an_empty_path_has_the_slowest_link_and_both_delays() -> None:
     assert (path.rate, path.round_trip) == (30 * MB, 14 * MS)
     # Two clients ask for 10 kB at half of 30 Mb/s: each 7.5 Mb/s, 80 kb in 10 2/3 ms.
     assert mean_gap(run, flow) == round(Fraction(80_000 * 10**12, 7_500_000))
+
+
+def test_packets_that_flows_and_pings_send() -> None:
+    run = parse(
+        """\
+perhop: 1
+name: sent
+duration: 10 s
+nodes: {a: {kind: host, address: 10.0.0.1}, r: router, b: {kind: host, address: 10.0.0.2}}
+links: [{ends: [a, r], rate: 1 Gbps}, {ends: [r, b], rate: 1 Gbps}]
+flows:
+  web: {from: a, to: b, port: 80}
+  call: {from: b, to: a, udp: {rate: 1 Mbps}, dscp: ef, port: 5060, source_port: 5061}
+pings:
+  echo: {from: a, to: b, dscp: af11}
+  probe: {from: b, to: a, protocol: udp, port: 7, dscp: cs1}
+  trace: {from: a, to: b, ttl: 1..3}
+""",
+        "x.yaml",
+    )
+    names = {int(ip_address("10.0.0.1")): "a", int(ip_address("10.0.0.2")): "b"}
+
+    def ends(ranges: Any) -> str:
+        ((low, high),) = ranges
+        return names[low] if low == high else "any"
+
+    found = [
+        (
+            *packets.dscps,
+            *(packets.protocols or ()),
+            ends(packets.origins) + ">" + ends(packets.goals),
+            packets.sources,
+            packets.destinations,
+        )
+        for packets in sent(run)
+    ]
+    ephemeral, web = ((49152, 65535),), ((80, 80),)
+    assert found == [
+        # TCP acknowledges; UDP does not.
+        (0, "tcp", "a>b", ephemeral, web),
+        (0, "tcp", "b>a", web, ephemeral),
+        (46, "udp", "b>a", ((5061, 5061),), ((5060, 5060),)),
+        # Replies have the code point of requests, errors of hosts none, and those of routers CS6.
+        (10, "icmp", "a>b", None, None),
+        (10, "icmp", "b>a", None, None),
+        (8, "udp", "b>a", ephemeral, ((7, 7),)),
+        (0, "icmp", "a>b", None, None),
+        (0, "icmp", "b>a", None, None),
+        (48, "icmp", "any>a", None, None),
+    ]
