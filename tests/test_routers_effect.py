@@ -49,6 +49,8 @@ tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip dport 80 0xffff
     [
         (ios(class_line=" match protocol citrix"), "match protocol citrix"),
         (ios(action="police rate 1000 pps"), "police rate 1000 pps"),
+        # perhop reads it, but no document that was compared has it.
+        (ios(action="police aggregate-rate 100000"), "police aggregate-rate"),
         (ios(more="mls qos\ninterface Gi0/2\n srr-queue bandwidth share 10 10 60 20"), "mls qos"),
         (TC.format("tc filter add dev eth0 parent 1: prio 1 u32 match $X flowid 1:10"), "$X"),
         (
@@ -80,6 +82,14 @@ def test_lines_about_packets_and_shares_are_decisive(text: str, said: str) -> No
         ios(action="set cos 3"),
         ios(action="random-detect dscp-based"),
         ios(more="ip nbar protocol-discovery"),
+        # No document says what these do, but they change no share.
+        ios(action="set ip precedence 3"),
+        ios(action="random-detect ecn"),
+        ios(action="police 100000 conform-action set-prec-transmit 3 exceed-action drop"),
+        ios(
+            class_line=" match access-group name L\n"
+            "ip access-list extended L\n permit udp any any log-input"
+        ),
     ],
 )
 def test_other_lines_are_not(text: str) -> None:

@@ -53,7 +53,8 @@ interface GigabitEthernet0/1
   conform-action set-prec-transmit 5
   exceed-action drop
 """
-    assert [told[0] for told in treatments(text).values()] == ["modelled"] * 4
+    told = [each[0] for each in treatments(text).values()]
+    assert told == ["modelled", "approximated", "modelled", "modelled"]  # the marks: three bits
     police = policy(text).policy["classes"]["rate-limit-1"]["police"]
     assert police["conform"] == {"remark": "cs5"}
 

@@ -35,7 +35,7 @@ _IDLE: Final = re.compile(
     r"|^its (?:class|qdisc|policer|queue) is not modelled$"
     r"|its policy is not for direction|connections are not looked up|no filter leads packets"
     r"|the rate of the link$|queues go with|tables of marks|marks of policy routing|are taken"
-    r"|loads nothing of the file"
+    r"|loads nothing of the file|^log-input\b"
 )
 """Notes on lines that decide nothing: nothing uses them, or another line has the same note."""
 

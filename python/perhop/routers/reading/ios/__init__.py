@@ -3,6 +3,7 @@
 ==============  ===================================================================
 `tree`          statements with their lines, whether indented or not
 `account`       what became of each line; the defaults that were applied
+`unchecked`     statements that are taken at their word
 `defaults`      the platform, and what it leaves to defaults
 `numbers`       numbers, rates and code points as IOS spells them
 `addresses`     wildcard masks
@@ -15,6 +16,7 @@
 `queues`        queue limits, random early detection, fair queueing
 `actions`       the statements of a class
 `shares`        the guarantees of classes
+`refusals`      what IOS refuses, and why
 `policies`      policy maps, with the packets of their classes
 `building`      policies of scenarios from them
 `legacy`        statements from before policy maps

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Default, Fault, Line, Treatment
 from perhop.routers.reading.ios.tree import CONTINUED
+from perhop.routers.reading.ios.unchecked import unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +43,9 @@ class Account:
 
     def modelled(self, statement: Statement) -> None:
         """Note that the policy does what a line says, and the lines that continue it."""
-        self._note(statement, Treatment.MODELLED, "")
+        note = unchecked(statement)
+        treatment = Treatment.MODELLED if note is None else Treatment.APPROXIMATED
+        self._note(statement, treatment, note or "")
         for child in statement.children:
             if child.kind == CONTINUED:
                 self._note(child, Treatment.MODELLED, "")

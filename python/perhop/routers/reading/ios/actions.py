@@ -138,7 +138,7 @@ def _key(statement: Statement) -> str:
             return "bandwidth remaining"
         case ["random-detect" | "set" | "description", *rest]:
             return " ".join([words[0], *rest[:2]]) if rest else words[0]
-        case ["queue-limit", "dscp" | "precedence" | "cos" | "qos-group", *_]:
+        case ["queue-limit", "dscp" | "precedence" | "cos" | "qos-group" | "discard-class", *_]:
             return ""
         case ["fair-queue", "queue-limit", *_]:
             return "fair-queue queue-limit"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.ios.defaults import COMMANDS, police_bytes
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, share_text, whole
 from perhop.routers.reading.ios.tree import CONTINUED
+from perhop.routers.reading.ios.unchecked import PRECEDENCE
 from perhop.scenario.model.dscp import format_dscp
 from perhop.units import WHOLE, format_rate, format_size
 
@@ -223,7 +224,7 @@ def _action(words: list[str]) -> tuple[Action | None, str]:
         case ["set-prec-transmit" | "set-precedence-transmit", word]:
             level = precedence(word)
             if level is not None:
-                return {"remark": format_dscp(8 * level)}, ""
+                return {"remark": format_dscp(8 * level)}, PRECEDENCE
     return "send", f"{' '.join(words) or 'no action'}: packets are sent as they are"
 
 

@@ -103,7 +103,7 @@ def read_limit(statement: Statement, settings: QueueSettings, account: Account) 
     words = [word.lower() for word in statement.words[1:]]
     unit = words[1] if len(words) == 2 else "packets"
     amount = number(words[0], 2**40) if len(words) in (1, 2) else None
-    if words[:1] and words[0] in ("dscp", "precedence", "cos", "qos-group", "discard"):
+    if words[:1] and words[0] in ("dscp", "precedence", "cos", "qos-group", "discard-class"):
         account.not_modelled(statement, "thresholds of tail drop by mark are not modelled")
     elif words[:1] == ["percent"]:
         account.not_modelled(statement, "shares of the buffers of switches are not modelled")
