@@ -28,7 +28,7 @@ NO_GUARANTEE: Final = WHOLE
 class without one."""
 
 _TURN: Final = 1500
-"""The bytes of a turn of the class with the least excess weight: a full packet."""
+"""The bytes of a turn of each class that shares what exceeds the guarantees: a full packet."""
 
 
 @dataclass(slots=True)
@@ -66,9 +66,9 @@ def guarantees(
 ) -> list[Share]:
     """Return what each class of a policy gets.
 
-    IOS-XE has a scheduler with three parameters: what exceeds the guarantees is divided equally,
-    or by `bandwidth remaining` (Cisco, QoS Modular QoS Command-Line Interface Configuration Guide,
-    IOS XE, 3-level user-defined queuing policy support).
+    IOS-XE has a scheduler with three parameters: what exceeds the guarantees is divided equally
+    (Cisco, QoS Modular QoS Command-Line Interface Configuration Guide, IOS XE, 3-level user-defined
+    queuing policy support). `bandwidth remaining` would say otherwise, but not beside `bandwidth`.
 
     Args:
         classes: The classes of a policy.
@@ -92,12 +92,7 @@ def guarantees(
         if not each.level and (each.remaining is not None or weight):
             part = pool * (each.remaining or 0) // WHOLE
             part = pool * weight // sum(weights) if each.remaining is None else part
-            guarantee.amount, guarantee.share = (guarantee.amount or 0) + part, None
-            if amount is not None and "remaining" in each.statements:
-                account.approximated(
-                    each.statements["remaining"],
-                    "added to the guarantee, in proportion to which classes borrow",
-                )
+            guarantee.amount = part
         found.append(guarantee)
     several = sum(not each.level and each.drop is None for each in classes) > 1
     if platform.xe and several and any(amount is not None for amount in fixed):
@@ -166,36 +161,17 @@ def _three_parameters(
                 account.approximated(statement, "reduced to the rate of the shaper")
     if own < capacity:
         _fit(found, strict, capacity, own)
-    weights = _excess([each.settings for each in found])
-    least = min((weight for weight in weights if weight), default=1)
+    sharing = sum(not each.settings.level and each.settings.drop is None for each in found)
     rest = max(own * WHOLE - strict - sum(each.amount or 0 for each in found), 0)
     shares: list[Share] = []
-    for each, weight, amount in zip(found, weights, fixed, strict=True):
+    for each, amount in zip(found, fixed, strict=True):
         if each.settings.level or each.amount is None:
             shares.append(Share(None, _priority(each.settings, capacity) // WHOLE or own))
             continue
-        rate = each.amount if amount is not None else rest * weight // max(sum(weights), 1)
-        turn = min(_TURN * weight // least, QUANTA[1])
-        shares.append(Share(_text(each, own), max(rate // WHOLE, 1), max(turn, QUANTA[0])))
+        rate = each.amount if amount is not None else rest // max(sharing, 1)
+        turn = QUANTA[0] if each.settings.drop is not None else _TURN
+        shares.append(Share(_text(each, own), max(rate // WHOLE, 1), turn))
     return shares
-
-
-def _excess(classes: Sequence[Settings]) -> list[int]:
-    """Return the weight of each class in what exceeds the guarantees; 0 for strict ones."""
-    sharing = [each for each in classes if not each.level and each.drop is None]
-    told = sum(each.remaining or 0 for each in sharing)
-    silent = sum(each.remaining is None and each.ratio is None for each in sharing)
-    usual = max(WHOLE - told, 0) // max(silent, 1) if told else 1
-    return [
-        0
-        if each.level or each.drop is not None
-        else each.ratio
-        if each.ratio is not None
-        else usual
-        if each.remaining is None
-        else each.remaining
-        for each in classes
-    ]
 
 
 def strict_total(classes: Sequence[Settings], capacity: int) -> int:
