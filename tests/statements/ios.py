@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 from statements.statement import Approximated, Statement
+
+if TYPE_CHECKING:
+    from perhop.routers.reading import Direction
+
+    Flows = dict[str, dict[str, Any]]
 
 GUIDE = "Cisco 10000 Series Router Quality of Service Configuration Guide"
 SHAPE = "Cisco MWR 2941 Mobile Wireless Edge Router Command Reference, shape"
@@ -20,10 +27,10 @@ CAR = "Cisco, Configuring Committed Access Rate"
 HELP = "the help of a router's command line (blog.csdn.net 92754486)"
 UNCHECKED = "not compared with a router"
 
-BOTH = {"voice": {"dscp": "ef", "mbps": 9}, "rest": {"mbps": 9}}
-THREE = {**BOTH, "data": {"dscp": "af31", "mbps": 9}}
-VOICE = {"voice": {"dscp": "ef", "mbps": 9}}
-ONE = {"f": {"dscp": "ef"}}
+BOTH: Final[Flows] = {"voice": {"dscp": "ef", "mbps": 9}, "rest": {"mbps": 9}}
+THREE: Final[Flows] = {**BOTH, "data": {"dscp": "af31", "mbps": 9}}
+VOICE: Final[Flows] = {"voice": {"dscp": "ef", "mbps": 9}}
+ONE: Final[Flows] = {"f": {"dscp": "ef"}}
 
 
 def policy(*statements: str, rest: str = "", version: str = "15.2", at: str = "") -> str:
@@ -52,21 +59,17 @@ def listed(*entries: str, head: str = "ip access-list extended L", before: str =
     return matching("access-group name L", before=f"{before}{head}\n{inside}")
 
 
-def packet(**flow: object) -> dict[str, dict[str, object]]:
+def packet(**flow: Any) -> Flows:
     """Return one flow."""
     return {"f": flow}
 
 
-def chosen(
-    words: str, text: str, other: str, source: str, flow: dict[str, dict[str, object]] = ONE
-) -> Statement:
+def chosen(words: str, text: str, other: str, source: str, flow: Flows = ONE) -> Statement:
     """Return a statement because of which a packet is in class `A`, and is not with the other."""
     return Statement(words, text, other, source, flows=flow, expected={"f": "A"})
 
 
-def left(
-    words: str, text: str, other: str, source: str, flow: dict[str, dict[str, object]] = ONE
-) -> Statement:
+def left(words: str, text: str, other: str, source: str, flow: Flows = ONE) -> Statement:
     """Return a statement because of which a packet is in no class, and is with the other."""
     return Statement(words, text, other, source, flows=flow, expected={"f": "class-default"})
 
@@ -76,7 +79,7 @@ def shares(
     text: str,
     other: str,
     source: str,
-    flows: dict[str, dict[str, object]],
+    flows: Flows,
     *mbps: float,
 ) -> Statement:
     """Return a statement that divides 10 Mb/s among flows that send 9 Mb/s each."""
@@ -85,7 +88,7 @@ def shares(
     )
 
 
-def valued(words: str, text: str, other: str, source: str, **values: object) -> Statement:
+def valued(words: str, text: str, other: str, source: str, **values: Any) -> Statement:
     """Return a statement that gives class `voice` values, with double underscores for dots."""
     paths = {f"classes.voice.{key.replace('__', '.')}": each for key, each in values.items()}
     return Statement(words, text, other, source, values=paths)
@@ -849,6 +852,12 @@ _GROUPS = (
     ),
 )
 
+_DIRECTIONS: Final[tuple[tuple[str, Direction], ...]] = (
+    ("output", "out"),
+    ("out", "out"),
+    ("input", "in"),
+    ("in", "in"),
+)
 _PLACES = (
     shares(
         "no police",
@@ -872,7 +881,7 @@ _PLACES = (
             values={"classes.voice.police.rate": "2 Mbps"},
             direction=direction,
         )
-        for word, direction in (("output", "out"), ("out", "out"), ("input", "in"), ("in", "in"))
+        for word, direction in _DIRECTIONS
     ),
     shares(
         "class class-default",
