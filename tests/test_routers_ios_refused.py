@@ -288,3 +288,35 @@ interface GigabitEthernet0/1
     assert [(each.place.line, "with queues inside" in each.reason) for each in found.refusals] == (
         [(9, True)] if wrong else []
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "reserved", "refused"),
+    [
+        ("12.3", "", True),
+        ("12.2", " max-reserved-bandwidth 80\n", True),
+        ("12.2", " max-reserved-bandwidth 85\n", False),
+        ("12.4", "", False),  # some of its releases accept it
+        ("15.1", "", False),
+        ("16.9", "", False),
+    ],
+)
+def test_old_releases_reserve_a_part_of_the_bandwidth(
+    version: str, reserved: str, refused: bool
+) -> None:
+    """Cisco, document 10466: the sum of `bandwidth` and `priority` is at most 75% of the bandwidth,
+    but for `max-reserved-bandwidth`.
+    """
+    text = f"version {version}\n" + TEXT.replace("FIRST", "priority percent 50")
+    text = text.replace("SECOND", "bandwidth percent 35").replace("NAME", "P")
+    text = text.replace(
+        "interface GigabitEthernet0/1\n", f"interface GigabitEthernet0/1\n{reserved}"
+    )
+    found = config(text)
+    assert [each.interface for each in found.refusals] == (
+        ["GigabitEthernet0/1"] if refused else []
+    )
+    if refused:
+        assert "`bandwidth percent 35`" in found.refusals[0].reason
+    # Behind a shaper, all of its rate may be guaranteed.
+    assert config(text.replace("output P", "output SHAPED")).refusals == ()

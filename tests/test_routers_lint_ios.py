@@ -4,7 +4,7 @@ from perhop.routers.lint import Finding, lint
 from perhop.routers.reading import Source
 
 EDGE = """\
-version 12.3
+version 12.4
 class-map match-any VOICE
  match ip dscp ef
 class-map match-all BOTH
@@ -111,8 +111,8 @@ def test_the_repaired_router_has_none() -> None:
 def test_the_limit_of_a_platform_depends_on_its_release_and_its_settings() -> None:
     assert ("platform-limit", 37) in named(lint([Source("edge.cfg", EDGE)]))
     for text in (
-        EDGE.replace("version 12.3", "version 15.1"),
-        EDGE.replace("version 12.3\n", ""),
+        EDGE.replace("version 12.4", "version 15.1"),
+        EDGE.replace("version 12.4\n", ""),
         EDGE.replace(" bandwidth 1544\n", " bandwidth 1544\n max-reserved-bandwidth 96\n"),
     ):
         names = [finding.rule.name for finding in lint([Source("edge.cfg", text)])]

@@ -31,10 +31,13 @@ class Platform:
         xe: True for IOS-XE, false for classic IOS.
         hqf: True for releases with the hierarchical queueing framework: IOS-XE, and IOS from 15.0.
             Release 12.4(20)T has it as well, but a configuration says only `version 12.4`.
+        reserves: True for releases before 12.4, all of which refuse guarantees above
+            `max-reserved-bandwidth`.
     """
 
     xe: bool
     hqf: bool = False
+    reserves: bool = False
 
     @property
     def source(self) -> str:
@@ -86,7 +89,9 @@ def platform_of(statements: Sequence[Statement], account: Account) -> Platform:
     if version is None and statements:
         place = Place(statements[0].place.file, 0)
         account.default(place, "version", "classic IOS", "assumption: no line tells the release")
-    return Platform(xe=False, hqf=major is not None and int(major[0]) >= 15)
+    release = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", version.word(1)) if version else None
+    old = release is not None and (int(release[1]), int(release[2])) < (12, 4)
+    return Platform(xe=False, hqf=major is not None and int(major[0]) >= 15, reserves=old)
 
 
 _XE_PLATFORM: Final = frozenset(

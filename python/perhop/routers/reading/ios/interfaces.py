@@ -320,14 +320,21 @@ class Interfaces:
             note = f"the interface has no policy, as IOS refuses line {line.place.line}"
             self._account.not_modelled(statement, note)
             return None
-        refused = self._policies.refused_at(name, direction, subinterface=point.is_subinterface)
+        rate = self._effective_rate(point)
+        refused = self._policies.refused_at(
+            name,
+            direction,
+            subinterface=point.is_subinterface,
+            rate=rate,
+            reserved=_reserved(point),
+        )
         if refused is not None:
             line, reason = refused
             reason = f"{reason} (`{line.text}` in line {line.place.line})"
             self.refusals.append(Refusal(point.name, statement.place, reason))
             self._account.not_modelled(statement, f"IOS refuses it: {reason}", Fault.REFUSED)
             return None
-        built = self._builder.build(name, self._effective_rate(point), direction)
+        built = self._builder.build(name, rate, direction)
         if built is None:
             self._account.not_modelled(statement, "too many classes")
         return built
@@ -422,6 +429,16 @@ class Interfaces:
             replace(each, shape=each.shape or shape) if each.direction == "out" else each
             for each in found
         ]
+
+
+def _reserved(point: _Point) -> int:
+    """Return the percentage of an interface that classes may be guaranteed; 0 for a circuit."""
+    if point.circuit:
+        return 0
+    stated = (
+        number(each.word(1)) for each in point.statements if each.starts("max-reserved-bandwidth")
+    )
+    return next((each for each in stated if each), 75)
 
 
 def _queues_unshaped(attachment: Attachment) -> bool:

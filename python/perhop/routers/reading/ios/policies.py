@@ -12,6 +12,7 @@ from perhop.routers.reading.ios.refusals import (
     refused,
     refused_at_subinterface,
     refused_for_input,
+    refused_reserve,
 )
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 from perhop.scenario.model.classes import MAX_CLASSES
@@ -55,7 +56,7 @@ class PolicyMaps:
     ) -> None:
         """Find the policy maps among the statements of the top level."""
         self._account = account
-        self._xe = platform.xe
+        self._platform = platform
         self._classes = classes
         self._maps: dict[str, PolicyMap] = {}
         self._members: dict[str, list[Member]] = {}
@@ -142,7 +143,7 @@ class PolicyMaps:
         The account has it.
         """
         for settings in self._with_inner(name):
-            refusal = refused(settings, self._inside_of, xe=self._xe)
+            refusal = refused(settings, self._inside_of, xe=self._platform.xe)
             if refusal is not None:
                 statement, reason = refusal
                 self._account.not_modelled(statement, f"IOS refuses it: {reason}", Fault.REFUSED)
@@ -150,14 +151,25 @@ class PolicyMaps:
         return None
 
     def refused_at(
-        self, name: str, direction: Direction, *, subinterface: bool
+        self, name: str, direction: Direction, *, subinterface: bool, rate: int, reserved: int
     ) -> tuple[Statement, str] | None:
-        """Return a statement because of which IOS refuses a policy at an interface, and why."""
+        """Return a statement because of which IOS refuses a policy at an interface, and why.
+
+        Args:
+            name: The policy.
+            direction: Its direction.
+            subinterface: True at a subinterface.
+            rate: The rate of the interface in bit/s.
+            reserved: What the interface reserves for classes, in per cent; 0 for no limit.
+        """
         if direction == "in":
             refusals = map(refused_for_input, self._with_inner(name))
             return next((each for each in refusals if each is not None), None)
         settings = [member.settings for member in self.members(name)]
-        return refused_at_subinterface(settings, self._inside_of) if subinterface else None
+        if subinterface:
+            return refused_at_subinterface(settings, self._inside_of)
+        limited = self._platform.reserves and reserved > 0
+        return refused_reserve(settings, rate, reserved) if limited else None
 
     def _inside_of(self, settings: Settings) -> list[Settings]:
         """Return the settings of the classes of the policy inside a class; none without one."""

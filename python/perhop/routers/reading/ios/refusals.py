@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Inner = Callable[[Settings], Sequence[Settings]]
     """The classes of the policy inside a class; none without one."""
 
-__all__ = ["refused", "refused_at_subinterface", "refused_for_input"]
+__all__ = ["refused", "refused_at_subinterface", "refused_for_input", "refused_reserve"]
 
 _INPUT: Final = "the command is not supported in input direction"
 _SUBINTERFACE: Final = "CBWFQ : Not supported on subinterfaces"
@@ -65,6 +65,33 @@ def refused_at_subinterface(
             return statement, _SUBINTERFACE
         if any(True for within in inner(each) for _ in _queueing(within)):
             return each.statements["child"], _HIERARCHY
+    return None
+
+
+def refused_reserve(
+    classes: Sequence[Settings], rate: int, percent: int
+) -> tuple[Statement, str] | None:
+    """Return the first guarantee that does not fit what an interface reserves, with the reason.
+
+    Cisco, IP to ATM Class of Service, max-reserved-bandwidth (document 10466): the sum of
+    `bandwidth` and `priority` is at most 75% of the bandwidth, or `max-reserved-bandwidth`.
+
+    Args:
+        classes: The classes of the policy at an interface.
+        rate: The rate of the interface in bit/s.
+        percent: What it reserves for classes, in per cent.
+    """
+    left = rate * percent // 100
+    for each in classes:
+        for key, given in (("priority", each.priority), ("bandwidth", each.bandwidth)):
+            if given is None:
+                continue
+            if given.of(rate) > left:
+                reason = (
+                    f"more than the {percent}% that `max-reserved-bandwidth` lets be guaranteed"
+                )
+                return each.statements[key], reason
+            left -= given.of(rate)
     return None
 
 
