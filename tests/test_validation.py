@@ -90,6 +90,16 @@ def test_instances_of_a_setting_share_nothing_and_measure_alike() -> None:
         assert figure.median == pytest.approx(value, rel=0.02, abs=1.0)
 
 
+def test_a_canary_beside_a_setting_tells_lateness_and_changes_nothing() -> None:
+    setting = replace(next(each for each in SETTINGS if each.name == "window"), seconds=2.0)
+    watched = perhop.run(setting.scenario([0], watched=True), seed=1)
+    # Two headers and 100 B on the wire at 1 Gb/s, in each direction.
+    assert 0 <= hosts.canary_us(watched) < 10
+    alone = perhop.run(setting.scenario([0]), seed=1)
+    assert hosts.measured(setting, watched, 0) == hosts.measured(setting, alone, 0)
+    assert hosts.canary_us(alone) == float("inf"), "a run without a canary does not count"
+
+
 def test_intervals_hold_the_median_as_often_as_they_say() -> None:
     # 1 - 2 P(at most k of n fall below), the ends being the k+1-th least and greatest.
     assert [hosts.inner_rank(n) for n in (1, 5, 6, 8, 9, 10, 20)] == [0, 0, 0, 0, 1, 1, 5]

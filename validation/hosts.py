@@ -123,7 +123,9 @@ def canary_us(dataset: perhop.Dataset) -> float:
 
     A request without an answer, but for those of the last half second, is late without end.
     """
-    calls = dataset.completions.filter(pl.col("flow") == "canary").sort("start_s")
+    # The first one opens the connection.
+    own = (pl.col("flow") == "canary") & (pl.col("opened").fill_null(0) == 0)
+    calls = dataset.completions.filter(own).sort("start_s")
     started = calls["start_s"]
     if calls.is_empty():
         return float("inf")
