@@ -112,11 +112,14 @@ def delays(scenario: ResolvedScenario) -> Iterator[Finding]:
                     at_key=True,
                 )
             reorder = medium.reorder
-            if reorder is not None and (reorder.by is None) == (reorder.gap is None):
+            loc: Loc = ("links", index, "reorder")
+            if reorder is not None and reorder.by is None and reorder.gap is None:
                 yield Finding(
-                    ("links", index, "reorder"),
-                    "expected one of `by`, an additional delay, and `gap`, packets that skip the "
-                    "delay",
+                    (*loc, "by"), "is missing; expected a duration such as `100 ms`, or `gap`"
+                )
+            if reorder is not None and reorder.by is not None and reorder.gap is not None:
+                yield Finding(
+                    (*loc, "gap"), "is given beside `by`; expected one of the two", at_key=True
                 )
 
 
