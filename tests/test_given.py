@@ -128,8 +128,8 @@ def test_a_policy_with_commands_is_kept_in_datasets(tmp_path: Path) -> None:
     [
         "tc filter add dev wan0 parent 1: bpf object-file evil.o flowid 1:10",
         "tc filter add dev wan0 parent 1: u32 match u32 0 0 action xt -j MARK",
-        "tc qdisc add dev wan0 parent 1:10 netem delay 1ms distribution ../../../etc/passwd",
-        "tc qdisc add dev wan0 parent 1:10 netem delay 1ms distribution /etc/passwd",
+        "tc qdisc add dev wan0 parent 1:10 netem delay 2ms 1ms distribution ../../../etc/passwd",
+        "tc qdisc add dev wan0 parent 1:10 netem delay 2ms 1ms distribution /etc/passwd",
         "tc qdisc add dev wan0 parent 1:10 -batch commands",
         "tc qdisc add dev 'wan0' parent '1:10\nqdisc' pfifo",
         "nft 'include \"/etc/passwd\"'",
