@@ -342,7 +342,7 @@ fn a_probe_ends_at_a_plateau_or_early() {
         assert_eq!(bbr.phase == BbrPhase::Down, ends, "{case:?}");
         assert_eq!((bbr.precautionary, bbr.too_high), (early, high && !ends), "{case:?}");
         if !ends {
-            assert_eq!(bbr.full_pipe.now, false, "{case:?}");
+            assert!(!bbr.full_pipe.now, "{case:?}");
         }
     }
 }
