@@ -28,6 +28,7 @@ from perhop.scenario.resolve import (
 from perhop.scenario.resolve.applications import empty_path, mean_gap
 from perhop.scenario.resolve.nesting import cycles, references
 from perhop.scenario.resolve.packets import sent
+from perhop.scenario.resolve.paths import next_hops
 from perhop.scenario.resolve.shares import rest
 from perhop.scenario.resolve.sizes import datagram_headers
 from perhop.scenario.resolve.steps import attachments, changed_class
@@ -527,3 +528,11 @@ pings:
         (0, "icmp", "b>a", None, None),
         (48, "icmp", "any>a", None, None),
     ]
+
+
+def test_no_path_leads_over_a_link_that_is_down() -> None:
+    run = scenario()
+    assert next_hops(run)["r"]["b"] == ("r>s",)
+    without = next_hops(run, down=[1])
+    # A host sends to its router, whatever that knows.
+    assert [without[node].get("b") for node in ("a", "r", "s")] == [("a>r",), None, ("s>b",)]
