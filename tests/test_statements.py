@@ -93,5 +93,5 @@ def _constants(tree: ast.AST) -> Iterator[str]:
 
 def _says(function: ast.expr) -> bool:
     """Return whether a call notes something in words of perhop's own."""
-    names = {"approximated", "ignored", "not_modelled", "fault", "default"}
+    names = {"approximated", "ignored", "not_modelled", "fault", "default", "refused"}
     return isinstance(function, ast.Attribute) and function.attr in names

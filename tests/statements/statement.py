@@ -97,7 +97,7 @@ def lines(configuration: Configuration, words: str) -> list[Line]:
     return found
 
 
-_BRACKETS: Final = str.maketrans(dict.fromkeys(";{}=,()[]", " "))
+_BRACKETS: Final = str.maketrans(dict.fromkeys(";{}=,()[]<>", " "))
 
 
 def expected(statement: Statement) -> dict[str, Any]:
