@@ -261,18 +261,18 @@ APPROXIMATED = (
     noted("direct_qlen", f"{ROOT}htb direct_qlen 100", "pass HTB unshaped"),
     noted("htb offload", f"{ROOT}htb offload", "pass HTB unshaped"),
     noted("ingress_block", f"{ROOT}ingress_block 5 prio", "shared block"),
-    noted("netem distribution", f"{ROOT}netem delay 9ms 2ms distribution uniform", "uniform"),
+    noted("netem distribution", f"{ROOT}netem delay 9ms 2ms distribution mine", "`normal`"),
+    noted("netem delay", f"{ROOT}netem delay 9ms 2ms 25%", "correlation of `delay`"),
     noted("netem corrupt", f"{ROOT}netem corrupt 1%", "corrupted packets are lost"),
     noted("netem loss gemodel", f"{ROOT}netem loss gemodel 1% 10%", "not modelled"),
     noted("netem loss state", f"{ROOT}netem loss state 1%", "not modelled"),
-    noted("netem reorder gap", f"{ROOT}netem delay 9ms reorder 5% gap 5", "not modelled"),
+    noted("netem reorder", f"{ROOT}netem delay 9ms reorder 5% 50%", "correlation of `reorder`"),
     noted("indev", f"{MATCH}u32 0 0 indev eth1 flowid 1:10", "interface of arrival"),
     noted("match icmp", f"{MATCH}icmp type 8 0xff flowid 1:10", "ICMP"),
     noted("match ether", f"{MATCH}ether src 02:00:00:00:00:01 ff:ff:ff:ff:ff:ff", "an Eth"),
     noted("avrate", f"{U32}action police avrate 1mbit drop", "not modelled"),
     noted("basic match", f"{HTB}{FILTER}basic match 'u32(u32 0 0 at 0)' flowid 1:10", "extended"),
     noted("qfq", f"{ROOT}qfq", "not modelled"),
-    noted("netem delay", f"{ROOT}netem delay 9ms 2ms", "keeps the order"),
     noted("cbq bounded isolated weight", CBQ + "bounded isolated weight 1mbit", "CBQ's estimator"),
     noted("cbq borrow", CBQ + "borrow", "CBQ's estimator"),
     noted("cbq ewma estimator", CBQ + "ewma 5 estimator 1s 8s", "not modelled"),
@@ -299,14 +299,15 @@ _COMMANDS = """
 """Programs, objects and verbs of tc and nft with their abbreviations, and their places in words."""
 
 _PARTS = """
-    another any attachments average big bit block bps burst_unit bytes class_ class_of class_words
-    classes classify command commands conditions conform cookie destination device diffserv direct
-    direction dropped enabled exceed fh field filter_ filter_of filter_words filters fit_shares
-    fragmentation gentle head hop illegal interface interfaces is_output isolation it leaf left
-    level linkshare malformed matches medium meet number on open operator other out packet packets
-    parse payload peak_burst peak_rate per percent policer policers policy ports ports_of
-    qdisc_words queue rate_unit realtime remark rest save scheduler send shape share shares source
-    space table the unclassified unknown unlimited update upperlimit value word
+    another any attachments average big bit block bps burst_unit by bytes class_ class_of
+    class_words classes classify command commands conditions conform cookie correlation delay_limit
+    destination device diffserv direct direction dropped enabled exceed fh field filter_ filter_of
+    filter_words filters fit_shares fragmentation gentle head hop illegal in_order interface
+    interfaces is_output isolation it leaf left level linkshare malformed matches medium meet number
+    on open operator other out packet packets parse payload peak_burst peak_rate per percent policer
+    policers policy ports ports_of qdisc_words queue rate_unit realtime remark rest save scheduler
+    send shape share shares source space table the unclassified unknown unlimited update upperlimit
+    value variation waiting word
 """
 """Names in the source, keys of policies, and parts of notes."""
 
@@ -336,9 +337,9 @@ _NO_EFFECT = """
 """Words that change no packet of a scenario, switch something off that is off, or are refused."""
 
 _NETEM = """
-    duplicate jitter lat seed slot uniform
+    duplicate gap lat normal pareto paretonormal seed slot uniform
 """
-"""Words of netem, which `test_routers_linux_netem` has."""
+"""Words of netem, which `test_routers_linux_netem` has; `test_delay_lines` compares with Linux."""
 
 _SPELLINGS = """
     adsl aggressive be cburst ematch gact grio i mask maxpkt minburst multiqueue op proto restore
