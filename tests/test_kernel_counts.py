@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from perhop.engines.kernel.counts import Recorder
-from perhop.linux.given import Given
 from perhop.linux.mapping import mapping
 from perhop.scenario import parse
 
@@ -43,7 +42,7 @@ class Kernel:
     def __init__(self) -> None:
         self.scenario = parse(TEXT, "counted.yaml")
         self.interfaces = mapping(self.scenario, tunnels=(), police="tc").interfaces
-        self.given: dict[str, Given] = {}
+        self.given: dict[str, object] = {}
         self.minors = {
             node.path: node.minor for node in self.interfaces["r>b"].htb.nodes if node.path
         }
