@@ -253,7 +253,7 @@ fn paths_are_those_of_a_table() {
     assert_eq!(hops(&topology, 4)[1], [6]);
     assert!(topology.set_up(3, false) && topology.set_up(4, false) && topology.set_up(5, false));
     assert_eq!(hops(&topology, 4), [vec![0], vec![], vec![], vec![], vec![], vec![12]]);
-    assert_eq!(hops(&topology, 0)[4], []);
+    assert!(hops(&topology, 0)[4].is_empty());
     assert_eq!(topology.nodes(), 6);
 }
 
@@ -304,7 +304,7 @@ fn a_wire_draws_for_loss_then_jitter_then_order() {
         let wire = Wire {
             loss,
             jitter: Duration::from_picos(jitter),
-            reorder: reorder.map(|share| Reorder { share, by }),
+            reorder: reorder.map(|share| Reorder { share, by, gap: 0 }),
             ..wire(RATE, 0)
         };
         let mut impairments = Impairments::new(Stream::new(3, "wire"));
@@ -316,13 +316,13 @@ fn a_wire_draws_for_loss_then_jitter_then_order() {
             let is_lost = loss > 0 && random.chance_ppb(loss);
             let expected = if is_lost {
                 lost += 1;
-                None
+                Err(Loss::Link)
             } else {
                 let late = if jitter > 0 { random.up_to(jitter) } else { 0 };
                 latest = latest.max(due + late);
                 let moved = reorder.is_some_and(|share| share > 0 && random.chance_ppb(share));
                 reordered += u64::from(moved);
-                Some(latest + if moved { 700 } else { 0 })
+                Ok(latest + if moved { 700 } else { 0 })
             };
             assert_eq!(at.map(Time::as_picos), expected, "{wire:?} at {due}");
         }
