@@ -61,6 +61,16 @@ END
 """
 
 
+TREE = f"""{ROOT}handle 1: htb default 10
+tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit
+tc class add dev eth0 parent 1:1 classid 1:10 htb rate 2mbit ceil 4mbit """
+CLASSIFIED = f"{HTB}iptables -t mangle -A POSTROUTING -p udp -m dscp --dscp-class {{}} -j CLASSIFY "
+
+BY_PROTOCOL = f"""{HTB}tc filter add dev eth0 parent 1: proto {{}} prio 1 matchall flowid 1:10
+tc filter add dev eth0 parent 1: proto {{}} prio 2 matchall flowid 1:30
+"""
+
+
 def limit(rate: str, police: str, burst: str) -> Statement:
     """Return a statement about a limit of nft, and the rate and bucket that it is."""
     place = "policers.limit.police"
@@ -68,8 +78,8 @@ def limit(rate: str, police: str, burst: str) -> Statement:
         f"limit rate over {rate}",
         HTB + NFT.format(f"udp dport 53 limit rate over {rate} drop"),
         HTB + NFT.format("udp dport 53 limit rate over 7 bytes/second drop"),
-        "nft(8), Limit statement; Linux, nft_limit_init: the bucket holds what one unit of time "
-        "brings, and the burst; units of bytes are of 1024",
+        "nft(8), Limit statement; Linux, nft_limit_init (net/netfilter/nft_limit.c): the bucket "
+        "holds what one unit of time brings, and the burst; units of bytes are of 1024",
         {f"{place}.rate": police, f"{place}.burst": burst},
     )
 
@@ -184,6 +194,37 @@ STATEMENTS = (
         "Linux, prio2band (net/sched/sch_generic.c): the bands of `prio by TOS`, as recorded",
         flows={"low": {"dscp": 10}, "high": {"dscp": 4}, "six": {"ip": 6, "dscp": 4}},
         expected={"low": "band2", "high": "band0", "six": "band1"},
+    ),
+    Statement(
+        "htb cburst",
+        f"{TREE}cburst 30k",
+        f"{TREE}cmaxburst 40k",
+        "iproute2, htb_parse_class_opt (tc/q_htb.c): cburst, cbuffer and cmaxburst are one; with "
+        "the packet of 1500 bytes that overdraws it",
+        {"classes.c10.shape": {"rate": "4 Mbps", "burst": "32220 B"}},
+    ),
+    Statement(
+        "stab linklayer adsl",
+        f"{ROOT}handle 1: stab overhead 10 linklayer adsl tbf rate 1mbit burst 9k limit 9k",
+        f"{ROOT}handle 1: stab overhead 10 linklayer ethernet tbf rate 1mbit burst 9k limit 9k",
+        "iproute2, get_linklayer (tc/tc_util.c): adsl is atm",
+        {"htb.overhead": "24 B atm"},
+    ),
+    Statement(
+        "filter proto ip",
+        BY_PROTOCOL.format("ip", "ipv6"),
+        BY_PROTOCOL.format("ipv6", "ip"),
+        "iproute2, tc_filter_modify (tc/tc_filter.c): any beginning of the word protocol is it",
+        flows={"four": {"mbps": 1}, "six": {"mbps": 1, "ip": 6}},
+        expected={"four": "c10", "six": "c30"},
+    ),
+    Statement(
+        "--dscp-class BE",
+        CLASSIFIED.format("BE") + "--set-class 1:10",
+        CLASSIFIED.format("CS1") + "--set-class 1:10",
+        "iptables, ds_classes (extensions/dscp_helper.c): BE is 0",
+        flows={"a": {"mbps": 1}},
+        expected={"a": "c10"},
     ),
     Statement(
         "txqueuelen",
@@ -342,11 +383,12 @@ _NETEM = """
 """Words of netem, which `test_routers_linux_netem` has; `test_delay_lines` compares with Linux."""
 
 _SPELLINGS = """
-    adsl aggressive be cburst ematch gact grio i mask maxpkt minburst multiqueue op proto restore
-    tsize
+    aggressive be ematch gact grio i mask maxpkt minburst multiqueue op restore tsize
 """
-"""Other spellings of words that have a case (`adsl` is `atm`, `cburst` is `cmaxburst`, `be` is DSCP
-0, `proto` is `protocol`), and words beside others that a row has."""
+"""Other spellings of words that have a case (`be` is `BE`, `minburst` is the `mtu` of tc's police
+and tbf, `aggressive` is `ack-filter-aggressive` in JSON), and words beside others that a row has,
+as in iproute2's sources: m_gact.c, q_gred.c (`grio`), q_qfq.c (`maxpkt`), q_prio.c (`multiqueue`),
+tc_stab.c (`tsize`)."""
 
 OTHER_WORDS: frozenset[str] = frozenset(
     f"{_SHELL} {_COMMANDS} {_PARTS} {_PRINTED} {_NAMES} {_UNITS} {_NO_EFFECT} {_NETEM} "
