@@ -293,6 +293,35 @@ def test_equal_turns_are_no_shares() -> None:
     assert not any("in turns of" in line.note for line in reading(fair).lines)
 
 
+@pytest.mark.parametrize(
+    ("bandwidth", "share", "found"),
+    [
+        # ceil(125,000,000 / 200,000) B/s; 1000 B a turn for 2500 B/s; no less than `_r2q` of
+        # TrafficShaper.pm begins with.
+        ("1gbit", "10%", ["200000 B", "20000 B", "160000 B"]),
+        ("400kbit", "5%", ["25000 B", "1250 B", "20000 B"]),
+        ("10mbit", "10%", ["125000 B", "12500 B", "100000 B"]),
+    ],
+)
+def test_quanta_of_older_releases(bandwidth: str, share: str, found: list[str]) -> None:
+    lines = (
+        *(f"bandwidth {bandwidth}", f"class 10 bandwidth {share}", "class 10 match V ip dscp ef"),
+        "default bandwidth 80%",
+    )
+    text = "".join(f"set traffic-policy shaper S {line}\n" for line in lines)
+    htb = [each for each in reading(text).defaults if each.source == "Linux, htb_change_class"]
+    assert [each.value for each in htb] == found
+
+
+def test_limiters_reach_priority_0_after_the_default_class() -> None:
+    lines = ("class 10 bandwidth 2mbit", "class 10 match V ip dscp ef", "class 10 priority 0")
+    text = "".join(f"set qos policy limiter L {line}\n" for line in lines)
+    assert list(reading(text).attachments[0].policy["classes"]) == ["class10", "default"]
+    whole = reading(text + "set qos policy limiter L default bandwidth 3mbit\n")
+    assert list(whole.attachments[0].policy["classes"]) == ["default"]
+    assert "no match leads packets to this class" in [line.note for line in whole.lines]
+
+
 def test_groups_of_matches() -> None:
     text = (
         "set qos traffic-match-group VIDEO match A ip dscp af41\n"

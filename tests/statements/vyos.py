@@ -572,39 +572,126 @@ LIMITERS = (
     ),
 )
 
+
+def older(text: str) -> str:
+    """Return a configuration in the words of VyOS 1.3, out of those of later releases."""
+    for way, word in (("egress", "out"), ("ingress", "in")):
+        text = text.replace(
+            f"qos interface eth0 {way}", f"interfaces ethernet eth0 traffic-policy {word}"
+        )
+    return text.replace("qos policy", "traffic-policy")
+
+
+def older_value(words: str, text: str, source: str, **values: Any) -> Statement:
+    """Return a statement of VyOS 1.3 with values of class 10 or of the only class."""
+    return value(words, older(text), f"{PERL}/{source}", older(HALF), **values)
+
+
+CURVED = ("class 10 linkshare m2 20%", "default linkshare m2 60%")
+PERL = "VyOS 1.3.6 (github.com/vyos/vyatta-cfg-qos), lib/Vyatta/Qos"
+TREE = shaper("class 10 bandwidth 30%", default="default bandwidth 40%")
+ROUNDS = ("class 1 match voice ip dscp EF", "default queue-limit 50")
+
 OLDER = (
+    shared(
+        "traffic-policy shaper class bandwidth",
+        older(TREE),
+        older(HALF),
+        f"{PERL}/ShaperClass.pm, gen_class: a class without a ceiling has its bandwidth",
+        3.0,
+        4.0,
+    ),
+    shared(
+        "traffic-policy shaper class ceiling",
+        older(
+            policy(
+                *("shaper", "bandwidth 6mbit", EF, "class 10 bandwidth 10%"),
+                *("class 10 ceiling 50%", "default bandwidth 20%"),
+            )
+        ),
+        older(policy("shaper", "bandwidth 6mbit", EF, "class 10 bandwidth 10%")),
+        f"{PERL}/ShaperClass.pm, _getPercentRate: of the bandwidth of the shaper, not of eth0",
+        3.0,
+        1.2,
+    ),
+    value(
+        "traffic-policy shaper class bandwidth 30%",
+        older(TREE),
+        f"{PERL}/ShaperClass.pm, and queue-type/node.def of the templates: fq-codel (fair-queue "
+        "before 1.3.3)",
+        older(queue("queue-type fair-queue")),
+        **{"queue__fq-codel__ecn": False, "queue__limit": "10240 packets"},
+    ),
+    *(
+        older_value(
+            "traffic-policy shaper class queue-type random-detect",
+            queue("queue-type random-detect"),
+            "ShaperClass.pm, redQdisc: 250 ms of the shaper's bandwidth, a third of it, and 10%",
+            **{f"queue__{key}": each},
+        )
+        for key, each in (
+            *(("red__max", "312500 B"), ("red__min", "104166 B"), ("red__ecn", True)),
+            *(("red__probability", "10%"), ("limit", "1250 kB")),
+        )
+    ),
     Statement(
-        "traffic-policy shaper",
-        shaper("class 10 bandwidth 30%")
-        .replace("qos interface eth0 egress", "interfaces ethernet eth0 traffic-policy out")
-        .replace("qos policy", "traffic-policy"),
-        HALF,
-        "lib/Vyatta/Qos of VyOS 1.3",
+        "traffic-policy round-robin class quantum",
+        older(policy("round-robin", *ROUNDS, "class 1 quantum 3028")),
+        older(policy("round-robin", *ROUNDS)),
+        f"{PERL}/RoundRobin.pm and ShaperClass.pm, gen_class: quantum of drr; 1514 without one",
         flows=BOTH,
-        expected={"voice": 3.0, "rest": 6.0},
+        expected={"voice": 6.667, "rest": 3.333},
+    ),
+    Statement(
+        "traffic-policy round-robin default",
+        older(policy("round-robin", *ROUNDS)),
+        older(policy("round-robin", *ROUNDS, "class 2 match rest ip protocol udp")),
+        f"{PERL}/RoundRobin.pm, _getClasses: a filter leads all other packets to it",
+        flows={"a": {"mbps": 1}},
+        expected={"a": "default"},
+    ),
+    Statement(
+        "traffic-policy priority-queue class",
+        older(policy("priority-queue", *ROUNDS)),
+        older(policy("priority-queue", "class 1 match x ip dscp default", *ROUNDS[1:])),
+        f"{PERL}/Priority.pm: prio",
+        flows=BOTH,
+        expected={"voice": 9.0, "rest": 1.0},
+    ),
+    Statement(
+        "traffic-policy shaper-hfsc class upperlimit m2",
+        older(
+            policy("shaper-hfsc", "bandwidth 8mbit", EF, *CURVED, "class 10 upperlimit m2 1mbit")
+        ),
+        older(policy("shaper-hfsc", "bandwidth 8mbit", EF, *CURVED)),
+        f"{PERL}/HFSCClass.pm, gen_class: ls, ul and rt",
+        flows=BOTH,
+        expected={"voice": 1.0, "rest": 7.0},
+    ),
+    Statement(
+        "traffic-policy class match ip dscp 46",
+        older(match("dscp 46")),
+        older(match("dscp 45")),
+        f"{PERL}/Util.pm, getDsfield: a number is a DSCP",
+        flows={"a": {"mbps": 1, "dscp": 46}},
+        expected={"a": "class10"},
     ),
     *(
         Statement(
             f"interfaces {' '.join(vif.split()[::2])} traffic-policy out",
-            shaper("class 10 bandwidth 30%")
-            .replace(
-                "qos interface eth0 egress", f"interfaces ethernet eth0 {vif} traffic-policy out"
-            )
-            .replace("qos policy", "traffic-policy"),
-            HALF,
-            "lib/Vyatta/Qos of VyOS 1.3",
+            older(TREE).replace("eth0 traffic-policy", f"eth0 {vif} traffic-policy"),
+            older(HALF),
+            "VyOS 1.3.6 (github.com/vyos/vyatta-cfg-qos), gen-interface-templates.pl",
             flows=BOTH,
-            expected={"voice": 3.0, "rest": 6.0},
+            expected={"voice": 3.0, "rest": 4.0},
         )
         for vif in ("vif 5", "vif-s 5", "vif-s 5 vif-c 6")
     ),
     Statement(
         "interfaces traffic-policy in",
-        limiter("class 10 bandwidth 2mbit", EF, "default bandwidth 3mbit")
-        .replace("qos interface eth0 ingress", "interfaces ethernet eth0 traffic-policy in")
-        .replace("qos policy", "traffic-policy"),
-        limiter("class 10 bandwidth 5mbit", EF, "default bandwidth 5mbit"),
-        "lib/Vyatta/Qos of VyOS 1.3",
+        older(limiter("class 10 bandwidth 2mbit", EF, "default bandwidth 3mbit")),
+        older(limiter("class 10 bandwidth 5mbit", EF, "default bandwidth 5mbit")),
+        f"{PERL}/TrafficLimiter.pm: police with conform-exceed drop",
         flows=BOTH,
         expected={"voice": 2.0, "rest": 3.0},
         direction="in",
@@ -712,6 +799,28 @@ APPROXIMATED = (
             ("precedence min-threshold", "min-threshold 10"),
         )
     ),
+    told(
+        "precedence mark-probability",
+        "set traffic-policy random-detect P bandwidth auto\n"
+        "set traffic-policy random-detect P precedence 5 mark-probability 5\n",
+        "does not read it: the probability is 10%",
+    ),
+    told(
+        "traffic-policy class set-dscp",
+        older(shaper("class 10 bandwidth 30%", "class 10 set-dscp CS5")),
+        "the script of VyOS 1.3 leads packets to a class with `set-dscp` by their DSCP alone",
+    ),
+    *(
+        told(
+            f"traffic-policy class match {version} dscp",
+            older(match(f"dscp {word}", version)),
+            f"the script of VyOS 1.3 {how}",
+        )
+        for version, word, how in (
+            ("ipv6", "EF", "compares the traffic class with another number"),
+            ("ip", "default", "sets no condition for DSCP 0"),
+        )
+    ),
     *(
         told(f"match ip dscp {name}", match(f"dscp {name}"), "asks for a code point of ECN")
         for name in ("mincost", "critical")
@@ -737,14 +846,15 @@ OTHER_WORDS = frozenset(
     word
     for words in (
         # Commands, speeds (which are no line about quality of service), and parts of messages.
-        "any children commit configure deleted description edit exit i in_order of parse place put",
-        "queue read refused save share show source speed test_of text top up used vyos word",
+        "any children commit configure deleted description edit exit i in_order of older_red",
+        "parse place put queue read refused save share show source speed test_of text top up used",
+        "vyos word",
         # Words of tc for the commands that VyOS makes; actions of policers are those of Linux.
         "avpkt bands basic bit bps burst ceil classes conform-exceed continue d drr dsthost",
-        "dual-dsthost dual-srchost flowblind flows fq_codel g gi hfsc hosts htb interval k ki",
+        "dual-dsthost dual-srchost ecn flowblind flows fq_codel g gi hfsc hosts htb interval k ki",
         "limit ls m m1 mi min max noecn ok perturb pfifo police prio priomap probability profiles",
-        "quantum",
-        "random_detect rate reclassify red rt sc sfq srchost t target tbf ti u32 ul weight wred",
+        "quantum r2q random_detect rate reclassify red rt sc sfq srchost t target tbf ti u32 ul",
+        "weight wred",
     )
     for word in words.split()
 )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["limiter"]
 
 _MTU: Final = "packets above `mtu` exceed in Linux; policers of perhop have no largest packet"
+_LAST: Final = 0xC000
+"""The rank of classes of priority 0: Linux gives their filters a number of its own."""
+
 _PRIORITY: Final = 20
 """The default `priority` of classes."""
 
@@ -29,6 +32,10 @@ def limiter(statements: Statements, node: Node) -> Attachment | None:
     classes = statements.classes(node)
     classes.sort(key=lambda each: (_rank(each), int(each.word)))
     statements.filters(device, classes, shaped=False)
+    default = node.get("default")
+    if default is not None:  # its filter, of priority 255, takes all packets before those
+        late = {0x10000 + int(each.word) for each in classes if _rank(each) == _LAST}
+        device.filters = [each for each in device.filters if each.target not in late]
     try:
         verdicts = classify([EVERY], device.filters, lambda _: ((), False))
         keys = list(dict.fromkeys(verdict.target for verdict in verdicts))
@@ -39,7 +46,6 @@ def limiter(statements: Statements, node: Node) -> Attachment | None:
     nodes = {0x10000 + int(each.word): each for each in classes}
     found: dict[str, Any] = {}
     places: dict[Loc, Place] = {(): node.place}
-    default = node.get("default")
     polices = {each.word: _policer(statements, each) for each in classes}
     for key in keys:
         if rules[key].is_never:
@@ -82,4 +88,4 @@ def _policer(statements: Statements, node: Node) -> dict[str, Any] | None:
 def _rank(node: Node) -> int:
     """Return the order of a limiter's class."""
     text = node.text_of("priority") or ""
-    return int(text) if text.isdecimal() and len(text) < 5 else _PRIORITY
+    return (int(text) or _LAST) if text.isdecimal() and len(text) < 5 else _PRIORITY

@@ -40,6 +40,11 @@ _OCTET: Final = (
     "whole octet of the type of service"
 )
 
+_OLD_SIX: Final = (
+    "as documented; the script of VyOS 1.3 compares the traffic class with another number"
+)
+_OLD_ZERO: Final = "as documented; the script of VyOS 1.3 sets no condition for DSCP 0"
+
 _PROTOCOLS: Final = PROTOCOLS | dict.fromkeys(("icmpv6", "ipv6-icmp", "58"), "icmp")
 _OTHERS: Final = {
     "ether": "Ethernet addresses",
@@ -71,13 +76,14 @@ def in_order(each: Node, groups: Node | None, ledger: Ledger) -> list[Node]:
     return found
 
 
-def test_of(match: Node, ledger: Ledger, *, both: bool) -> Test | None:
+def test_of(match: Node, ledger: Ledger, *, both: bool, older: bool) -> Test | None:
     """Return the conditions of a match; None if one of them is not modelled.
 
     Args:
         match: The match.
         ledger: What became of its lines.
         both: True if `ip` stands for IPv4 alone, not for both versions.
+        older: True for `traffic-policy` of VyOS 1.3 (`lib/Vyatta/Qos/Match.pm`).
     """
     header = Conditions()
     lost = not match.children
@@ -100,8 +106,8 @@ def test_of(match: Node, ledger: Ledger, *, both: bool) -> Test | None:
                 continue
             try:
                 header &= _header(condition)
-                if condition.word == "dscp" and (condition.text_of() or "").isdecimal():
-                    ledger.approximated(match.place, _OCTET)
+                if note := _note(family.word, condition, older=older):
+                    ledger.approximated(match.place, note)
             except ValueError as error:
                 for node in condition.walk():
                     node.used = True
@@ -111,6 +117,18 @@ def test_of(match: Node, ledger: Ledger, *, both: bool) -> Test | None:
         ledger.approximated(match.place, "the match leads no packets to its class")
         return None
     return Test(header)
+
+
+def _note(family: str, condition: Node, *, older: bool) -> str:
+    """Return how VyOS' script differs from its documentation; nothing where it does not."""
+    word = (condition.text_of() or "").lower()
+    if condition.word != "dscp":
+        return ""
+    if not older:
+        return _OCTET if word.isdecimal() else ""
+    if dscp(word) == 0:
+        return _OLD_ZERO
+    return _OLD_SIX if family == "ipv6" else ""
 
 
 def _lost(node: Node, ledger: Ledger) -> None:

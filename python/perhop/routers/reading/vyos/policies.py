@@ -27,12 +27,24 @@ __all__ = ["Builder"]
 
 _DEFAULT_PRIORITY: Final = 7
 _QUANTUM: Final = "1514"
+_LEAST_QUANTUM: Final = 1000
+_MOST_QUANTUM: Final = 200_000
+"""The greatest quantum of HTB in Linux, in bytes."""
+
 _NO_CURVE: Final = "VyOS makes no curve of it: its classes have `linkshare` only"
 _NO_QUANTUM: Final = "as documented; the script of VyOS 1.5 (2024) passes no quantum to its classes"
 _NO_FILTER: Final = (
     "as documented; the script of VyOS 1.5 (2024) leads no packets to the default class of rounds"
 )
 _NO_MARK: Final = "as documented; the script of VyOS 1.5 (2024) marks no packets"
+_OLD_MARK: Final = (
+    "as documented; the script of VyOS 1.3 leads packets to a class with `set-dscp` by their DSCP "
+    "alone"
+)
+_OLD_RED: Final = (
+    "the thresholds of RED are 250 ms of the shaper's bandwidth, which the configuration does not "
+    "tell: they are those of 1 Gb/s"
+)
 _CURVES: Final = {"linkshare": "ls", "realtime": "rt", "upperlimit": "ul"}
 _EMULATED: Final = (
     *("delay", "loss", "corruption", "reordering", "duplicate"),
@@ -138,8 +150,9 @@ class Builder(Statements):
 
     def _shaper(self, device: Device, node: Node) -> None:
         whole = self._policy_rate(node)
-        device.put(Qdisc("htb", 1, ROOT, self.options(node, {}), node.place))
         classes = self.classes(node)
+        options = {"r2q": str(self._r2q(node, classes, whole))} if self.older else {}
+        device.put(Qdisc("htb", 1, ROOT, self.options(node, options), node.place))
         last = int(classes[-1].word) + 1 if classes else 2
         values = {"rate": f"{whole.bits}bit"}
         device.names[0x10001] = "shaper"
@@ -205,10 +218,23 @@ class Builder(Statements):
         )
         kind = node.text_of("queue-type")
         if kind is None:
-            kind = "fair-queue" if self.older else "fq-codel"
+            kind = "fq-codel"
             self.default(node, "queue-type", kind)
-        self._queue(device, node, kind, classid)
+        self._queue(device, node, kind, classid, whole)
         self._mark(node, name)
+
+    def _r2q(self, node: Node, classes: list[Node], whole: Rate) -> int:
+        """Return what VyOS 1.3 divides rates by for the quanta of HTB (`_r2q`)."""
+        default = node.get("default")
+        given = [self._guaranteed(each, whole) for each in (*classes, default) if each is not None]
+        most = whole.bits // 8
+        least = min([most, *(each.bits // 8 for each in given if each is not None)])
+        if most >= 10 * _MOST_QUANTUM:
+            return -(-most // _MOST_QUANTUM)
+        found = 10
+        while found > 1 and least < _LEAST_QUANTUM * found and most < _MOST_QUANTUM * (found - 1):
+            found -= 1
+        return found
 
     def _guaranteed(self, node: Node, whole: Rate) -> Rate | None:
         """Return the bandwidth of a class of a shaper."""
@@ -245,8 +271,7 @@ class Builder(Statements):
     def _mark(self, node: Node, name: str) -> None:
         value = node.value("set-dscp")
         if value is not None:
-            if not self.older:
-                self.ledger.approximated(value.place, _NO_MARK)
+            self.ledger.approximated(value.place, _OLD_MARK if self.older else _NO_MARK)
             try:
                 self._marks[name] = format_dscp(dscp(value.word))
             except ValueError as error:
@@ -352,9 +377,16 @@ class Builder(Statements):
         classes = {"all": {"match": "any", "queue": dict(found or {})}}
         return Attachment("", "out", node.word, {"classes": classes}, {(): node.place})
 
-    def _queue(self, device: Device, node: Node, kind: str, parent: int) -> None:
-        qdisc = queues.KINDS.get(kind, kind)
-        queues.put(device, node, qdisc, parent, self.ledger, self.source)
+    def _queue(
+        self, device: Device, node: Node, kind: str, parent: int, whole: Rate | None = None
+    ) -> None:
+        """Add a queue, in a class of a shaper of this bandwidth."""
+        qdisc, red = queues.KINDS.get(kind, kind), None
+        if self.older and qdisc == "red":
+            red = queues.older_red(node, None if whole is None else whole.bits)
+            if whole is not None and whole.share is not None:
+                self.ledger.approximated(node.place, _OLD_RED)
+        queues.put(device, node, qdisc, parent, self.ledger, self.source, red)
 
     def _priority(self, device: Device, node: Node) -> None:
         classes = [each for each in self.classes(node) if each.word in set("1234567")]

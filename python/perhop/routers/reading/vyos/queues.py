@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.model import Device
     from perhop.routers.reading.vyos.tree import Node
 
-__all__ = ["KINDS", "put", "random_detect"]
+__all__ = ["KINDS", "older_red", "put", "random_detect"]
 
 KINDS: Final = {
     "fair-queue": "sfq",
@@ -45,14 +45,23 @@ _ALL: Final = (
     *("average-packet", "maximum-threshold", "minimum-threshold", "mark-probability"),
 )
 _RED: Final = {"average-packet": 1024, "maximum-threshold": 18, "mark-probability": 10}
-_OLD_PROBABILITIES: Final = (1 / 2, 5 / 9, 0.1, 2 / 3, 0.1, 7 / 9, 5 / 6, 8 / 9)
-"""Those of VyOS 1.3, by precedence."""
-
 _OLD_WORDS: Final = {"maximum-threshold": "max-threshold", "minimum-threshold": "min-threshold"}
 _PRECEDENCES: Final = 8
+_OLD_PACKET: Final = 1024
+"""The average packet of RED's queues of classes in VyOS 1.3, in bytes."""
+
+_OLD_ODDS: Final = "the script of VyOS 1.3 does not read it: the probability is 10%"
 
 
-def put(device: Device, node: Node, kind: str, parent: int, ledger: Ledger, source: str) -> None:
+def put(
+    device: Device,
+    node: Node,
+    kind: str,
+    parent: int,
+    ledger: Ledger,
+    source: str,
+    red: Mapping[str, str] | None = None,
+) -> None:
     """Add the queue that a class or policy states.
 
     Args:
@@ -62,11 +71,12 @@ def put(device: Device, node: Node, kind: str, parent: int, ledger: Ledger, sour
         parent: The class that the queue is in, or the root.
         ledger: Where defaults and differences are noted.
         source: The source of defaults.
+        red: The settings of RED, if those of `_calc_random_detect_queue_params` do not hold.
     """
     for key in _ALL:
         node.value(key)  # VyOS ignores what the kind does not have.
     if kind == "red":
-        values = _red(node, 0, ledger, source)
+        values = _red(node, 0, ledger, source) if red is None else dict(red)
     else:
         values = {}
         for key, word in _WORDS.get(kind, {}).items():
@@ -116,6 +126,28 @@ def _red(node: Node, precedence: int, ledger: Ledger, source: str) -> dict[str, 
     }
 
 
+def older_red(node: Node, rate: int | None) -> dict[str, str]:
+    """Return the settings of RED in a class of VyOS 1.3 (`redQdisc` of ShaperClass.pm).
+
+    Args:
+        node: The class.
+        rate: The bandwidth of the shaper in bit/s, of which the greatest threshold is 250 ms; None
+            in other policies.
+    """
+    high = 18 * _OLD_PACKET if rate is None else rate // 32
+    low = max(high // 3, _OLD_PACKET)
+    limit = _number(node, "queue-limit")
+    return {
+        "limit": str(4 * high if limit is None else limit * _OLD_PACKET),
+        "avpkt": str(_OLD_PACKET),
+        "min": str(low),
+        "max": str(high),
+        "burst": str(max((2 * low + high) // (3 * _OLD_PACKET), 1)),
+        "probability": "0.1",
+        "ecn": "",
+    }
+
+
 def random_detect(
     node: Node, ledger: Ledger, source: str, *, older: bool
 ) -> Mapping[str, Any] | None:
@@ -128,6 +160,8 @@ def random_detect(
     for word, each in given.items():
         for child in each.walk():
             child.used = True
+            if older and child.word == "mark-probability":
+                ledger.ignored(child.place, _OLD_ODDS)
             if not older and word != "0":
                 note = "VyOS 1.4 handles all packets as those of precedence 0"
                 ledger.ignored(child.place, note)
@@ -141,16 +175,13 @@ def random_detect(
         own = given.get(str(precedence), node)
         values = _red(own, precedence, ledger, source)
         packet = int(values["avpkt"])
-        odds = values["probability"]
-        if "mark-probability" not in own.children:
-            odds = f"{_OLD_PROBABILITIES[precedence]:.9f}"
         limit = max(limit, int(values["limit"]) // packet)
         profiles.append(
             {
                 "dscp": list(range(8 * precedence, 8 * precedence + 8)),
                 "min": f"{int(values['min']) // packet} packets",
                 "max": f"{int(values['max']) // packet} packets",
-                "probability": format_share(round(float(odds) * WHOLE)),
+                "probability": format_share(WHOLE // 10),
             }
         )
     return {"limit": f"{limit} packets", "wred": {"profiles": profiles, "weight": "12.5%"}}

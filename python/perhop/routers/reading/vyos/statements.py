@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Statements"]
 
 _NEWER: Final = "VyOS 1.4, python/vyos/qos"
-_OLDER: Final = "VyOS 1.3, lib/Vyatta/Qos"
+_OLDER: Final = "VyOS 1.3.6, lib/Vyatta/Qos"
 _LAST: Final = 65000
 """Classes have smaller numbers."""
 
@@ -108,7 +108,7 @@ class Statements:
         for index, each in enumerate(classes):
             given = each.text_of("priority") if not self.older else None
             for number, match in enumerate(matches[index], 1):
-                test = test_of(match, self.ledger, both=both)
+                test = test_of(match, self.ledger, both=both, older=self.older)
                 if test is None:
                     continue
                 order = index + 1
