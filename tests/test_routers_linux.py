@@ -81,15 +81,16 @@ def test_a_script_is_a_policy_with_its_lines() -> None:
     assert (found.interface, found.policy["scheduler"]) == ("eth0", "htb")
     assert found.policy["htb"] == {"rate": "10 Mbps", "burst": "15 KiB", "overhead": "14 B"}
     ssh, web, rest = found.policy["classes"].values()
-    assert ssh["match"] == [{"destination_port": 22}, {"dscp": "ef"}]
+    assert ssh["match"] == [{"ip": 4, "destination_port": 22}, {"ip": 4, "dscp": "ef"}]
     assert (ssh["bandwidth"], ssh["priority"], "limit" in ssh) == ("2 Mbps", 1, False)
-    assert web["match"] == {"protocol": "tcp", "source_port": 80}
+    assert web["match"] == {"ip": 4, "protocol": "tcp", "source_port": 80}
     assert (web["limit"], web["queue"]["fq-codel"]["ecn"]) == ("5 Mbps", False)
     assert (rest["match"], rest["bandwidth"]) == ("any", "5 Mbps")
     assert rest["queue"] == {"limit": "1000 packets"}
     assert found.place(("classes", "c20", "limit")).line == 8
     assert classes(SCRIPT, "in") == {
-        "filter1": {"match": "any", "police": {"rate": "5 Mbps", "burst": "10 KiB"}}
+        "filter1": {"match": {"ip": 4}, "police": {"rate": "5 Mbps", "burst": "10 KiB"}},
+        "rest": {"match": "any"},
     }
 
 
@@ -228,7 +229,9 @@ def test_an_order_of_filters_that_classes_do_not_have_takes_exceptions() -> None
         "tc filter add dev eth0 parent 1: prio 2 u32 match ip protocol 6 0xff flowid 1:1\n"
     )
     first, second = classes(text).values()
-    assert first["match"] == [{"except": {"destination_port": 22}}, {"protocol": "tcp"}]
+    # Without a protocol, the filters compare packets of IPv6, too, at the offsets of IPv4.
+    ssh = {"except": {"ip": 4, "destination_port": 22}}
+    assert first["match"] == [ssh, {"ip": 4, "protocol": "tcp"}]
     assert (first["priority"], second["match"]) == ("strict", "any")
 
 
@@ -329,7 +332,7 @@ def test_a_bounded_class_of_cbq_has_a_limit() -> None:
         "tc class add dev eth0 parent 1:1 classid 1:3 cbq bandwidth 10Mbit rate 1Mbit prio 3\n"
         "tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip sport 80 0xffff "
         "flowid 1:2\n"
-        "tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match u32 0 0 at 0 flowid 1:3\n"
+        "tc filter add dev eth0 parent 1: protocol all prio 2 u32 match u32 0 0 at 0 flowid 1:3\n"
     )
     web, rest = classes(text).values()
     assert (web["bandwidth"], web["borrow"], web["priority"]) == ("8 Mbps", False, 1)
@@ -359,7 +362,11 @@ def test_flags_of_flower_stand_before_its_keys() -> None:
     tc class add dev eth0 parent 1:1 classid 1:30 htb rate 1mbit
     tc filter add dev eth0 parent 1: protocol ip flower skip_hw ip_proto udp dst_port 5060 classid 1:10
     """  # noqa: E501
-    assert classes(flower)["c10"]["match"] == {"protocol": "udp", "destination_port": 5060}
+    assert classes(flower)["c10"]["match"] == {
+        "ip": 4,
+        "protocol": "udp",
+        "destination_port": 5060,
+    }
     assert notes(flower) == {}
 
 
@@ -375,7 +382,7 @@ def test_masks_are_hexadecimal_without_a_prefix() -> None:
     first, second = classes(masks)["c10"]["match"]
     points = [*range(8, 16), *range(24, 32), *range(40, 48), *range(56, 64)]
     assert {parse_dscp(str(point)) for point in second["dscp"]} == set(points)
-    assert first == {"destination_port": 80}
+    assert first == {"ip": 4, "destination_port": 80}
 
 
 def test_curves_without_an_upper_limit_have_none() -> None:
@@ -423,7 +430,7 @@ def test_quanta_of_drr_are_quanta() -> None:
     tc class add dev eth0 parent 1: classid 1:1 drr quantum 3000
     tc class add dev eth0 parent 1: classid 1:2 drr
     tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dport 53 0xffff flowid 1:1
-    tc filter add dev eth0 parent 1: protocol ip prio 3 u32 match u32 0 0 flowid 1:2
+    tc filter add dev eth0 parent 1: protocol all prio 3 u32 match u32 0 0 flowid 1:2
     """
     assert [each["quantum"] for each in classes(text).values()] == ["3 kB", "1514 B"]
     # A quantum that a scenario cannot have is a share, as ever.

@@ -140,7 +140,7 @@ def test_packets_that_exceed_a_limit_are_marked_and_sent() -> None:
     lines = {line.place.line: line.note for line in found.lines if line.place.file == "rules.nft"}
     assert lines[6] == "packets that exceed the limit are sent like others"
     first = policy(found, "eth0")["c10"]
-    assert first["match"] == {"dscp": "ef"}
+    assert first["match"] == {"ip": 4, "dscp": "ef"}
     assert first["police"]["exceed"] == {"remark": "le"}
     assert "mark" not in first
 
@@ -160,7 +160,7 @@ def test_later_rules_replace_marks() -> None:
                 "destination_port": 53,
             }
         },
-        {"protocol": "udp", "destination_port": 53},
+        {"ip": 4, "protocol": "udp", "destination_port": 53},
     ]
     assert list(found) == ["c10", "c30"]
 

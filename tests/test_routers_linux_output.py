@@ -183,7 +183,7 @@ def test_disciplines_that_print_text_among_json() -> None:
     found = reading(text, filters(filter_), mark)
     classes = out(found).policy["classes"]
     assert [each["bandwidth"] for each in classes.values()] == ["6 Mbps", "2 Mbps"]
-    assert classes["c1"]["match"] == {"dscp": "ef"}
+    assert classes["c1"]["match"] == {"ip": 4, "dscp": "ef"}
     note = "Linux counts 14 B of layer 2 with each packet; here rates count IP packets"
     assert [line.note for line in found.lines if line.note] == [note]
     assert detect.detect([Source("x", text)]) == "linux"
@@ -229,9 +229,9 @@ def test_rules_of_nft() -> None:
     )  # fmt: skip
     policy = out(found).policy
     classes = policy["classes"]
-    assert classes["c10"]["match"] == {"dscp": [5, "af31"]}
+    assert classes["c10"]["match"] == {"ip": 4, "dscp": [5, "af31"]}
     # Packets of c20 pass the limit, too.
-    assert policy["policers"]["limit"]["match"] == {"dscp": [5, "af31"]}
+    assert policy["policers"]["limit"]["match"] == {"ip": 4, "dscp": [5, "af31"]}
     assert policy["policers"]["limit"]["police"]["rate"] == "1.024 Mbps"
     assert classes["c20"]["mark"] == "cs1"
     assert [line.note for line in found.lines if line.note] == [

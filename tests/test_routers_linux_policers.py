@@ -152,7 +152,8 @@ def test_policers_inside_a_class_measure_its_packets_only() -> None:
     # With a size table that takes the Ethernet header off what Linux counts.
     text = script(TWO + EF + inner).replace("dev eth0 root", "dev eth0 root stab overhead -14")
     policy = policy_of(text)
-    assert policy["policers"]["police"]["match"] == [{"except": {"dscp": "ef"}}, "any"]
+    ef = {"except": {"ip": 4, "dscp": "ef"}}
+    assert policy["policers"]["police"]["match"] == [ef, {"ip": 4}]
 
 
 def test_what_arrives_is_policed_by_the_interface_of_its_arrival() -> None:

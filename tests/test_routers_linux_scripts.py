@@ -37,12 +37,12 @@ def notes(text: str) -> dict[int, str]:
         (
             f"{PREFIX} -o eth0 -p udp -m multiport --dports 53,5060:5061 -j MARK "
             "--set-mark 0x12/0xf2",
-            {"protocol": "udp", "destination_port": [53, "5060-5061"]},
+            {"ip": 4, "protocol": "udp", "destination_port": [53, "5060-5061"]},
         ),
         (
             f"iptables -t mangle -N voice\n{PREFIX} -m dscp --dscp-class EF -j voice\n"
             f"{PREFIX} -p tcp -g voice\niptables -t mangle -A voice -j MARK --or-mark 16",
-            [{"protocol": "tcp"}, {"dscp": "ef"}],
+            [{"ip": 4, "protocol": "tcp"}, {"ip": 4, "dscp": "ef"}],
         ),
         (
             f"{PREFIX} -s 10.0.0.0/8 -j CLASSIFY --set-class 1:10",
@@ -62,14 +62,19 @@ def test_a_later_mark_is_the_one_that_counts() -> None:
         f"{HTB}{PREFIX} -j MARK --set-mark 16\n{PREFIX} -p tcp --sport 80 -j MARK --set-mark 2\n"
         f"iptables -t mangle -I POSTROUTING -p udp -j MARK --set-mark 2\n"
     )
-    web, rest = classes(text).items()
-    assert (web[0], web[1]["match"]) == ("c30", {"protocol": "tcp", "source_port": 80})
-    assert (rest[0], rest[1]["match"]) == ("c10", "any")
+    marked, rest = classes(text).items()
+    web = {"ip": 4, "protocol": "tcp", "source_port": 80}
+    assert (marked[0], marked[1]["match"]) == ("c10", [{"except": web}, {"ip": 4}])
+    assert (rest[0], rest[1]["match"]) == ("c30", "any")
 
 
 def test_iptables_sets_code_points() -> None:
     text = f"{HTB}{PREFIX} -j DSCP --set-dscp-class cs1\n"
     assert {each.get("mark") for each in classes(text).values()} == {"cs1"}
+    assert "its packets of IPv6 get the code point of those of IPv4" in notes(text).values()
+    both = f"{text}ip6{PREFIX.removeprefix('ip')} -j DSCP --set-dscp-class cs1\n"
+    assert {each.get("mark") for each in classes(both).values()} == {"cs1"}
+    assert 4 not in notes(both)
 
 
 def test_rules_that_are_not_modelled_say_why() -> None:

@@ -109,8 +109,8 @@ def test_a_shaper_is_a_policy_behind_a_shaper() -> None:
     voice, rest = found.policy["classes"].values()
     assert list(found.policy["classes"]) == ["class10", "default"]
     assert voice["match"] == [
-        {"protocol": "udp", "destination_port": 5060},
-        {"dscp": "ef"},
+        {"ip": 4, "protocol": "udp", "destination_port": 5060},
+        {"ip": 4, "dscp": "ef"},
     ]
     assert (voice["bandwidth"], voice["limit"], voice["mark"]) == ("2 Mbps", "6 Mbps", "ef")
     assert (voice["priority"], rest["priority"], rest["bandwidth"]) == (1, 7, "10 Mbps")
@@ -123,7 +123,7 @@ def test_a_limiter_polices_what_is_received() -> None:
     found = policies(BRACES)["eth0", "in"].policy["classes"]
     assert found == {
         "class10": {
-            "match": {"protocol": "udp"},
+            "match": {"ip": 4, "protocol": "udp"},
             "police": {"rate": "1 Mbps", "burst": "15 KiB"},
         },
         "default": {"match": "any", "police": {"rate": "5 Mbps", "burst": "20 KiB"}},
@@ -334,7 +334,8 @@ def test_groups_of_matches() -> None:
         "set qos policy shaper S default bandwidth 50%\n"
     )
     found = reading(text)
-    assert found.attachments[0].policy["classes"]["class10"]["match"] == {"dscp": ["af41", "af42"]}
+    classes = found.attachments[0].policy["classes"]
+    assert classes["class10"]["match"] == {"ip": 4, "dscp": ["af41", "af42"]}
     notes = {line.place.line: line.note for line in found.lines}
     assert notes[4] == "no class refers to the group of matches"
     assert notes[7].startswith("there is no group of matches MISSING")

@@ -194,7 +194,9 @@ def all_of(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for name in ("eth0", "in0"):
             subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
         subprocess.run(["nft", "flush", "ruleset"], capture_output=True, check=False)
-        subprocess.run(["iptables-legacy", "-t", "mangle", "-F"], capture_output=True, check=False)
+        for option in ("-F", "-X"):
+            cleared = ["iptables-legacy", "-t", "mangle", option]
+            subprocess.run(cleared, capture_output=True, check=False)
     return found
 
 

@@ -401,6 +401,14 @@ FILTERS = (
         f"{LIBALTQ}/parser.c, filter_parser",
         dscp="ef",
     ),
+    Statement(
+        "filter",
+        priq("filter em0 a 0 0 0 0 0"),
+        priq("filter6 em0 a ::0 0 ::0 0 0"),
+        f"{KERNEL}: altq_subr.c, apply_filter4 compares packets of AF_INET only",
+        flows={"f": {"mbps": 9, "ip": 6}},
+        expected={"f": "b"},
+    ),
     filtered(
         "filter name dontwarn",
         "filter em0 a name web 0 80 0 0 0 dontwarn",

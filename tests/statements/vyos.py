@@ -429,6 +429,9 @@ CONDITIONS = (
         condition(f"match ip dscp {name}", match(f"dscp {name}"), {"dscp": code})
         for name, code in {**NAMES, "EF": 46, "AF31": 26, "CS5": 40}.items()
     ),
+    condition(
+        "match ip", match("dscp EF"), {"dscp": 46, "ip": 6}, "default", match("dscp EF", "ipv6")
+    ),
     condition("match ip protocol udp", match("protocol udp"), {}),
     condition("match ip protocol tcp_udp", match("protocol tcp_udp"), {}),
     condition("match ip protocol tcp", match("protocol tcp"), {}, "default"),
@@ -450,7 +453,11 @@ CONDITIONS = (
     condition("match ipv6 dscp", match("dscp EF", "ipv6"), {"dscp": 46, "ip": 6}),
     *(
         condition(
-            f"match ipv6 protocol {name}", match(f"protocol {name}", "ipv6"), {"ip": 6}, "default"
+            f"match ipv6 protocol {name}",
+            match(f"protocol {name}", "ipv6"),
+            {"ip": 6},
+            "default",
+            match("protocol udp", "ipv6"),
         )
         for name in ("icmpv6", "ipv6-icmp")
     ),

@@ -319,3 +319,7 @@ def _format_ports(ports: Ports | None) -> list[str | int] | None:
     if ports is None:
         return None
     return [low if low == high else f"{low}-{high}" for low, high in ports]
+
+
+OF_VERSION: Final = {every.version: Conditions(source=(every,)) for every in _ALL_ADDRESSES}
+"""All packets of a version of IP, by its number."""

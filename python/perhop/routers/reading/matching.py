@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.conditions import (
+    OF_VERSION,
     WITH_PORTS,
     Conditions,
     Network,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_PAIRS",
     "MAX_RULES",
+    "OF_VERSION",
     "WITH_PORTS",
     "Conditions",
     "Network",

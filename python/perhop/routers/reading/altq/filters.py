@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.interface import Filter, Interface
 from perhop.routers.reading.altq.values import count, network, port, tos_dscps
 from perhop.routers.reading.conditions import PROTOCOLS
-from perhop.routers.reading.matching import Conditions, Network
+from perhop.routers.reading.matching import OF_VERSION, Conditions, Network
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from perhop.routers.reading.altq.nodes import Entry
 
 _OF_V6: Final = dict.fromkeys(("ipv6-icmp", "58"), "icmp")
-_IPV4: Final = Conditions(source=(IPv4Network("0.0.0.0/0"),))
 NO_PROTOCOL: Final = "perhop has TCP, UDP and ICMP only"
 
 
@@ -57,15 +55,9 @@ def entries(filters: Sequence[Filter]) -> list[Entry]:
 def ordered(filters: Iterable[Filter]) -> list[Filter]:
     """Return filters in the order in which ALTQ tries them.
 
-    Those of a single destination come first, then larger numbers, then later ones. Beside filters
-    of IPv6, all others are of IPv4.
+    Those of a single destination come first, then larger numbers, then later ones.
     """
     found = list(filters)[::-1]
-    if any(each.of_ipv6 for each in found):
-        found = [
-            each if each.of_ipv6 else replace(each, conditions=each.conditions & _IPV4)
-            for each in found
-        ]
     found.sort(key=lambda each: (not _is_host(each.conditions.destination), -each.number))
     return found
 
@@ -111,7 +103,9 @@ def _parse(words: Sequence[str], *, version: int) -> tuple[int, Conditions]:
                 dscp = tos_dscps(value & mask, mask)
         elif word != "dontwarn":
             raise FilterError(f"{quote(word)} is not modelled")
-    return number, Conditions(dscp, protocols, source, destination, source_port, destination_port)
+    found = Conditions(dscp, protocols, source, destination, source_port, destination_port)
+    # A filter of either version takes no packets of the other (`apply_filter4`, `apply_filter6`).
+    return number, found & OF_VERSION[version]
 
 
 def _address(todo: list[str], version: int) -> tuple[Network, ...] | None:

@@ -37,11 +37,6 @@ class Filter:
     number: int = 0
     node: Node | None = None
 
-    @property
-    def of_ipv6(self) -> bool:
-        """True if it is a `filter6`."""
-        return self.statement.words[0] == "filter6"
-
 
 @dataclass(frozen=True, slots=True)
 class Conditioner:

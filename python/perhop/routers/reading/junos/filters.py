@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.junos import policers, values
 from perhop.routers.reading.junos.conditions import BY_CLASS, Matcher
-from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+from perhop.routers.reading.matching import OF_VERSION, Rules, TooManyRulesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +24,8 @@ MAX_TERMS: Final = 1000
 """The most terms of a filter that becomes a policy."""
 
 _VERSIONS: Final = {
-    "inet": Rules.of(Conditions(source=(ip_network("0.0.0.0/0"),))),
-    "inet6": Rules.of(Conditions(source=(ip_network("::/0"),))),
+    "inet": Rules.of(OF_VERSION[4]),
+    "inet6": Rules.of(OF_VERSION[6]),
 }
 """The packets of families."""
 

@@ -6,7 +6,6 @@ The first entry of a list whose conditions a packet meets tells what became of i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from perhop.routers.reading.decisions import matches
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.model import Filter, Test
 
 __all__ = ["EVERY", "MOST_PAIRS", "Packets", "Verdict", "classify", "matches", "meet", "priority"]
-
-_IPV6: Final = ("ipv6", "0x86dd")
-_IPV4: Final = ("ip", "0x0800", "0x800")
-EVERY_IPV4: Final = Conditions(source=(IPv4Network("0.0.0.0/0"),))
 
 MOST_PAIRS: Final = 2**18
 """The most pairs of entries that are compared for an interface."""
@@ -108,15 +103,12 @@ def classify(
 
     Packets that a policer lets pass by ``continue`` go on to the filters after it.
 
-    Filters with ``protocol ip`` are of IPv4 alone beside others with ``protocol ipv6``.
-
     Raises:
         TooManyRulesError: If there are too many combinations.
     """
     if len(arriving) * len(filters) > 8 * MOST_PAIRS:
         raise TooManyRulesError(f"compares more than {8 * MOST_PAIRS:,} pairs of rules")
     found: list[Verdict] = []
-    both = any(each.protocol in _IPV6 for each in filters)
 
     def walk(packets: Packets, start: int, depth: int) -> None:
         if depth > _DEEPEST:
@@ -137,7 +129,7 @@ def classify(
                 continue
             whole = False
             for test in each.tests or ():
-                met = meet(packets, _of_ipv4(test) if both and each.protocol in _IPV4 else test)
+                met = meet(packets, test)
                 if met is None:
                     continue
                 whole = whole or met.header == packets.header
@@ -153,10 +145,6 @@ def classify(
     for packets in arriving:
         walk(packets, 0, 0)
     return found
-
-
-def _of_ipv4(test: Test) -> Test:
-    return replace(test, header=test.header & EVERY_IPV4)
 
 
 def within(conditions: Conditions, outer: Iterable[Conditions]) -> Conditions:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Network, ip_network
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import u32, units
 from perhop.routers.reading.linux.model import Action, Filter, Test
 from perhop.routers.reading.linux.refusals import RefusedError, illegal, unknown
 from perhop.routers.reading.linux.u32 import UnsupportedMatchError
-from perhop.routers.reading.matching import Conditions
+from perhop.routers.reading.matching import OF_VERSION, Conditions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Words", "actions", "filter_of", "ports_of"]
 
-ANY_IPV6: Final = Conditions(source=(IPv6Network("::/0"),))
-"""Packets of IPv6."""
+_VERSIONS: Final = {"ip": 4, "0x0800": 4, "0x800": 4, "ipv6": 6, "0x86dd": 6}
+"""The versions of IP by the protocols of filters."""
 
+_EVERY: Final = ("all", "", "0x0003", "0x3")
 _VERDICTS: Final = frozenset(
     {"ok", "pass", "drop", "shot", "continue", "pipe", "reclassify", "stolen", "trap"}
 )
@@ -99,11 +100,10 @@ def filter_of(
 
 
 def _every(protocol: str) -> Test:
-    if protocol in ("all", "ip", "", "0x0003"):
+    """Return the test of a filter that only its protocol limits."""
+    if protocol in _EVERY:
         return Test()
-    if protocol in ("ipv6", "0x86dd"):
-        return Test(ANY_IPV6)
-    return Test(Conditions(dscp=frozenset()))
+    return Test(OF_VERSION.get(_VERSIONS.get(protocol, 0), Conditions(dscp=frozenset())))
 
 
 def _common(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
@@ -179,7 +179,7 @@ def _settings(words: Words, kind: str) -> tuple[dict[str, str], str]:
 
 def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     keys: list[u32.Key] = []
-    version = 6 if base.protocol in ("ipv6", "0x86dd") else 4
+    version = _VERSIONS.get(base.protocol, 4)
     marks: list[tuple[int, int]] = []
     lost = ""
     divisor = beyond = False
@@ -237,14 +237,11 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
         lost = lost or "`nexthdr` (tcp, udp) is the IP header without a link's `offset`"
     if not lost:
         try:
-            header, note = u32.conditions(keys, version)
+            headers = _compared(keys, version, base, ledger, linked=beyond)
         except UnsupportedMatchError as error:
             lost = str(error)
         else:
-            every = _every(base.protocol).header
-            base.tests = (Test(header & every, tuple(marks)),)
-            if note:
-                ledger.approximated(place, note)
+            base.tests = tuple(Test(header, tuple(marks)) for header in headers)
     if lost:
         base.tests = None
         ledger.ignored(place, lost)
@@ -252,6 +249,40 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     if divisor:
         base.tests = ()
     _common(words, base, ledger, place)
+
+
+def _compared(
+    keys: list[u32.Key], version: int, base: Filter, ledger: Ledger, *, linked: bool
+) -> list[Conditions]:
+    """Return the packets with these bytes, for each version of IP that the filter has.
+
+    Args:
+        keys: The comparisons.
+        version: The version of IP whose header they are for, as their words tell.
+        base: The filter.
+        ledger: Where differences are noted.
+        linked: True if a link tells where the header after that of IP begins.
+
+    Raises:
+        UnsupportedMatchError: If the comparisons are no conditions of a scenario.
+    """
+    if base.protocol not in _EVERY:
+        header, note = u32.conditions(keys, _VERSIONS.get(base.protocol, 4))
+        found = [header & _every(base.protocol).header]
+    elif not any(mask for *_, mask in keys):
+        return [Conditions()]
+    else:
+        other = 4 if version == 6 else 6
+        header, note = u32.conditions(keys, version)
+        found = [header & OF_VERSION[version]]
+        try:
+            found += [] if linked else [u32.conditions(keys, other)[0] & OF_VERSION[other]]
+        except UnsupportedMatchError:
+            chance = f"packets of IPv{other} that have these bytes by chance are left out"
+            note = f"{note}; {chance}" if note else chance
+    if note:
+        ledger.approximated(base.place, note)
+    return found
 
 
 _ROOT_TABLE: Final = 0x800

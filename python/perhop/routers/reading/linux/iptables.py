@@ -10,9 +10,9 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.linux import units
-from perhop.routers.reading.linux.filters import ANY_IPV6, Words, ports_of
+from perhop.routers.reading.linux.filters import Words, ports_of
 from perhop.routers.reading.linux.model import Test
-from perhop.routers.reading.matching import Conditions
+from perhop.routers.reading.matching import OF_VERSION, Conditions
 from perhop.scenario.model.dscp import parse_dscp
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def parse(said: Sequence[str], *, ipv6: bool) -> Parsed | None:
     """
     words = Words(said)
     found = Parsed()
-    header = ANY_IPV6 if ipv6 else Conditions()
+    header = OF_VERSION[6 if ipv6 else 4]
     marks: list[tuple[int, int]] = []
     negated: list[tuple[int, int]] = []
     table, added, refused = "filter", False, ""

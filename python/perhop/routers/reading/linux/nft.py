@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv6Network, ip_network
+from ipaddress import ip_network
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,7 @@ from perhop.routers.reading.linux.classify import EVERY, Packets, meet
 from perhop.routers.reading.linux.filters import ports_of
 from perhop.routers.reading.linux.model import Test
 from perhop.routers.reading.linux.u32 import PROTOCOLS
-from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+from perhop.routers.reading.matching import OF_VERSION, Conditions, Rules, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp, parse_dscp
 from perhop.units import format_rate
 
@@ -31,6 +31,9 @@ _HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting", "e
 _POLICE: Final = frozenset({"police"})
 _ETHERNET: Final = "14 B"
 _FAMILIES: Final = frozenset({"ip", "ip6", "inet", "arp", "bridge", "netdev"})
+_VERSIONS: Final = {"ip": 4, "ip6": 6}
+"""The versions of IP of families, and of fields of a header."""
+
 _SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
 _SAYS_IPTABLES: Final = re.compile(
     r"\b(?:(?:CONN)?MARK|CLASSIFY|DSCP|TOS) --"
@@ -43,6 +46,7 @@ _PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week
 """The units of time of limits, in seconds."""
 
 _NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
+_OF_ICMP: Final = {1: OF_VERSION[4], 58: OF_VERSION[6]}
 _ALL: Final = 0xFFFFFFFF
 """A mask of all bits of a mark."""
 
@@ -134,24 +138,28 @@ class Ruleset:
         rest = [token for word in rest for token in _TOKEN.findall(word)]
         if rest[:2] in (["add", "rule"], ["insert", "rule"], ["add", "chain"]):
             kind, names = rest[1], rest[2:]
-            names = names[1:] if names and names[0] in _FAMILIES else names
+            family = names.pop(0) if names and names[0] in _FAMILIES else "ip"
             if len(names) < 2:
                 return
-            chain = self._chains.setdefault("/".join(names[:2]), _Chain())
+            table = f"{family} {names[0]}"
+            chain = self._chains.setdefault(f"{table}/{names[1]}", _Chain())
             if kind == "chain":
                 self._hook(chain, names[2:])
             else:
-                self._rule(chain, names[:1], names[2:], place, text, first=rest[0] == "insert")
+                self._rule(chain, table, names[2:], place, text, first=rest[0] == "insert")
 
     def chain(self, table: str, name: str, hook: str, priority: int) -> None:
-        """Add a chain; `hook` is "" for one that only rules call."""
+        """Add a chain of a table, whose name stands after its family.
+
+        `hook` is "" for a chain that only rules call.
+        """
         chain = self._chains.setdefault(f"{table}/{name}", _Chain())
         chain.hook, chain.priority = hook, priority
 
     def rule(self, table: str, chain: str, words: list[str], place: Place, text: str) -> None:
         """Add a rule, in the words of nft, at the end of a chain."""
         added = self._chains.setdefault(f"{table}/{chain}", _Chain())
-        self._rule(added, [table], words, place, text)
+        self._rule(added, table, words, place, text)
 
     def iptables(self, words: Sequence[str], place: Place, text: str, *, ipv6: bool) -> None:
         """Read a command of iptables."""
@@ -196,7 +204,8 @@ class Ruleset:
                 self.command(tokens, place, line)
                 continue
             if tokens[0] == "table" and tokens[-1] == "{":
-                table, depth = tokens[-2], 1
+                family = tokens[1] if len(tokens) > 3 else "ip"
+                table, depth = f"{family} {tokens[-2]}", 1
                 continue
             if tokens[0] == "chain" and len(tokens) > 1 and depth:
                 chain = self._chains.setdefault(f"{table}/{tokens[1]}", _Chain())
@@ -218,7 +227,7 @@ class Ruleset:
             if tokens[0] == "type":
                 self._hook(chain, tokens)
             else:
-                self._rule(chain, [table], tokens, place, line)
+                self._rule(chain, table, tokens, place, line)
             if depth < 2:
                 chain = None
 
@@ -235,7 +244,7 @@ class Ruleset:
     def _rule(
         self,
         chain: _Chain,
-        table: list[str],
+        table: str,
         words: list[str],
         place: Place,
         text: str,
@@ -246,12 +255,13 @@ class Ruleset:
         quality = _SAYS.search(said) is not None
         if quality:
             self.ledger.about(place, text)
-        rule = _Rule(place)
+        version = _VERSIONS.get(table.partition(" ")[0])
+        rule = _Rule(place) if version is None else _Rule(place, [Test(OF_VERSION[version])])
         self._count += 1
         try:
             if self._count > _MOST_RULES:
                 raise ValueError(f"perhop reads {_MOST_RULES:,} rules at most")
-            self._read(rule, list(words), table[0])
+            self._read(rule, list(words), table)
         except (ValueError, IndexError) as error:
             if quality:
                 reason = str(error)[:120] or "it ends too early"
@@ -350,6 +360,13 @@ class Ruleset:
         if word == "meta":
             word = words.pop(0)
         key = word if word in ("mark", "priority", "l4proto") else f"{word} {words.pop(0)}"
+        if word in _VERSIONS:
+            # nft asks for the version before the field, also where it sets the field.
+            before, of_version = rule.tests, OF_VERSION[_VERSIONS[word]]
+            rule.tests = _narrow(before, of_version)
+            if rule.changes and not all(of_version.contains(test.header) for test in before):
+                note = f"what stands before `{key[:20]}` is for both versions of IP"
+                self.ledger.approximated(rule.place, note)
         if words[0] == "set":
             del words[0]
             value = words.pop(0)
@@ -569,14 +586,12 @@ def _dscp(word: str) -> int:
 
 def _conditions(key: str, values: list[str]) -> Conditions:
     match key:
-        case "ip dscp":
+        case "ip dscp" | "ip6 dscp":
             return Conditions(dscp=frozenset(_dscp(each) for each in values))
-        case "ip6 dscp":
-            points = frozenset(_dscp(each) for each in values)
-            return Conditions(dscp=points, source=(IPv6Network("::/0"),))
         case "l4proto" | "ip protocol" | "ip6 nexthdr":
-            some = (PROTOCOLS.get(each) or int(each, 0) for each in values)
-            return Conditions(protocols=frozenset(_NAMES[each] for each in some if each in _NAMES))
+            some = [PROTOCOLS.get(each) or int(each, 0) for each in values]
+            found = Conditions(protocols=frozenset(_NAMES[n] for n in some if n in _NAMES))
+            return found & _OF_ICMP[some[0]] if len(some) == 1 and some[0] in _OF_ICMP else found
         case "ip saddr" | "ip6 saddr":
             return Conditions(source=tuple(ip_network(each, strict=False) for each in values))
         case "ip daddr" | "ip6 daddr":

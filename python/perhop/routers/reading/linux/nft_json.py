@@ -25,7 +25,8 @@ def add(value: Object, rules: Ruleset, place: Place, text: str) -> None:
         own = value.inner(kind)
         if not own:
             continue
-        table, name = str(own.get("table")), str(own.get("chain", own.get("name")))
+        table = f"{own.get('family', 'ip')} {own.get('table')}"
+        name = str(own.get("chain", own.get("name")))
         if kind == "chain":
             priority = own.get("prio")
             priority = priority if isinstance(priority, int) else 0

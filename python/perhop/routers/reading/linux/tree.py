@@ -15,7 +15,6 @@ from perhop.routers.reading.configuration import (
 )
 from perhop.routers.reading.linux.cake import ETHERNET, cake
 from perhop.routers.reading.linux.classify import (
-    EVERY_IPV4,
     MOST_PAIRS,
     Packets,
     Verdict,
@@ -29,7 +28,7 @@ from perhop.routers.reading.linux.netem import medium, waiting
 from perhop.routers.reading.linux.policers import DROPS, Buckets
 from perhop.routers.reading.linux.queues import PLAIN, queue
 from perhop.routers.reading.linux.sharing import CLASSFUL, Shares, direct, shares
-from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+from perhop.routers.reading.matching import OF_VERSION, Conditions, Rules, TooManyRulesError
 from perhop.scenario.model.classes import MAX_CLASSES
 from perhop.scenario.model.dscp import format_dscp
 from perhop.scenario.model.hfsc import HFSC
@@ -424,6 +423,13 @@ class Tree:
         """Return the new code point and the policer of a class, if all its packets share them."""
         written: dict[str, Any] = {}
         points = {verdict.packets.dscp for verdict, _ in own}
+        if len(points) > 1:
+            of_ipv4, of_ipv6 = ({p for p in points if _some(own, p, version)} for version in (4, 6))
+            points = of_ipv4 | of_ipv6
+            if len(points) > 1 and len(of_ipv4) == 1:
+                points = of_ipv4
+                note = "its packets of IPv6 get the code point of those of IPv4"
+                self.ledger.approximated(place, note)
         if len(points) == 1:
             (point,) = points
             if point is not None:
@@ -561,6 +567,13 @@ def fit_shares(classes: Mapping[str, Any], capacity: int) -> None:
             fit_shares(each["classes"], max(rates.get(name, own), 1))
 
 
+def _some(own: Sequence[tuple[Verdict, int]], point: int | None, version: int) -> bool:
+    """Return whether a class has packets of a version of IP that get a code point."""
+    listed = [(verdict.packets.header, verdict.packets.dscp == point) for verdict, _ in own]
+    rules = matches([*listed, (Conditions(), False)], [True, False])[True]
+    return not (rules & Rules.of(OF_VERSION[version])).is_never
+
+
 def _by_dscp(verdict: Verdict, prios: Sequence[int]) -> list[Verdict]:
     """Return the bands of packets by their DSCP, which Linux turns into priorities.
 
@@ -572,7 +585,7 @@ def _by_dscp(verdict: Verdict, prios: Sequence[int]) -> list[Verdict]:
         bands[prios[priority(dscp)]].add(dscp)
     found = []
     for band, points in sorted(bands.items()):
-        some = packets.narrowed(Conditions(dscp=frozenset(points)) & EVERY_IPV4)
+        some = packets.narrowed(Conditions(dscp=frozenset(points)) & OF_VERSION[4])
         if band != prios[0] and some is not None:
             found.append(Verdict(some, band, verdict.filter))
     return [*found, Verdict(packets, prios[0], verdict.filter)]

@@ -190,6 +190,8 @@ def conditions(found: list[Key], version: int) -> tuple[Conditions, str]:
             return Conditions(dscp=frozenset()), ""
         tos, bits, at = value[1], mask[1], 9
     else:
+        if (0x60 ^ value[0]) & mask[0] & 0xF0:
+            return Conditions(dscp=frozenset()), ""
         tos = (value[0] << 4 | value[1] >> 4) & 0xFF
         bits, at = (mask[0] << 4 | mask[1] >> 4) & 0xFF, 6
         if mask[1] & 0x0F:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.conditions import PROTOCOLS
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.linux.model import Test
-from perhop.routers.reading.matching import Conditions
+from perhop.routers.reading.matching import OF_VERSION, Conditions
 from perhop.scenario.model.dscp import parse_dscp
 
 if TYPE_CHECKING:
@@ -76,13 +76,12 @@ def in_order(each: Node, groups: Node | None, ledger: Ledger) -> list[Node]:
     return found
 
 
-def test_of(match: Node, ledger: Ledger, *, both: bool, older: bool) -> Test | None:
+def test_of(match: Node, ledger: Ledger, *, older: bool) -> Test | None:
     """Return the conditions of a match; None if one of them is not modelled.
 
     Args:
         match: The match.
         ledger: What became of its lines.
-        both: True if `ip` stands for IPv4 alone, not for both versions.
         older: True for `traffic-policy` of VyOS 1.3 (`lib/Vyatta/Qos/Match.pm`).
     """
     header = Conditions()
@@ -95,10 +94,7 @@ def test_of(match: Node, ledger: Ledger, *, both: bool, older: bool) -> Test | N
             _lost(family, ledger)
             lost = True
             continue
-        if family.word == "ipv6":
-            header &= Conditions(source=(IPv6Network("::/0"),))
-        elif both:
-            header &= Conditions(source=(IPv4Network("0.0.0.0/0"),))
+        header &= OF_VERSION[6 if family.word == "ipv6" else 4]
         for condition in family.each():
             if condition.word not in ("dscp", "protocol", "source", "destination"):
                 _lost(condition, ledger)

@@ -103,12 +103,10 @@ class Statements:
         in its class; classes of the same number are compared in their order.
         """
         matches = [in_order(each, self.groups, self.ledger) for each in classes]
-        # Beside matches of IPv6, those of `ip` are of IPv4.
-        both = any("ipv6" in match.children for found in matches for match in found)
         for index, each in enumerate(classes):
             given = each.text_of("priority") if not self.older else None
             for number, match in enumerate(matches[index], 1):
-                test = test_of(match, self.ledger, both=both, older=self.older)
+                test = test_of(match, self.ledger, older=self.older)
                 if test is None:
                     continue
                 order = index + 1
