@@ -246,7 +246,8 @@ def test_written_configurations_are_read(name: str) -> None:
         found = policy(text)[key]
         assert {word: found[word] for word in expected} == expected
         assert found.keys() - expected.keys() <= {"queue", "bandwidth"}
-    assert not notes(text)
+    (note,) = notes(text).values()
+    assert note == ("approximated", "informational in Junos; taken as the rate of the interface")
 
 
 def test_loss_priority_above_the_rate_becomes_the_mark_of_the_rewrite_rule() -> None:

@@ -357,11 +357,14 @@ def test_random_detect() -> None:
     red = own.policy["classes"]["all"]["queue"]["red"]
     assert (red["min"], red["max"], red["probability"]) == ("8 KiB", "16 KiB", "5%")
     text = "set traffic-policy random-detect R precedence 5 max-threshold 40\n"
+    text += "set traffic-policy random-detect R precedence 4 mark-probability 5\n"
     (older,) = reading(text).attachments
     profiles = older.policy["classes"]["all"]["queue"]["wred"]["profiles"]
     assert [each["min"] for each in profiles][:6] == [
         *("9 packets", "10 packets", "11 packets", "12 packets", "13 packets"), "31 packets",
     ]  # fmt: skip
+    # RandomDetect.pm of VyOS 1.3.6 asks for `mark-probablilty`.
+    assert {each["probability"] for each in profiles} == {"10%"}
 
 
 def test_service_curves() -> None:

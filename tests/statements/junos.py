@@ -33,6 +33,8 @@ SPECIFIC = "Juniper, Configuring Two-Color and Three-Color Policers: one instanc
 MATCHES = "Juniper, Firewall Filter Match Conditions for IPv4 Traffic"
 TERMS = "Juniper CLI reference, term (Firewall Filter)"
 ACTIONS = "Juniper, Firewall Filter Terminating Actions"
+RULES = "Juniper CLI reference, rewrite-rules (Definition) and loss-priority (Rewrite Rules)"
+APPLIED = "Juniper CLI reference, filter (Applying to a Logical Interface)"
 FILTERS = "Juniper MX Series (O'Reilly), chapter 3, Filter Operation: the implicit term discards"
 
 CODES = {"be": 0, "ef": 46, "af": 10, "nc": 48}
@@ -342,7 +344,8 @@ OUTPUTS = (
         two("transmit-rate percent 80", "transmit-rate percent 20").replace(
             f"{OUT} scheduler-map m\n", ""
         ),
-        f"Juniper CLI reference, scheduler-map; without one {DEFAULT}: 95% for queue 0, 5% for 3",
+        "Juniper CLI reference, scheduler-map (Interfaces and Traffic-Control Profiles); without "
+        f"one {DEFAULT}: 95% for queue 0, 5% for 3",
         8.0,
         2.0,
     ),
@@ -352,7 +355,8 @@ OUTPUTS = (
         two("transmit-rate percent 35", "transmit-rate percent 15").replace(
             "forwarding-class ef scheduler s-ef", "forwarding-class ef scheduler s-be"
         ),
-        "Juniper CLI reference, scheduler-maps: the scheduler of each forwarding class",
+        "Juniper CLI reference, scheduler-maps (For Most Interface Types): the scheduler of each "
+        "forwarding class",
         7.0,
         3.0,
     ),
@@ -360,7 +364,8 @@ OUTPUTS = (
         "interfaces shaping-rate",
         two("transmit-rate percent 50", "transmit-rate percent 50", f"{OUT} shaping-rate 4m"),
         HALVES,
-        "Juniper, Applying a Shaping Rate to Physical Interfaces Overview: all that it sends",
+        "Juniper, Applying a Shaping Rate to Physical Interfaces Overview: it sends less than it "
+        "can, and the rate is the basis of its queues",
         2.0,
         2.0,
     ),
@@ -372,7 +377,8 @@ OUTPUTS = (
         queues(be="transmit-rate percent 50").replace(
             f"{OUT} scheduler-map m", f"{OUT} unit 0 scheduler-map m"
         ),
-        "Juniper, Applying Scheduler Maps and Shaping Rate to DLCIs and VLANs",
+        "Juniper CLI reference, shaping-rate (Applying to an Interface): the bandwidth of the "
+        "logical interface",
         flows=flows(9, "be"),
         expected={"be": 5.0},
     ),
@@ -419,22 +425,11 @@ OUTPUTS = (
     ),
     Statement(
         "interfaces speed",
-        queues(be="transmit-rate percent 50").replace("speed 10m", "speed 5m"),
         queues(be="transmit-rate percent 50"),
-        "Juniper CLI reference, speed (Ethernet)",
-        flows=flows(9, "be"),
-        expected={"be": 5.0},
-        rate=None,
-    ),
-    Statement(
-        "interfaces unit bandwidth",
-        queues(be="transmit-rate percent 50")
-        .replace("set interfaces ge-0/0/0 speed 10m", "set interfaces st0 unit 0 bandwidth 4m")
-        .replace("interfaces ge-0/0/0", "interfaces st0"),
-        queues(be="transmit-rate percent 50"),
-        "Juniper CLI reference, bandwidth (Interfaces)",
-        flows=flows(9, "be"),
-        expected={"be": 4.0},
+        queues(be="transmit-rate percent 50").replace("speed 10m", "speed 100m"),
+        "Juniper CLI reference, speed (Ethernet): 10m, 100m or 1g",
+        flows=flows(15, "be"),
+        expected={"be": 10.0},
         rate=None,
     ),
 )
@@ -674,28 +669,28 @@ REWRITES = (
         "rewrite-rules dscp forwarding-class loss-priority low code-point",
         rewriting("dscp", "cs5"),
         PLAIN,
-        "Juniper CLI reference, rewrite-rules: the code point of a class and loss priority",
+        f"{RULES}: the code point of a class and loss priority",
         {"classes.ef.mark": "cs5"},
     ),
     Statement(
         "rewrite-rules dscp-ipv6 code-point",
         rewriting("dscp-ipv6", "011010"),
         PLAIN,
-        "Juniper CLI reference, rewrite-rules",
+        RULES,
         {"classes.ef.mark": "af31"},
     ),
     Statement(
         "rewrite-rules ieee-802.1 code-point",
         rewriting("ieee-802.1", "101"),
         PLAIN,
-        "Juniper CLI reference, rewrite-rules",
+        RULES,
         {"classes.ef.mark": {"pcp": 5}},
     ),
     Statement(
         "rewrite-rules exp code-points",
         rewriting("exp", "110").replace("low code-point ", "low code-points "),
         PLAIN,
-        "Juniper CLI reference, rewrite-rules",
+        RULES,
         {"classes.ef.mark": {"mpls_tc": 6}},
     ),
     Statement(
@@ -833,7 +828,7 @@ POLICERS = (
         policed(*TWO_COLOURS, "then discard").replace(
             AT, "set interfaces ge-0/0/1 unit 0 family inet policer input p"
         ),
-        "Juniper CLI reference, policer (Interface): of what arrives",
+        "Juniper CLI reference, policer (Interface): input, of packets that are received",
     ),
     Statement(
         "unit family inet policer output",
@@ -841,7 +836,7 @@ POLICERS = (
             AT, "set interfaces ge-0/0/1 unit 0 family inet policer output p"
         ),
         NOTHING.replace(AT, "set interfaces ge-0/0/1 unit 0 family inet policer output p"),
-        "Juniper CLI reference, policer (Interface): of what is sent",
+        "Juniper CLI reference, policer (Interface): output, of packets that are transmitted",
         flows=ONE,
         expected={"a": 2.0},
     ),
@@ -854,7 +849,7 @@ POLICERS = (
         "three-color-policer single-rate committed-burst-size",
         coloured("single-rate", SINGLE),
         NOTHING,
-        "Juniper, Single-Rate Three-Color Policer Overview",
+        "Juniper CLI reference, single-rate: marking by CIR, CBS and EBS",
         {"classes.t.police.burst": "10 kB"},
         direction="in",
     ),
@@ -862,7 +857,7 @@ POLICERS = (
         "three-color-policer single-rate excess-burst-size",
         coloured("single-rate", SINGLE),
         NOTHING,
-        "Juniper, Single-Rate Three-Color Policer Overview",
+        "Juniper CLI reference, single-rate: marking by CIR, CBS and EBS",
         {"classes.t.police.excess_burst": "20 kB"},
         direction="in",
     ),
@@ -876,7 +871,7 @@ POLICERS = (
         "three-color-policer two-rate peak-burst-size",
         coloured("two-rate", TWO),
         NOTHING,
-        "Juniper CLI reference, two-rate",
+        "Juniper CLI reference, two-rate: marking by CIR, CBS, PIR and PBS",
         {"classes.t.police.peak_burst": "20 kB"},
         direction="in",
     ),
@@ -888,7 +883,8 @@ POLICERS = (
     policing(
         "three-color-policer action loss-priority high then discard",
         coloured("two-rate", TWO),
-        "Juniper CLI reference, loss-priority high then discard",
+        "Juniper CLI reference, loss-priority high then discard (Three-Color Policer): discards "
+        "packets of high loss priority, which exceed the peak rate and burst",
         4.0,
     ),
     Statement(
@@ -1143,18 +1139,18 @@ ACTIONS_OF_TERMS = (
         .replace("family inet filter f", "family any filter f")
         .replace(AT, "")
         + lines("set interfaces ge-0/0/1 unit 0 filter input f"),
-        "Juniper, Guidelines for Applying Standard Firewall Filters: family any at a unit",
+        f"{APPLIED}: a protocol-independent filter at a unit (MX Series)",
     ),
     policing(
         "filter input-list",
         policed(*TWO_COLOURS, "then discard").replace("filter input f", "filter input-list f"),
-        "Juniper, Guidelines for Applying Multiple Firewall Filters as a List",
+        f"{APPLIED}: lists of filters",
     ),
     Statement(
         "filter output-list",
         policed(*TWO_COLOURS, "then discard").replace("filter input f", "filter output-list f"),
         NOTHING.replace("filter input f", "filter output f"),
-        "Juniper, Guidelines for Applying Multiple Firewall Filters as a List",
+        f"{APPLIED}: lists of filters",
         flows=ONE,
         expected={"a": 2.0},
     ),
@@ -1162,7 +1158,7 @@ ACTIONS_OF_TERMS = (
         "filter output",
         policed(*TWO_COLOURS, "then discard").replace("filter input f", "filter output f"),
         NOTHING.replace("filter input f", "filter output f"),
-        "Juniper CLI reference, filter (Applying to an Interface)",
+        f"{APPLIED}: output, of packets that are transmitted",
         flows=ONE,
         expected={"a": 2.0},
     ),
@@ -1200,6 +1196,7 @@ BY_CLASS = (
     ),
 )
 
+SPEED = queues(be="transmit-rate percent 50")
 GROUP = "set groups g class-of-service schedulers <s-*> shaping-rate 2m"
 RANGE = "set interfaces interface-range r"
 
@@ -1227,7 +1224,7 @@ SYNTAX = (
             f"{COS} schedulers s-be apply-groups-except g",
         ),
         two("transmit-rate percent 60", "transmit-rate percent 30", GROUP, "set apply-groups g"),
-        "Juniper CLI reference, apply-groups-except",
+        "Juniper CLI reference, apply-groups-except: disables inheritance, below the top level",
         8.0,
         2.0,
     ),
@@ -1240,7 +1237,7 @@ SYNTAX = (
             "set apply-groups g",
         ),
         two("transmit-rate percent 60", "transmit-rate percent 30"),
-        "Juniper CLI reference, apply-groups",
+        "Juniper, Configuration Groups Overview: any object that matches a wildcard inherits",
         8.0,
         2.0,
     ),
@@ -1265,7 +1262,7 @@ SYNTAX = (
             f"delete {COS[4:]} schedulers s-ef shaping-rate",
         ),
         two("transmit-rate percent 60", "transmit-rate percent 30; shaping-rate 1m"),
-        "Juniper CLI reference, delete",
+        "Juniper, CLI Configuration Mode Overview, table 1: delete, with all below",
         6.667,
         3.333,
     ),
@@ -1277,7 +1274,7 @@ SYNTAX = (
             f"deactivate {COS[4:]} schedulers s-ef shaping-rate",
         ),
         two("transmit-rate percent 60", "transmit-rate percent 30; shaping-rate 1m"),
-        "Juniper CLI reference, deactivate",
+        "Juniper CLI reference, deactivate: inactive statements take no effect",
         6.667,
         3.333,
     ),
@@ -1290,7 +1287,7 @@ SYNTAX = (
             f"activate {COS[4:]} schedulers s-ef shaping-rate",
         ),
         two("transmit-rate percent 60", "transmit-rate percent 30"),
-        "Juniper CLI reference, activate",
+        "Juniper CLI reference, activate: adds the statement back",
         9.0,
         1.0,
     ),
@@ -1307,23 +1304,24 @@ SYNTAX = (
             "exit",
         ),
         two("transmit-rate percent 60", "transmit-rate percent 30"),
-        "Juniper, CLI Configuration Mode: edit changes the level of commands",
+        "Juniper CLI reference, edit, up, top and exit: they change the level of commands",
         8.0,
         2.0,
     ),
     *(
         Statement(
             f"interfaces {options} speed",
-            queues(
-                f"set interfaces ge-0/0/0 {options} speed 5m", be="transmit-rate percent 50"
-            ).replace("set interfaces ge-0/0/0 speed 10m", ""),
-            queues(be="transmit-rate percent 50"),
-            f"Juniper CLI reference, {options}",
-            flows=flows(9, "be"),
-            expected={"be": 5.0},
+            SPEED.replace("speed 10m", f"{options} speed 10m"),
+            SPEED.replace("speed 10m", f"{options} speed 100m"),
+            f"Juniper CLI reference, {document}",
+            flows=flows(15, "be"),
+            expected={"be": 10.0},
             rate=None,
         )
-        for options in ("gigether-options", "ether-options", "fastether-options")
+        for options, document in (
+            ("gigether-options", "gigether-options, and speed (Ethernet): 10m, 100m or 1g"),
+            ("ether-options", "speed (EX Series), of ether-options: 10m, 100m or 1g"),
+        )
     ),
 )
 
@@ -1512,6 +1510,12 @@ def told(command: str, how: str, text: str = "", words: str = "") -> Approximate
     return Approximated(words or command, text + lines(f"set {command}"), how)
 
 
+def taken(statement: str) -> Approximated:
+    """Return a statement that is taken as the rate of an interface of unknown speed."""
+    text = SPEED.replace("speed 10m", statement).replace("ge-0/0/0", "st0")
+    return Approximated(f"interfaces st0 {statement}", text, "taken as the rate of the interface")
+
+
 BY_TERM = policed(*TWO_COLOURS, "then discard")
 HIERARCHY = policed(
     "aggregate if-exceeding bandwidth-limit 2m",
@@ -1523,6 +1527,8 @@ HIERARCHY = policed(
 )
 
 APPROXIMATED = (
+    taken("unit 0 bandwidth 4m"),
+    taken("fastether-options speed 10m"),
     *(told(f"class-of-service {each}", how, PLAIN) for each, how in IN_COS.items()),
     *(told(each, how, PLAIN) for each, how in ELSEWHERE.items()),
     *(

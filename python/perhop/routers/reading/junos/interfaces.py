@@ -29,6 +29,13 @@ _BUNDLES: Final = (
     ("ether-options", "802.3ad"),
     ("fastether-options", "802.3ad"),
 )
+_TAKEN: Final = {
+    "bandwidth": "informational in Junos; taken as the rate of the interface",
+    "fastether-options": "Juniper's reference has no `speed` there: taken as the rate of the "
+    "interface",
+}
+"""Notes on statements of rates that Juniper's documents do not have as such."""
+
 _OTHER_STATEMENTS: Final = {
     "hierarchical-scheduler": "levels of schedulers above units are not modelled",
     "shared-scheduler": "units share nothing but the rate of their interface",
@@ -86,12 +93,14 @@ class Interfaces:
     Attributes:
         all: Physical interfaces by name.
         speeds: The statements of their rates.
+        notes: What differs from Juniper's documents in those statements.
         given: Rates in bit/s in place of theirs, by the name of an interface or unit.
     """
 
     given: Mapping[str, int]
     all: dict[str, Interface] = field(default_factory=dict)
     speeds: dict[str, Node] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
     def get(self, name: str, place: Place) -> Interface:
         """Return an interface by name; one without a configuration has the rate of its name."""
@@ -111,6 +120,8 @@ class Interfaces:
         if interface.name in self.speeds:
             if interface.given:
                 self.speeds[interface.name].ignored("another rate is given in its place")
+            elif interface.name in self.notes:
+                self.speeds[interface.name].approximated(self.notes[interface.name])
             else:
                 self.speeds[interface.name].modelled()
             return ""
@@ -137,6 +148,8 @@ def read_interfaces(top: Node | None, rates: Mapping[str, int]) -> Interfaces:
             if value is not None and rate is not None:
                 interface.rate, interface.rate_place = rate, value.place
                 found.speeds[node.word] = value
+                if path[0] in _TAKEN:
+                    found.notes[node.word] = _TAKEN[path[0]]
         for path in _BUNDLES:
             for bundle in node.under(*path):
                 members.setdefault(bundle.word, []).append(interface)
@@ -153,6 +166,7 @@ def read_interfaces(top: Node | None, rates: Mapping[str, int]) -> Interfaces:
             if rate:
                 interface.rate, interface.rate_place = rate, bandwidths[0].place
                 found.speeds[node.word] = bandwidths[0]
+                found.notes[node.word] = _TAKEN["bandwidth"]
     for name, links in members.items():
         speeds = [link.rate for link in links]
         bundle_ = found.all.get(name)
