@@ -78,8 +78,8 @@ def limit(rate: str, police: str, burst: str) -> Statement:
         f"limit rate over {rate}",
         HTB + NFT.format(f"udp dport 53 limit rate over {rate} drop"),
         HTB + NFT.format("udp dport 53 limit rate over 7 bytes/second drop"),
-        "nft(8), Limit statement; Linux, nft_limit_init (net/netfilter/nft_limit.c): the bucket "
-        "holds what one unit of time brings, and the burst; units of bytes are of 1024",
+        "Linux, nft_limit_init (net/netfilter/nft_limit.c): the bucket holds what one unit of "
+        "time brings, and the burst; nftables, limit.t.payload: units of bytes are of 1024",
         {f"{place}.rate": police, f"{place}.burst": burst},
     )
 
