@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perhop import gallery, linux
+from perhop.routers.reading import caution, decisive
 from perhop.routers.reading.configuration import Configuration, Source
 from perhop.routers.reading.linux import nft, read
 from perhop.scenario import Scenario, parse
@@ -176,3 +177,63 @@ def test_rules_that_explode_are_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     found = read([Source("tc.sh", HTB + chain + rules)])
     assert len(found.lines) == 125
     assert "without rules of nft: rules have too many combinations" in found.lines[0].note
+
+
+DROPS = """\
+table inet q {
+  chain c {
+    type filter hook forward priority 0
+    policy drop
+    ct state invalid drop
+    ip dscp ef limit rate over 125 kbytes/second drop
+    udp dport 53 reject with icmpx admin-prohibited
+    accept
+  }
+  chain gate {
+    type filter hook prerouting priority 0
+    iifname "eth1" udp dport 99 drop
+  }
+}
+"""
+
+
+def test_what_rules_drop_is_policed_before_the_classes() -> None:
+    found = read([Source("tc.sh", HTB), Source("rules.nft", DROPS)])
+    every = {(each.interface, each.direction): each.policy for each in found.attachments}
+    drop = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
+    dns = {"protocol": "udp", "destination_port": 53}
+    ef = {"ip": 4, "dscp": "ef"}
+    # Packets get to the limit before the rule that drops some of them.
+    assert list(every["eth0", "out"]["policers"].items()) == [
+        ("limit", {"match": ef, "police": {"rate": "1.024 Mbps", "burst": "128000 B"}}),
+        ("dropped", {"match": {**ef, **dns}, "police": drop}),
+        ("dropped_2", {"match": [{"except": ef}, dns], "police": drop}),
+    ]
+    assert every["eth1", "in"]["policers"] == {
+        "dropped": {"match": {"protocol": "udp", "destination_port": 99}, "police": drop}
+    }
+    (limit, dns_line, arrival) = (line for line in found.lines if line.place.file == "rules.nft")
+    assert limit.note == "several interfaces share its bucket; here each has one"
+    assert (dns_line.note, arrival.note) == ("", "")
+
+
+def test_what_the_policy_of_a_chain_drops() -> None:
+    text = DROPS.replace("    accept\n", "    tcp dport 80 accept\n")
+    text = text.replace("    ip dscp ef limit rate over 125 kbytes/second drop\n", "")
+    out = read([Source("tc.sh", HTB), Source("rules.nft", text)]).attachments[0]
+    web = {"except": {"protocol": "tcp", "destination_port": 80}}
+    assert out.policy["policers"]["dropped"]["match"] == [web, "any"]
+
+
+def test_a_drop_that_depends_on_an_unread_rule_is_told() -> None:
+    text = DROPS.replace("ct state invalid drop", "ct state established accept")
+    found = read([Source("tc.sh", HTB), Source("rules.nft", text)])
+    assert not any("dropped" in each.policy.get("policers", {}) for each in found.attachments[:1])
+    notes = {line.place.line: line.note for line in found.lines if line.place.file == "rules.nft"}
+    said = "what it drops is sent, as perhop cannot tell what rules.nft:5 lets pass"
+    assert notes[7] == said
+    assert {line.place.line for line in decisive(found)} >= {7}
+    unread = DROPS.replace("ct state invalid drop", "meta length 1000 drop")
+    found = read([Source("tc.sh", HTB), Source("rules.nft", unread)])
+    assert 5 in {line.place.line for line in decisive(found)}
+    assert "meta length 1000 drop" in str(caution(found))

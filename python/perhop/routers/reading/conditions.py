@@ -321,5 +321,7 @@ def _format_ports(ports: Ports | None) -> list[str | int] | None:
     return [low if low == high else f"{low}-{high}" for low, high in ports]
 
 
-OF_VERSION: Final = {every.version: Conditions(source=(every,)) for every in _ALL_ADDRESSES}
+OF_VERSION: Final[dict[int, Conditions]] = {
+    every.version: Conditions(source=(every,)) for every in _ALL_ADDRESSES
+}
 """All packets of a version of IP, by its number."""

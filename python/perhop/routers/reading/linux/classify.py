@@ -14,6 +14,7 @@ from perhop.routers.reading.matching import Conditions, TooManyRulesError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.model import Filter, Test
 
 __all__ = ["EVERY", "MOST_PAIRS", "Packets", "Verdict", "classify", "matches", "meet", "priority"]
@@ -41,6 +42,7 @@ class Packets:
         dscp: The new code point, or None.
         policers: The keys of the buckets that measure them, in order; see `Buckets`.
         origin: Conditions on the header, with those that the classes around have.
+        unsure: The line of a rule that is not modelled and may have let them pass their chain.
     """
 
     header: Conditions = field(default_factory=Conditions)
@@ -49,6 +51,7 @@ class Packets:
     dscp: int | None = None
     policers: tuple[int, ...] = ()
     origin: Conditions = field(default_factory=Conditions)
+    unsure: Place | None = None
 
     def narrowed(self, header: Conditions) -> Packets | None:
         """Return those that meet conditions, too; None for no packet."""

@@ -12,6 +12,7 @@ from perhop.routers.reading.linux import iptables, units
 from perhop.routers.reading.linux.classify import EVERY, Packets, meet
 from perhop.routers.reading.linux.filters import ports_of
 from perhop.routers.reading.linux.model import Test
+from perhop.routers.reading.linux.policers import DROPS
 from perhop.routers.reading.linux.u32 import PROTOCOLS
 from perhop.routers.reading.matching import OF_VERSION, Conditions, Rules, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp, parse_dscp
@@ -35,6 +36,8 @@ _VERSIONS: Final = {"ip": 4, "ip6": 6}
 """The versions of IP of families, and of fields of a header."""
 
 _SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
+_PASSES: Final = re.compile(r"\b(?:accept|return|jump|goto)\b")
+_DROPS: Final = re.compile(r"\b(?:drop|reject)\b")
 _SAYS_IPTABLES: Final = re.compile(
     r"\b(?:(?:CONN)?MARK|CLASSIFY|DSCP|TOS) --"
     r"|mangle (?=.*(?:-A|-I|--append|--insert) )(?=.*-[jg] (?!TCPMSS|N?F?LOG|TTL|HL|TPROXY|CT\b))"
@@ -77,7 +80,8 @@ class _Rule:
 
     `earlier` has the changes before its limit, `exceeding` the mark after it, and `kept` the bits
     of the mark that stay when it sets the mark. `arrives` is the interface by which its packets
-    come, and `within` is true if its verdict is that of packets within its limit.
+    come, and `within` is true if its verdict is that of packets within its limit. `unread` says
+    why the rule is not modelled, and `text` is its line.
     """
 
     place: Place
@@ -91,18 +95,21 @@ class _Rule:
     kept: int = 0
     arrives: str | None = None
     within: bool = False
+    unread: str = ""
+    text: str = ""
 
 
 @dataclass(slots=True)
 class _Chain:
     """A chain; `device` is that of a hook of the family `netdev`.
 
-    Chains of a hook with a lower `priority` come first.
+    Chains of a hook with a lower `priority` come first. `drops` is the place and the text of a
+    policy that drops what no rule decides.
     """
 
     hook: str = ""
     device: str | None = None
-    drops: bool = False
+    drops: tuple[Place, str] | None = None
     priority: int = 0
     rules: list[_Rule] = field(default_factory=list)
 
@@ -118,7 +125,7 @@ class Ruleset:
         """The first interface whose packets each limit measures."""
 
     def __bool__(self) -> bool:
-        return any(each.rules for each in self._chains.values())
+        return any(each.rules or each.drops for each in self._chains.values())
 
     def unused(self, *, policed: bool) -> None:
         """Note that no interface has a policy that sees what the rules set.
@@ -128,7 +135,9 @@ class Ruleset:
         """
         for chain in self._chains.values():
             for rule in chain.rules:
-                if rule.changes and not (policed and rule.changes.keys() <= _POLICE):
+                if rule.unread or (policed and rule.changes.keys() <= _POLICE):
+                    continue
+                if rule.changes:
                     note = "no interface of these files has a policy that it could act on"
                     self.ledger.ignored(rule.place, note)
 
@@ -144,17 +153,16 @@ class Ruleset:
             table = f"{family} {names[0]}"
             chain = self._chains.setdefault(f"{table}/{names[1]}", _Chain())
             if kind == "chain":
-                self._hook(chain, names[2:])
+                self._hook(chain, names[2:], place, text)
             else:
                 self._rule(chain, table, names[2:], place, text, first=rest[0] == "insert")
 
-    def chain(self, table: str, name: str, hook: str, priority: int) -> None:
+    def chain(self, table: str, name: str, words: Sequence[str], place: Place, text: str) -> None:
         """Add a chain of a table, whose name stands after its family.
 
-        `hook` is "" for a chain that only rules call.
+        The words tell its hook; a chain that only rules call has none.
         """
-        chain = self._chains.setdefault(f"{table}/{name}", _Chain())
-        chain.hook, chain.priority = hook, priority
+        self._hook(self._chains.setdefault(f"{table}/{name}", _Chain()), words, place, text)
 
     def rule(self, table: str, chain: str, words: list[str], place: Place, text: str) -> None:
         """Add a rule, in the words of nft, at the end of a chain."""
@@ -182,7 +190,7 @@ class Ruleset:
         chain = self._chains.setdefault(f"{table}/{found.chain}", _Chain())
         chain.hook, chain.priority = iptables.HOOKS.get(found.chain, ""), _PRIORITIES["mangle"]
         rule = _Rule(place, [found.test], found.device, found.changes, found.verdict)
-        rule.to, rule.kept = f"{table}/{found.to}", found.kept
+        rule.to, rule.kept, rule.text = f"{table}/{found.to}", found.kept, text
         self._count += 1
         if self._count > _MOST_RULES:
             self.ledger.ignored(place, f"perhop reads {_MOST_RULES:,} rules at most")
@@ -224,14 +232,14 @@ class Ruleset:
                 continue
             if chain is None:
                 continue
-            if tokens[0] == "type":
-                self._hook(chain, tokens)
+            if tokens[0] in ("type", "policy"):
+                self._hook(chain, tokens, place, line)
             else:
                 self._rule(chain, table, tokens, place, line)
             if depth < 2:
                 chain = None
 
-    def _hook(self, chain: _Chain, words: list[str]) -> None:
+    def _hook(self, chain: _Chain, words: Sequence[str], place: Place, text: str) -> None:
         if "hook" in words[:-1]:
             chain.hook = words[words.index("hook") + 1]
         if "priority" in words[:-1]:
@@ -239,7 +247,8 @@ class Ruleset:
         if "device" in words[:-1]:
             chain.device = words[words.index("device") + 1].strip('"')
         if "policy" in words[:-1]:
-            chain.drops = words[words.index("policy") + 1] == "drop"
+            drops = words[words.index("policy") + 1] == "drop"
+            chain.drops = (place, text) if drops else None
 
     def _rule(
         self,
@@ -256,16 +265,21 @@ class Ruleset:
         if quality:
             self.ledger.about(place, text)
         version = _VERSIONS.get(table.partition(" ")[0])
-        rule = _Rule(place) if version is None else _Rule(place, [Test(OF_VERSION[version])])
+        rule = _Rule(place, text=text)
+        if version is not None:
+            rule.tests = _narrow(rule.tests, OF_VERSION[version])
         self._count += 1
         try:
             if self._count > _MOST_RULES:
                 raise ValueError(f"perhop reads {_MOST_RULES:,} rules at most")
             self._read(rule, list(words), table)
         except (ValueError, IndexError) as error:
+            rule.unread = f"the rule is not modelled: {str(error)[:120] or 'it ends too early'}"
             if quality:
-                reason = str(error)[:120] or "it ends too early"
-                self.ledger.ignored(place, f"the rule is not modelled: {reason}")
+                self.ledger.ignored(place, rule.unread)
+            rule.verdict = "accept" if _PASSES.search(said) else ""
+            rule.verdict = rule.verdict or ("drop" if _DROPS.search(said) else "")
+            chain.rules.insert(0 if first else len(chain.rules), rule)
             return
         if rule.arrives is not None and rule.verdict in ("jump", "goto") and quality:
             self.ledger.approximated(place, "only policers are modelled by interface of arrival")
@@ -327,6 +341,9 @@ class Ruleset:
                 rule.arrives = words.pop(0).strip('"')
             elif word == "limit":
                 self._limit(rule, words)
+            elif word == "ct" and words[:2] == ["state", "invalid"]:
+                rule.tests = []  # no packet of a simulation is
+                del words[:2]
             elif word in ("meta", "mark", "priority", "l4proto") or word in ("ip", "ip6", "th"):
                 self._field(rule, word, words)
             elif word in ("tcp", "udp"):
@@ -412,7 +429,7 @@ class Ruleset:
             (chain, rule)
             for chain in self._chains.values()
             for rule in chain.rules
-            if "police" in rule.changes
+            if "police" in rule.changes and not rule.unread
         ]
         named = {
             name
@@ -451,9 +468,54 @@ class Ruleset:
                 # Where a device is about to send, a packet has its Ethernet header.
                 way.overhead = _ETHERNET if hook == "egress" else ""
                 way.polices = way.sent != (hook == "ingress" and chain.device is not None)
-                now = [each for packets in now for each, _ in self._walk(chain, 0, packets, way, 0)]
+                way.own = hook == "output"
+                now = [each for packets in now for each in self._through(chain, packets, way)]
         way.buckets.reached([EVERY], now, Rules.any())
         return now
+
+    def _through(self, chain: _Chain, packets: Packets, way: _Way) -> list[Packets]:
+        """Return what a chain of a hook makes of packets."""
+        if way.dropped.intersection(packets.policers):
+            return [packets]
+        found = []
+        for each, final in self._walk(chain, 0, packets, way, 0):
+            drops = None if final or not way.polices else chain.drops
+            after = each if drops is None else self._dropped(each, way, *drops)
+            found.append(replace(after, unsure=None))
+        return found
+
+    def _dropped(self, packets: Packets, way: _Way, place: Place, text: str) -> Packets:
+        """Return packets that a rule or the policy of a chain drops."""
+        self.ledger.about(place, text)
+        if way.own:
+            note = "what it drops is sent: only packets of the machine itself pass `output`"
+            self.ledger.ignored(place, note)
+            return packets
+        if packets.unsure is not None:
+            note = f"what it drops is sent, as perhop cannot tell what {packets.unsure} lets pass"
+            self.ledger.ignored(place, note)
+            return packets
+        # Policers have the order of their keys: packets get to these after those that they passed.
+        key = way.buckets.add(("drop", packets.policers), place, "dropped", DROPS, "")
+        way.dropped.add(key)
+        return replace(packets, policers=(*packets.policers, key))
+
+    def _beside(self, rule: _Rule, packets: Packets, way: _Way) -> Packets:
+        """Return packets after a rule that is not modelled, or that depends on another interface.
+
+        Such a rule may let them pass, and then no later rule of the chain drops them.
+        """
+        named, other = (rule.device, rule.arrives) if way.sent else (rule.arrives, rule.device)
+        if named not in (None, way.device) or not (rule.unread or other):
+            return packets
+        if rule.verdict == "drop":
+            if rule.unread:
+                self.ledger.about(rule.place, rule.text)
+                self.ledger.ignored(rule.place, rule.unread)
+            return packets
+        if not rule.verdict or rule.verdict == "continue":
+            return packets
+        return replace(packets, unsure=packets.unsure or rule.place)
 
     def _walk(
         self, chain: _Chain, start: int, packets: Packets, way: _Way, depth: int
@@ -467,7 +529,8 @@ class Ruleset:
             self._steps += 1
             if self._steps > _MOST_STEPS:
                 raise TooManyRulesError("rules have too many combinations")
-            if not way.sees(rule):
+            if rule.unread or not way.sees(rule):
+                packets = self._beside(rule, packets, way)
                 continue
             whole = False
             for test in rule.tests:
@@ -505,6 +568,8 @@ class Ruleset:
                 return [(changed, verdict == "accept")]
             # Conforming packets pass over the verdict.
             return self._walk(chain, index + 1, changed, way, depth + 1)
+        if verdict == "drop" and (way.polices or rule.arrives is not None):
+            return [(self._dropped(changed, way, rule.place, rule.text), True)]
         if verdict in ("accept", "drop"):
             return [(changed, True)]
         if verdict == "return":
@@ -514,7 +579,7 @@ class Ruleset:
             found = []
             for each, final in self._walk(inner, 0, changed, way, depth + 1):
                 if final or verdict == "goto":
-                    found.append((each, True))
+                    found.append((each, final))
                 else:
                     found += self._walk(chain, index + 1, each, way, depth + 1)
             return found
@@ -523,12 +588,13 @@ class Ruleset:
     def _drops(self, chain: _Chain, start: int, packets: Packets, way: _Way) -> bool:
         """Return whether the rest of a chain drops all packets that it gets."""
         for rule in chain.rules[start:]:
-            met = [meet(packets, test) for test in rule.tests] if way.sees(rule) else []
+            seen = not rule.unread and way.sees(rule)
+            met = [meet(packets, test) for test in rule.tests] if seen else []
             if not any(each is not None for each in met):
                 continue
             whole = any(each is not None and each.header == packets.header for each in met)
             return rule.verdict == "drop" and "police" not in rule.changes and whole
-        return chain.drops
+        return chain.drops is not None
 
 
 @dataclass(slots=True)
@@ -540,7 +606,9 @@ class _Way:
         buckets: Its policers.
         sent: True if it sends the packets, false if it receives them.
         overhead: The bytes beside an IP packet that limits count at a hook.
-        polices: True if the limits at a hook are those of this way.
+        polices: True if the limits and drops at a hook are those of this way.
+        own: True if only packets of the machine itself pass a hook.
+        dropped: The keys of policers of packets that rules drop.
     """
 
     device: str
@@ -548,6 +616,8 @@ class _Way:
     sent: bool
     overhead: str = ""
     polices: bool = True
+    own: bool = False
+    dropped: set[int] = field(default_factory=set)
 
     def sees(self, rule: _Rule) -> bool:
         """Return whether a rule applies to packets on this way."""

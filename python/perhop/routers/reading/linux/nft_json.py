@@ -28,11 +28,21 @@ def add(value: Object, rules: Ruleset, place: Place, text: str) -> None:
         table = f"{own.get('family', 'ip')} {own.get('table')}"
         name = str(own.get("chain", own.get("name")))
         if kind == "chain":
-            priority = own.get("prio")
-            priority = priority if isinstance(priority, int) else 0
-            rules.chain(table, name, str(own.get("hook", "")), priority)
+            rules.chain(table, name, _chain(own), place, text)
         else:
             rules.rule(table, name, _rule(own), place, text)
+
+
+def _chain(own: Object) -> list[str]:
+    """Return the words of a chain; those of one without a hook are none."""
+    names = {"hook": "hook", "dev": "device", "prio": "priority", "policy": "policy"}
+    given = {word: own.get(key) for key, word in names.items()}
+    return [
+        part
+        for word, value in given.items()
+        if isinstance(value, (str, int))
+        for part in (word, str(value), ";")
+    ]
 
 
 def _rule(own: Object) -> list[str]:
@@ -51,7 +61,7 @@ def _statement(kind: str, value: object) -> list[str]:
     """Return a statement; one in unknown words if perhop does not have it."""
     if kind in ("counter", "log"):
         return []
-    if value is None:
+    if value is None or kind == "reject":
         return [kind]
     if kind in ("jump", "goto") and isinstance(value, Object):
         return [kind, str(value.get("target"))]
@@ -80,6 +90,8 @@ def _field(value: object) -> list[str]:
         payload, meta = value.inner("payload"), value.inner("meta")
         if payload.keys() == {"protocol", "field"}:
             return [str(payload["protocol"]), str(payload["field"])]
+        if value.inner("ct").get("key") == "state":
+            return ["ct", "state"]
         if "key" in meta:
             key = str(meta["key"])
             return ["meta", key] if key in ("mark", "priority", "l4proto") else [key]
