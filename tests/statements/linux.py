@@ -305,6 +305,7 @@ APPROXIMATED = (
     noted("netem distribution", f"{ROOT}netem delay 9ms 2ms distribution mine", "`normal`"),
     noted("netem delay", f"{ROOT}netem delay 9ms 2ms 25%", "correlation of `delay`"),
     noted("netem corrupt", f"{ROOT}netem corrupt 1%", "corrupted packets are lost"),
+    noted("netem loss ecn", f"{ROOT}netem loss 1% ecn", "marks capable packets in place of losing"),
     noted("netem loss gemodel", f"{ROOT}netem loss gemodel 1% 10%", "not modelled"),
     noted("netem loss state", f"{ROOT}netem loss state 1%", "not modelled"),
     noted("netem reorder", f"{ROOT}netem delay 9ms reorder 5% 50%", "correlation of `reorder`"),

@@ -22,7 +22,7 @@ _PACKET: Final = 1500
 _SPEED: Final = 10**9
 """The rate of an interface that no script tells, in bit/s."""
 
-_KNOWN: Final = frozenset({"limit", "rate", "distribution", "gap", "ecn"})
+_KNOWN: Final = frozenset({"limit", "rate", "distribution", "gap"})
 _LISTS: Final = frozenset({"delay", "latency", "loss", "corrupt", "duplicate", "reorder"})
 
 _DISTRIBUTIONS: Final = ("uniform", "normal", "pareto", "paretonormal")
@@ -38,7 +38,10 @@ def medium(qdisc: Qdisc, rate: int | None, ledger: Ledger) -> dict[str, Any]:
     """
     place, found = qdisc.place, dict[str, Any]()
     for key in qdisc.options.values:
-        if key not in _KNOWN:
+        if key == "ecn":
+            note = "`ecn` of netem marks capable packets in place of losing them: not modelled"
+            ledger.ignored(place, note)
+        elif key not in _KNOWN:
             ledger.ignored(place, f"`{key[:20]}` of netem is not modelled")
     for key in qdisc.lists:
         if key not in _LISTS:
