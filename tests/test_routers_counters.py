@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Outcome
+from conservation import false_data
 from datasets import SCAVENGER, dataset
 from perhop import analysis
 from perhop.dataset import Dataset
@@ -446,6 +447,7 @@ def test_mistakes_are_named(perhop: Perhop, tmp_path: Path) -> None:
 TEXTS = [NESTED, POLICED, HTB, json.dumps(QDISCS), QUEUES, FIREWALL, PF, OPENBSD_QUEUES]
 
 
+@false_data()
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_output_is_no_exception(data: st.DataObject) -> None:
