@@ -229,10 +229,10 @@ fn a_class_that_is_empty_borrows_nothing() {
     assert_eq!(tree.send(&[0]), [0]);
 }
 
-/// A class sends while its buckets are not overdrawn: `htb_class_mode` of Linux compares tokens with
-/// 0, unless the module's parameter `htb_hysteresis` is set. With a burst of 1500 bytes these are two
-/// packets, and the third when 1500 bytes are back, after 1.5 s at 8 kb/s. With one byte less it is
-/// one packet, and the second after a byte: 1 ms.
+/// A class sends while its buckets are not overdrawn: `htb_class_mode` of Linux compares tokens
+/// with 0, unless the module's parameter `htb_hysteresis` is set. With a burst of 1500 bytes these
+/// are two packets, and the third when 1500 bytes are back, after 1.5 s at 8 kb/s. With one byte
+/// less it is one packet, and the second after a byte: 1 ms.
 #[test]
 fn a_class_may_send_until_a_bucket_is_overdrawn() {
     for (burst, at_once, waits_ms) in [(1500, 2, [1500, 1500]), (1499, 1, [1, 1500])] {

@@ -1,8 +1,8 @@
 //! Replays recordings: `replay FILE [--differences] [--least IDENTICAL AGREED]`.
 //!
-//! Prints, for each kind of path, the share of recordings that are identical to the end, and that of
-//! the acknowledgements before the first difference; then the classes of first differences. With
-//! `--least` the exit code is 1 if a share of all recordings is lower, in percent.
+//! Prints, for each kind of path, the share of recordings that are identical to the end, and that
+//! of the acknowledgements before the first difference; then the classes of first differences.
+//! With `--least` the exit code is 1 if a share of all recordings is lower, in percent.
 
 #[path = "../tests/replay/recording.rs"]
 mod recording;
