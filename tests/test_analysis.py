@@ -161,6 +161,13 @@ def test_a_flow_has_the_bottleneck_of_its_own_path_in_its_direction_at_the_time(
     assert found[6.0, "beside"] == ("a>c", 40_000_000)
 
 
+def test_the_rate_of_a_bottleneck_may_be_more_than_a_signed_number_holds() -> None:
+    text = """{perhop: 1, name: fast, nodes: {a: host, b: host}, duration: 10 s,
+    links: [{ends: [a, b], rate: 18446744073.709551615 Gbps}], flows: {f: {from: a, to: b}}}"""
+    found = narrow(dataset(parse(text, "x")))
+    assert found[0.0, "f"] == ("a>b", 2**64 - 1)
+
+
 def test_the_total_has_a_bottleneck_only_where_all_flows_share_it() -> None:
     found = narrow(dataset(parse(NARROWS, "x")))
     assert found[0.0, "total"] == ("r1>r2", 10_000_000)

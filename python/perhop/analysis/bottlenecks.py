@@ -23,7 +23,7 @@ _SCHEMA: Final = {
     "end_s": pl.Float64,
     "flow": pl.String,
     "link": pl.String,
-    "rate_bps": pl.Int64,
+    "rate_bps": pl.UInt64,
 }
 
 
