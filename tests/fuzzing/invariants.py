@@ -242,7 +242,7 @@ def in_flight(scenario: Scenario, name: str) -> float:
     medium = link.medium(node)
     jitter = max([medium.jitter, *changed(scenario, name, "jitter")])
     delay = max([medium.delay, *changed(scenario, name, "delay")]) + jitter
-    delay += medium.reorder.by if medium.reorder is not None else 0
+    delay += medium.reorder.by or 0 if medium.reorder is not None else 0
     rate = max([medium.rate, *changed(scenario, name, "rate")])
     delay += 0 if link.channel is None else SECOND
     return 2 * (delay / SECOND * rate / (8 * 20) + 2)

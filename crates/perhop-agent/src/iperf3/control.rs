@@ -176,7 +176,9 @@ mod tests {
         assert!(control.push(&vec![0; MAX_PARAMETERS + 6]).is_err());
         control.expected = Expected::End;
         control.push(&[State::Done.byte()]).unwrap();
-        assert_eq!(control.next(), Err(Fault::State(16)));
+        assert_eq!(control.next(), Ok(Some(Event::Done)));
+        control.push(&[State::CreateStreams.byte()]).unwrap();
+        assert_eq!(control.next(), Err(Fault::State(10)));
         let deep = vec![b'['; 5_000];
         let framed = [&5_000_u32.to_be_bytes()[..], &deep].concat();
         assert!(matches!(converse(&framed, 5_004), Err(Fault::Json { .. })));
