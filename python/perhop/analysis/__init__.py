@@ -5,7 +5,7 @@ Throughput is goodput at the receiving application. An unknown name is a `UsageE
 nearest one, never a zero.
 """
 
-from perhop.analysis.agreement import TOLERANCES, Deviation, agreement
+from perhop.analysis.agreement import POINTS, TOLERANCES, Deviation, agreement
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.bottlenecks import bottlenecks
 from perhop.analysis.calls import Call, Quality, calls, mos_over_time, of_calls
@@ -101,6 +101,7 @@ from perhop.scenario import Basis
 
 __all__ = [
     "PERCENTILES",
+    "POINTS",
     "TOLERANCES",
     "TOTAL",
     "Basis",

@@ -31,7 +31,7 @@ LEAST_QUEUEING_S: Final = 0.005
 """A difference in queueing delays, in seconds, that is never judged: hosts that share a processor
 delay packets by as much."""
 
-_POINTS: Final = ("share", "codepoint", "ecn", "loss", "order")
+POINTS: Final = frozenset({"share", "codepoint", "ecn", "loss", "order"})
 """The kinds whose differences are points of a share, not relative."""
 
 _CHANCE: Final = 3.0
@@ -91,18 +91,15 @@ def agreement(
         tolerances: Tolerances in place of `TOLERANCES`, by kind.
     """
     allowed = {**TOLERANCES, **(tolerances or {})}
-    absolute = (*_POINTS, "queueing")
     return [
         Deviation(
             kind,
-            name,
+            ", ".join(filter(None, (name, part))),
             beside,
-            _apart(beside, relative=kind not in absolute),
-            _tolerance(
-                kind, beside, allowed[kind], of_tcp=name.partition(", ")[0] in side_by_side.tcp
-            ),
+            _apart(beside, relative=kind not in {*POINTS, "queueing"}),
+            _tolerance(kind, beside, allowed[kind], of_tcp=name in side_by_side.tcp),
         )
-        for kind, name, beside in _quantities(side_by_side)
+        for kind, name, part, beside in _quantities(side_by_side)
     ]
 
 
@@ -128,7 +125,8 @@ def _chance(beside: ComparedQuantity) -> float:
     return _CHANCE * sqrt(pooled * (1 - pooled) * (1 / few + 1 / many))
 
 
-def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuantity]]:
+def _quantities(found: RunComparison) -> Iterator[tuple[str, str, str, ComparedQuantity]]:
+    """Yield the kind of each quantity, what it is of, which part of it, and its values."""
     for phase in found.phases:
         if not phase.sending:
             continue  # the rest of a flow is what waits in its host
@@ -136,31 +134,31 @@ def _quantities(found: RunComparison) -> Iterator[tuple[str, str, ComparedQuanti
         flows = [flow for flow in phase.share if flow != TOTAL]
         for flow in flows:
             if len(flows) > 1 and any(phase.throughput[flow].values):
-                yield "share", f"{flow}, {when}", phase.share[flow]
+                yield "share", flow, when, phase.share[flow]
         if any(phase.throughput[TOTAL].values):
-            yield "goodput", f"total, {when}", phase.throughput[TOTAL]
+            yield "goodput", "total", when, phase.throughput[TOTAL]
         for flow, delays in phase.queueing.items():
-            yield "queueing", f"{flow}, {when}", delays
+            yield "queueing", flow, when, delays
     for traffic, median in ((found.flows, "srtt_median"), (found.pings, "rtt_median")):
         for name, quantities in traffic.items():
             if median in quantities:
-                yield "rtt", name, quantities[median]
+                yield "rtt", name, "", quantities[median]
     for name, shares in found.codepoints.items():
         for path, share in shares.items():
-            yield "codepoint", f"{name}, {path}", share
+            yield "codepoint", name, str(path), share
     for name, fields in found.ecn.items():
         for field, share in fields.items():
-            yield "ecn", f"{name}, {field}", share
+            yield "ecn", name, str(field), share
     for traffic in (found.flows, found.pings):
         for name, quantities in traffic.items():
             for kind, quantity in (("loss", "loss"), ("order", "reordered")):
                 if quantity in quantities:
-                    yield kind, name, quantities[quantity]
+                    yield kind, name, "", quantities[quantity]
     for name, quantities in found.flows.items():
         for kind, measures in _MEASURES.items():
             for value, words in measures.items():
                 if value in quantities:
-                    yield kind, f"{name}, {words}", quantities[value]
+                    yield kind, name, words, quantities[value]
 
 
 def _apart(beside: ComparedQuantity, *, relative: bool) -> float | None:

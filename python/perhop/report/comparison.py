@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from perhop.analysis import TOTAL, ComparedQuantity, Deviation, RunComparison
+from perhop.analysis import POINTS, TOTAL, ComparedQuantity, Deviation, RunComparison
 from perhop.report import text
 from perhop.report.colours import COLOURS, MOST_FLOWS
 from perhop.report.labels import WIDTH
@@ -42,9 +42,6 @@ _KINDS: Final = {
     "application": "application",
 }
 """Names of the kinds of deviations."""
-
-_POINTS: Final = ("share", "codepoint", "ecn", "loss", "order")
-"""The kinds whose differences are points."""
 
 _WORDS: Final = {
     "rtt_median": "RTT median",
@@ -130,7 +127,7 @@ def _amount(kind: str, part: float | None) -> str:
     """Return a difference or a tolerance in words."""
     if part is None or kind == "queueing":
         return text.duration(part)
-    return f"{100 * part:.1f}{'%' if kind not in _POINTS else ' points'}"
+    return f"{100 * part:.1f}{'%' if kind not in POINTS else ' points'}"
 
 
 def comparison_chart(compared: RunComparison) -> Spec | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from perhop.errors import UsageError
 from perhop.files import too_large
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 AS_STATED: Final[Mapping[str, int]] = MappingProxyType({})
 """No rates in place of those that a configuration states."""
+
+T = TypeVar("T")
 
 _NO_MEDIUM: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -61,6 +63,20 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         """Return ``FILE:LINE``."""
         return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Refused(NamedTuple, Generic[T]):
+    """A statement that the device refuses.
+
+    Attributes:
+        node: The statement, or one of several that exclude each other.
+        reason: The reason.
+        undefined: True if it names what is not defined, which its reader notes.
+    """
+
+    node: T
+    reason: str
+    undefined: bool = False
 
 
 class Treatment(StrEnum):

@@ -15,8 +15,9 @@ another file may define it.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.configuration import Refused
 from perhop.routers.reading.junos.classification import QUEUES
 from perhop.routers.reading.junos.tree import chosen
 from perhop.routers.reading.junos.values import percent
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading.junos.tree import Node
 
-__all__ = ["Refused", "refused"]
+__all__ = ["refused"]
 
 _EXCLUDE: Final = (
     ("port", ("source-port", "destination-port")),
@@ -46,21 +47,7 @@ _ELSEWHERE: Final = frozenset(
 """Forwarding classes that switches have without a definition."""
 
 
-class Refused(NamedTuple):
-    """A statement that Junos refuses.
-
-    Attributes:
-        node: The statement, or one of several that exclude each other.
-        reason: The reason.
-        undefined: True if it names what is not defined, which its reader notes.
-    """
-
-    node: Node
-    reason: str
-    undefined: bool = False
-
-
-def refused(root: Node, cos: Node) -> list[Refused]:
+def refused(root: Node, cos: Node) -> list[Refused[Node]]:
     """Return the statements that Junos refuses, each by its last word, in their order."""
     found = [*_classes(cos), *_maps(cos), *_interfaces(cos)]
     firewall = root.get("firewall")
@@ -87,7 +74,7 @@ def _queues(cos: Node) -> list[tuple[str, str, Node]]:
     return sorted(found, key=lambda each: each[2].place)
 
 
-def _classes(cos: Node) -> Iterator[Refused]:
+def _classes(cos: Node) -> Iterator[Refused[Node]]:
     """Yield forwarding classes in two queues."""
     queues: dict[str, str] = {}
     for name, number, node in _queues(cos):
@@ -99,7 +86,7 @@ def _names(cos: Node, *path: str) -> set[str]:
     return {each.word for each in cos.under(*path)}
 
 
-def _maps(cos: Node) -> Iterator[Refused]:
+def _maps(cos: Node) -> Iterator[Refused[Node]]:
     """Yield what is wrong with schedulers and scheduler maps."""
     queues = {name: queue for name, queue, _ in _queues(cos)}
     classes = queues.keys() | _names(cos, "forwarding-classes", "class")
@@ -147,7 +134,7 @@ def _maps(cos: Node) -> Iterator[Refused]:
             yield Refused(last, f"{reason}; at most 100%")
 
 
-def _interfaces(cos: Node) -> Iterator[Refused]:
+def _interfaces(cos: Node) -> Iterator[Refused[Node]]:
     """Yield scheduler maps that are not defined, or that stand beside a profile."""
     maps, profiles = _names(cos, "scheduler-maps"), _names(cos, "traffic-control-profiles")
     for interface in cos.under("interfaces"):
@@ -170,7 +157,7 @@ def _interfaces(cos: Node) -> Iterator[Refused]:
                     yield Refused(node, reason)
 
 
-def _policers(firewall: Node) -> Iterator[Refused]:
+def _policers(firewall: Node) -> Iterator[Refused[Node]]:
     """Yield policers without a rate or burst."""
     for policer in firewall.under("policer"):
         limits = policer.get("if-exceeding")
@@ -182,7 +169,7 @@ def _policers(firewall: Node) -> Iterator[Refused]:
                 yield Refused(limits, f"policer {policer.word[:40]} has no {needed}")
 
 
-def _terms(firewall: Node) -> Iterator[Refused]:
+def _terms(firewall: Node) -> Iterator[Refused[Node]]:
     """Yield conditions that exclude each other, and policers that are not defined."""
     kinds = ("policer", "three-color-policer", "hierarchical-policer")
     known = {kind: names for kind in kinds if (names := _names(firewall, kind))}
@@ -205,7 +192,7 @@ def _policers_of(term: Node, kind: str) -> Collection[Node]:
     return [name for rates in term.under("then", kind) for name in rates]
 
 
-def _excluded(part: Node, rules: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Refused]:
+def _excluded(part: Node, rules: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Refused[Node]]:
     for one, others in rules:
         first = part.get(one)
         for other in others:

@@ -6,28 +6,16 @@ own (release 1.5 of October 2024).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from perhop.routers.reading.configuration import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from perhop.routers.reading.vyos.tree import Node
 
-__all__ = ["Refused", "refused"]
-
-
-class Refused(NamedTuple):
-    """A statement that VyOS refuses.
-
-    Attributes:
-        node: The statement.
-        reason: The reason.
-        undefined: True if it names what is not defined, which its reader notes.
-    """
-
-    node: Node
-    reason: str
-    undefined: bool = False
+__all__ = ["refused"]
 
 
 _FREE: Final = ("priority-queue", "round-robin", "shaper-hfsc")
@@ -78,12 +66,12 @@ _USUAL_MAXIMUM: Final = 18
 _INGRESS: Final = "limiter"
 
 
-def refused(top: Node) -> list[Refused]:
+def refused(top: Node) -> list[Refused[Node]]:
     """Return the statements that VyOS refuses, in their order; those without a value count, too."""
     qos = top.children.get("qos")
     if qos is None or "interface" not in qos.children:
         return []
-    found: list[Refused] = []
+    found: list[Refused[Node]] = []
     names: dict[str, str] = {}
     for level in _below(qos, "policy"):
         kind = level.word
@@ -100,7 +88,7 @@ def refused(top: Node) -> list[Refused]:
     return sorted(found, key=lambda each: each.node.place)
 
 
-def _policy(kind: str, policy: Node) -> Iterator[Refused]:
+def _policy(kind: str, policy: Node) -> Iterator[Refused[Node]]:
     """Yield what `verify` refuses in a policy."""
     name, default = policy.word[:40], policy.children.get("default")
     for each in _below(policy, "class"):
@@ -118,14 +106,14 @@ def _policy(kind: str, policy: Node) -> Iterator[Refused]:
         yield Refused(default, "Bandwidth not defined for default traffic!")
 
 
-def _matches(each: Node) -> Iterator[Refused]:
+def _matches(each: Node) -> Iterator[Refused[Node]]:
     for match in _below(each, "match"):
         if {"ip", "ipv6"} <= match.children.keys():
             reason = f"Can not use both IPv6 and IPv4 in one match ({match.word[:40]})!"
             yield Refused(match, reason)
 
 
-def _thresholds(policy: str, level: Node) -> Iterator[Refused]:
+def _thresholds(policy: str, level: Node) -> Iterator[Refused[Node]]:
     low, high = _number(level, "minimum-threshold"), _number(level, "maximum-threshold")
     limit, most = _number(level, "queue-limit"), _USUAL_MAXIMUM if high is None else high
     begin = f'Policy "{policy}" uses'
@@ -141,7 +129,7 @@ def _number(node: Node, key: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 12 else None
 
 
-def _values(kind: str, policy: Node) -> Iterator[Refused]:
+def _values(kind: str, policy: Node) -> Iterator[Refused[Node]]:
     """Yield values that the definition of a setting does not allow."""
     levels = [policy]
     for key, limits in (("class", _CLASSES.get(kind)), ("precedence", _PRECEDENCES)):
@@ -168,7 +156,7 @@ def _below(node: Node, key: str) -> list[Node]:
     return list(level.children.values()) if level is not None else []
 
 
-def _outside(value: Node, limits: tuple[int, int, str] | None) -> Iterator[Refused]:
+def _outside(value: Node, limits: tuple[int, int, str] | None) -> Iterator[Refused[Node]]:
     if limits is None:
         return
     least, most, reason = limits
@@ -177,7 +165,7 @@ def _outside(value: Node, limits: tuple[int, int, str] | None) -> Iterator[Refus
         yield Refused(value, reason)
 
 
-def _interfaces(interfaces: Node, names: Mapping[str, str]) -> Iterator[Refused]:
+def _interfaces(interfaces: Node, names: Mapping[str, str]) -> Iterator[Refused[Node]]:
     """Yield policies at interfaces that do not exist, or that are for the other direction."""
     for interface in interfaces.children.values():
         for direction in ("egress", "ingress"):
