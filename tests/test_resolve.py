@@ -220,16 +220,19 @@ def test_curves_of_a_class() -> None:
     run = scenario(
         "{scheduler: hfsc, classes: {one: {match: {dscp: af11}, unused: true, realtime: "
         "{m1: 8 Mbps, d: 10 ms, m2: 2 Mbps}, upperlimit: {rate: 50%}, bandwidth: 30%}, "
-        "rest: {match: any}}}"
+        "rest: {match: any, linkshare: {m1: 4 Mbps, d: 5 ms, m2: 10%}}}}"
     )
-    one, others = run.policies["p"].classes.values()
+    one, rest = run.policies["p"].classes.values()
     found = service_curves(one, 30 * MB, 100 * MB)
     assert found.realtime == Slopes(8 * MB, 10 * MS, 2 * MB)
     assert found.linkshare == linear(30 * MB) == Slopes(30 * MB, 0, 30 * MB)
     assert found.upperlimit == Slopes(50 * MB, 0, 50 * MB)
     assert [word for word, _ in found.stated()] == ["rt", "ls", "ul"]
+    assert [*service_curves(rest, 30 * MB, 100 * MB).stated()] == [
+        ("ls", Slopes(4 * MB, 5 * MS, 10 * MB))
+    ]
     # A share is not zero.
-    assert list(service_curves(others, 0, 100 * MB).stated()) == [("ls", linear(1))]
+    assert service_curves(one, 0, 100 * MB).linkshare == linear(1)
 
 
 @pytest.mark.parametrize(
@@ -434,10 +437,10 @@ def test_the_class_that_a_change_names() -> None:
     ("flow", "ip", "expected"),
     [
         # RFC 791, 8200, 9293, 768 and 7323: 20 or 40, 20, 8 and 12 bytes.
-        ("", 4, 1448 + 20 + 20 + 12),
-        ("tcp: {timestamps: false}, ", 4, 1500),
-        ("tcp: {mss: 536 B, timestamps: false}, ", 4, 536 + 40),
-        ("tcp: {mss: 536 B, timestamps: false}, ", 6, 536 + 60),
+        ("", 4, 1460 + 20 + 20),
+        ("tcp: {mss: 536 B}, ", 4, 536 + 40),
+        ("tcp: {mss: 536 B}, ", 6, 536 + 60),
+        ("tcp: {mss: 1000 B, timestamps: true}, ", 4, 1000 + 40 + 12),
         ("udp: {rate: 1 Mbps, size: 200 B}, ", 4, 228),
         ("udp: {rate: 1 Mbps, size: 200 B}, ", 6, 248),
         ("udp: {rate: 1 Mbps, size: 200 B, layer: ip}, ", 4, 200),

@@ -180,6 +180,44 @@ def test_a_rule_that_takes_packets_selects_them_all(match: Matching, other: Matc
             assert selected(match) >= taken(other)
 
 
+@given(matches, st.data())
+def test_fewer_conditions_contain_more(match: Match, data: st.DataObject) -> None:
+    dropped = data.draw(st.sets(st.sampled_from(sorted(Match.model_fields))))
+    wider = match.model_copy(update=dict.fromkeys(dropped))
+    assert Packets.of(wider, ADDRESSES).contains(Packets.of(match, ADDRESSES))
+
+
+tagged = st.fixed_dictionaries(
+    {}, optional={key: st.lists(st.integers(0, 2), min_size=1) for key in ("pcp", "mpls_tc")}
+).map(Match.model_validate)
+
+
+@given(tagged, tagged)
+def test_sets_of_tags_and_labels(one: Match, other: Match) -> None:
+    def of(match: Match) -> set[tuple[str, int]]:
+        chosen = [(key, value) for key in ("pcp", "mpls_tc") for value in getattr(match, key) or ()]
+        return set(chosen or [("none", 0), *product(("pcp", "mpls_tc"), range(8))])
+
+    first, second = Packets.of(one, ADDRESSES), Packets.of(other, ADDRESSES)
+    assert first.contains(second) == (of(one) >= of(other))
+    assert first.meets(second) == bool(of(one) & of(other))
+    assert first.disjoint(second) == (not of(one) & of(other))
+
+
+def test_a_rule_behind_an_exception_with_all_of_its_packets_permits_none() -> None:
+    narrow = {"source": ["10.0.0.1"], "dscp": [8]}
+    for excluded, expected in (
+        ({"source": ["10.0.0.0/24"]}, [2]),
+        ({"dscp": [8]}, [2]),
+        ({"dscp": [0]}, [1, 2]),
+        ({"source": ["10.0.0.2"]}, [1, 2]),
+    ):
+        match = Class.model_validate({"match": [{"except": excluded}, narrow, {"dscp": [0]}]}).match
+        assert [index for index, _ in Selection.of(match, ADDRESSES).permitted()] == [
+            index for index in expected if excluded != {"dscp": [0]} or index != 2
+        ]
+
+
 @given(matches, matches)
 def test_disjoint_sets_have_no_packet_in_common(one: Match, other: Match) -> None:
     if Packets.of(one, ADDRESSES).disjoint(Packets.of(other, ADDRESSES)):

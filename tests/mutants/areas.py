@@ -78,8 +78,9 @@ AREAS: Final = {
     "net": _crate("net", {"": ("network",)}),
     "resolve": _python(
         "scenario/resolve",
-        ("resolve", "shares"),
+        ("resolve", "resolve_network", "shares"),
         {
+            "/elements": ("link_classes", "queues", "tunnels"),
             "/curves": ("hfsc",),
             "/shares": ("hfsc",),
             "/packets": ("scenario_packets",),

@@ -140,5 +140,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
             continue
         for child in value if isinstance(value, list) else [value]:
             checked = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-            if isinstance(child, ast.AST) and not checked and not isinstance(child, ast.Assert):
+            # `strict` of `zip` asserts, too.
+            asserts = isinstance(child, ast.Assert) or getattr(child, "arg", None) == "strict"
+            if isinstance(child, ast.AST) and not checked and not asserts:
                 yield from _walk(child)

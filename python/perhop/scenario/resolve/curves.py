@@ -58,7 +58,7 @@ def steepest(curves: Sequence[Slopes]) -> int:
 
 def are_below(curves: Sequence[Slopes], limit: Slopes) -> bool:
     """Return whether curves together nowhere exceed another one."""
-    times = {curve.d for curve in (*curves, limit) if curve.d}
+    times = {curve.d for curve in (*curves, limit)}
     return sum(curve.m2 for curve in curves) <= limit.m2 and all(
         sum(curve.service(time) for curve in curves) <= limit.service(time) for time in times
     )
