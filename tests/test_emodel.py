@@ -14,6 +14,35 @@ def test_the_defaults_are_93_2() -> None:
     assert round(mos(rating(Parameters())), 2) == 4.41
 
 
+# Made with another implementation of section 3, manucorporat/e-model on GitHub (e6b8411), in Go:
+# every parameter away from its default, and both sides of each condition.
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, 93.206208),
+        ({"T": 150, "Ta": 150, "Tr": 300}, 89.539132),
+        ({"T": 400, "Ta": 100, "Tr": 20, "TELR": 40}, 37.609452),
+        ({"SLR": 2, "RLR": 9, "Ds": -1}, 92.350425),
+        ({"SLR": 14, "RLR": -4, "LSTR": 6, "Pr": 60}, 70.717206),
+        ({"Ps": 75, "Pr": 20, "Ds": 5}, 46.167538),
+        ({"LSTR": 2, "Pr": 75, "Nc": -85, "Nfor": -80}, 26.532974),
+        ({"STMR": 5, "T": 20, "Tr": 40, "Ta": 20, "TELR": 30}, 72.215796),
+        ({"STMR": 9, "T": 20, "Tr": 40, "TELR": 30}, 72.203266),
+        ({"STMR": 20, "T": 1, "TELR": 15}, 85.739071),
+        ({"STMR": 20.5, "T": 5, "TELR": 20, "Ta": 220, "Tr": 9}, 68.199660),
+        ({"STMR": 45, "T": 60, "TELR": 25}, 24.473175),
+        ({"qdu": 14}, 66.262066),
+        ({"qdu": 4, "Nc": -45, "Nfor": -50}, 61.917070),
+        ({"WEPL": 20, "Tr": 50}, 84.835883),
+        ({"Ie": 11, "Ppl": 3, "BurstR": 1.7, "Bpl": 19, "A": 5}, 75.070230),
+    ],
+)
+def test_ratings_are_those_of_another_implementation(
+    given: dict[str, float], expected: float
+) -> None:
+    assert rating(Parameters(**given)) == pytest.approx(expected, abs=6e-7)
+
+
 # G.107, table B.1. It prints 4.03 for R = 80, where the formula of the same annex gives 4.024.
 @pytest.mark.parametrize(
     ("r", "score"), [(90, 4.34), (80, 4.03), (70, 3.60), (60, 3.10), (50, 2.58)]

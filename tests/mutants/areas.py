@@ -95,7 +95,7 @@ AREAS: Final = {
     ),
     "analysis": _python(
         "analysis",
-        ("analysis_tables",),
+        ("analysis_tables", "analysis_figures"),
         {
             "/agreement": ("crosscheck",),
             "/codepoints": ("crosscheck",),
@@ -109,7 +109,8 @@ AREAS: Final = {
             "/channels": ("stations",),
             "/windows": ("responsiveness", "calls"),
             "/distributions": ("analysis", "spreads"),
-            "/judgement": ("testing",),
+            "/ensembles": ("testing",),
+            "/judgement": ("testing", "metrics", "analysis"),
             "/names": ("testing",),
             "": ("metrics", "absent", "analysis"),
         },
