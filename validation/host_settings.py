@@ -21,6 +21,19 @@ def bdp(mbps: float, rtt_ms: float, times: float = 1.0) -> dict[str, Any]:
     return {"limit": f"{max(packets, 4)} packets"}
 
 
+def echoes(i: int, common: Mapping[str, str]) -> dict[str, Any]:
+    """Ten pings of a path, which together send an echo request every 50 ms on average.
+
+    Their intervals are prime numbers of milliseconds, so that requests come at times that have no
+    phase beside a path's packets: the sum of many periodic processes is near to a Poisson process.
+    """
+    periods = (457, 463, 479, 487, 491, 499, 509, 521, 541, 547)
+    return {
+        f"ping{i}x{index}": {**common, "every": f"{period} ms", "start": f"{50 * index} ms"}
+        for index, period in enumerate(periods)
+    }
+
+
 def dumbbell(
     mbps: float,
     rtt_ms: float,
@@ -64,7 +77,7 @@ def dumbbell(
                 f"{name}{i}": {**common, **keys, "tcp": {**settings, **keys.get("tcp", {})}}
                 for name, keys in (flows or {"f": {}}).items()
             },
-            pings={f"ping{i}": {**common, "every": "50 ms"}},
+            pings=echoes(i, common),
             forward=(f"a{i}>r{i}", f"r{i}>b{i}"),
             policies=policies,
         )
@@ -92,7 +105,7 @@ def two_circuits(mbps: float, rtt_ms: float, longer_ms: float) -> Callable[[int]
                 {"ends": [f"s{i}", f"b{i}"], "rate": "1 Gbps"},
             ],
             flows={f"f{i}": {**common, "tcp": {"stack": "linux-6"}}},
-            pings={f"ping{i}": {**common, "every": "50 ms"}},
+            pings=echoes(i, common),
             forward=(f"a{i}>r{i}", f"r{i}>s{i}#north", f"r{i}>s{i}#south", f"s{i}>b{i}"),
         )
 

@@ -442,7 +442,8 @@ by an interval of order statistics that holds the median with 95% or more. Hosts
 
 Goodput is of the whole run. Lost are packets of data that queues, policers and wires dropped, as
 the network counts them in both engines. RTT is the median of the senders' smoothed round-trip
-time, read every 10 ms, ping that of an echo request every 50 ms on the same path.
+time, read every 10 ms, ping that of echo requests on the same path: one every 50 ms on average,
+from ten pings whose intervals have no common multiple.
 
 A run in `emu` counts if it is not late: neither the network's packets nor the answers to a small
 request that hosts on a path of their own send every 15 ms, at the 99th percentile.
