@@ -270,6 +270,8 @@ def test_curves_below_a_limit() -> None:
     # At the knee of the limit: 80 kb.
     assert not are_below([Slopes(8 * MB + 1, 5 * MS, 8 * MB), linear(1)], limit)
     assert not are_below([Slopes(9 * MB, 10 * MS, MB)], limit)
+    # Two together, at the knee of a limit that is far above them later: 30 of 20 kb.
+    assert not are_below([linear(3 * MB // 2)] * 2, Slopes(2 * MB, 10 * MS, 8 * MB))
 
 
 # Nesting
