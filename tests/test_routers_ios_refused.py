@@ -222,17 +222,21 @@ def test_queues_at_an_input_are_refused(statement: str, name: str, tmp_path: Pat
         ("GigabitEthernet0/1.7", "P", "CBWFQ : Not supported on subinterfaces"),
         ("Serial0/1.7 point-to-point", "P", "CBWFQ : Not supported on subinterfaces"),
         ("GigabitEthernet0/1.7", "NESTED", "CBWFQ : Hierarchy supported only if shaping is"),
+        ("Tunnel0", "P", "Class Based Weighted Fair Queueing not supported on this interface"),
+        ("tu 7", "NESTED", "Class Based Weighted Fair Queueing not supported on this interface"),
+        ("Tunnel0", "SHAPED", None),
         ("GigabitEthernet0/1.7", "SHAPED", None),
         ("GigabitEthernet0/1.7", "CLASSES", None),
         ("GigabitEthernet0/1", "P", None),
         ("GigabitEthernet0/1", "NESTED", None),
     ],
 )
-def test_queues_at_a_subinterface_without_a_shaper_are_refused(
+def test_queues_without_a_shaper_are_refused_at_subinterfaces_and_tunnels(
     statement: str, where: str, name: str, reason: str | None, tmp_path: Path
 ) -> None:
     """Cisco, Applying QoS Features to Ethernet Subinterfaces, has the first message, for Ethernet
-    and Gigabit Ethernet; routers print both, also for a subinterface of Frame Relay.
+    and Gigabit Ethernet; routers print both, also for a subinterface of Frame Relay. Quality of
+    Service Options on GRE Tunnel Interfaces (document 10106) has that of tunnels.
     """
     text = PLACES.replace("STATEMENT", statement).replace("WHERE", where)
     told = refusal(text.replace("HOW", f"output {name}").replace(" point-to-point", ""), tmp_path)

@@ -1246,7 +1246,7 @@ queuing quit role-based statement traffic type vrf
 _KEYS = """
 child classes conform destination destination_ports exceed excess_burst flows fq-codel interval
 limit mark max mpls_tc one other p pcp peak_burst peak_rate port probability profiles quantum
-queue refused refused_at_subinterface refused_for_input refused_reserve
+queue refused refused_for_input refused_reserve refused_unshaped
 send source_ports strict target violate
 weight wred
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -52,10 +53,15 @@ class _Point:
     """True for a circuit, and for what a map class gives one."""
 
     @property
-    def is_subinterface(self) -> bool:
-        """True for a subinterface of an Ethernet or serial port."""
+    def never_congested(self) -> str:
+        """A subinterface of an Ethernet or serial port, a tunnel, or "" for others."""
+        if self.circuit:
+            return ""
+        if re.match(r"tu(nnel)? *\d", self.name, re.I):
+            return "tunnel"
         kind = kind_rate(self.name)
-        return not self.circuit and "." in self.name and kind is not None and kind[1] in _PORTS
+        ports = "." in self.name and kind is not None and kind[1] in _PORTS
+        return "subinterface" if ports else ""
 
 
 class Interfaces:
@@ -324,7 +330,7 @@ class Interfaces:
         refused = self._policies.refused_at(
             name,
             direction,
-            subinterface=point.is_subinterface,
+            kind=point.never_congested,
             rate=rate,
             reserved=_reserved(point),
         )

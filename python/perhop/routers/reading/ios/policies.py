@@ -10,9 +10,9 @@ from perhop.routers.reading.ios.actions import Settings, read_settings
 from perhop.routers.reading.ios.classes import DEFAULT_CLASS
 from perhop.routers.reading.ios.refusals import (
     refused,
-    refused_at_subinterface,
     refused_for_input,
     refused_reserve,
+    refused_unshaped,
 )
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 from perhop.scenario.model.classes import MAX_CLASSES
@@ -151,14 +151,14 @@ class PolicyMaps:
         return None
 
     def refused_at(
-        self, name: str, direction: Direction, *, subinterface: bool, rate: int, reserved: int
+        self, name: str, direction: Direction, *, kind: str, rate: int, reserved: int
     ) -> tuple[Statement, str] | None:
         """Return a statement because of which IOS refuses a policy at an interface, and why.
 
         Args:
             name: The policy.
             direction: Its direction.
-            subinterface: True at a subinterface.
+            kind: The kind of the interface, if it is never congested itself; else "".
             rate: The rate of the interface in bit/s.
             reserved: What the interface reserves for classes, in per cent; 0 for no limit.
         """
@@ -166,8 +166,8 @@ class PolicyMaps:
             refusals = map(refused_for_input, self._with_inner(name))
             return next((each for each in refusals if each is not None), None)
         settings = [member.settings for member in self.members(name)]
-        if subinterface:
-            return refused_at_subinterface(settings, self._inside_of)
+        if kind:
+            return refused_unshaped(settings, self._inside_of, kind)
         limited = self._platform.reserves and reserved > 0
         return refused_reserve(settings, rate, reserved) if limited else None
 

@@ -4,7 +4,8 @@ The documents: Cisco IOS Quality of Service Solutions Command Reference, `bandwi
 remaining` and `priority`; Distribution of Remaining Bandwidth Using Ratio, Restrictions; Cisco
 10000 Series Router Quality of Service Configuration Guide, Restrictions and Limitations for
 Priority Queuing; 3-Level User-Defined Queuing Policy Support (IOS XE); Applying QoS Features to
-Ethernet Subinterfaces, which quotes the router's message.
+Ethernet Subinterfaces, and Quality of Service Options on GRE Tunnel Interfaces, which quote the
+router's messages.
 """
 
 from __future__ import annotations
@@ -22,11 +23,20 @@ if TYPE_CHECKING:
     Inner = Callable[[Settings], Sequence[Settings]]
     """The classes of the policy inside a class; none without one."""
 
-__all__ = ["refused", "refused_at_subinterface", "refused_for_input", "refused_reserve"]
+__all__ = ["NEVER_CONGESTED", "refused", "refused_for_input", "refused_reserve", "refused_unshaped"]
 
 _INPUT: Final = "the command is not supported in input direction"
-_SUBINTERFACE: Final = "CBWFQ : Not supported on subinterfaces"
-_HIERARCHY: Final = "CBWFQ : Hierarchy supported only if shaping is configured in this class"
+_TUNNEL: Final = "Class Based Weighted Fair Queueing not supported on this interface"
+
+NEVER_CONGESTED: Final = {
+    "subinterface": (
+        "CBWFQ : Not supported on subinterfaces",
+        "CBWFQ : Hierarchy supported only if shaping is configured in this class",
+    ),
+    "tunnel": (_TUNNEL, _TUNNEL),
+}
+"""Interfaces whose queues nothing but a shaper fills, with why IOS refuses queues there, and a
+policy with queues inside a class, without one."""
 
 
 def refused(classes: Sequence[Settings], inner: Inner, *, xe: bool) -> tuple[Statement, str] | None:
@@ -51,20 +61,24 @@ def refused_for_input(classes: Sequence[Settings]) -> tuple[Statement, str] | No
     return None
 
 
-def refused_at_subinterface(
-    classes: Sequence[Settings], inner: Inner
+def refused_unshaped(
+    classes: Sequence[Settings], inner: Inner, kind: str
 ) -> tuple[Statement, str] | None:
     """Return the first statement about queues without a shaper around them, with the reason.
 
-    A subinterface is never congested itself, so that nothing but a shaper fills queues there.
+    Args:
+        classes: The classes of the policy at an interface.
+        inner: Returns the classes of the policy inside one.
+        kind: The kind of the interface, a key of `NEVER_CONGESTED`.
     """
+    flat, nested = NEVER_CONGESTED[kind]
     for each in classes:
         if each.shape is not None:
             continue
         for statement in _queueing(each):
-            return statement, _SUBINTERFACE
+            return statement, flat
         if any(True for within in inner(each) for _ in _queueing(within)):
-            return each.statements["child"], _HIERARCHY
+            return each.statements["child"], nested
     return None
 
 
