@@ -1,5 +1,6 @@
 """Classifiers, marks, filters and policers of Junos."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,46 @@ def test_filters_in_a_list_apply_one_after_another() -> None:
         "b": {"match": {"dscp": "ef"}},
         "c": {"match": "any", "mark": "be"},
     }
+
+
+PLAIN = """\
+set firewall family inet filter plain term a from protocol tcp
+set firewall family inet filter plain term a from tcp-established
+set firewall family inet filter plain term a then discard
+set firewall family inet filter marks term b from dscp ef
+set firewall family inet filter marks term b then dscp cs1
+set interfaces ge-0/0/1 unit 0 family inet filter input plain
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "rest", "classes"),
+    [
+        (("plain", "marks"), "", ["a", "b", "discarded"]),
+        (("marks", "plain"), "", ["b", "a", "discarded"]),
+        (("marks", "plain"), "set firewall family inet filter plain term c then accept\n", "bac"),
+    ],
+)
+def test_filters_that_accept_and_discard_only_count_beside_others_in_a_list(
+    names: Sequence[str], rest: str, classes: Sequence[str]
+) -> None:
+    """Packets that no term of a filter in a list matches go on to the next one."""
+    at = "set interfaces ge-0/0/0 unit 0 family inet filter input-list"
+    text = PLAIN + rest + "".join(f"{at} {name}\n" for name in names)
+    assert list(policy(text, "ge-0/0/0.0", "in")) == list(classes)
+    assert notes(text)[2][0] == "not modelled"  # tcp-established
+    assert [each.interface for each in reading(text).attachments] == ["ge-0/0/0.0"]
+
+
+def test_a_filter_that_is_not_defined_is_named() -> None:
+    text = PLAIN + "set interfaces ge-0/0/0 unit 0 family inet filter input none\n"
+    assert notes(text)[7] == ("not modelled", "the configuration has no such filter")
+
+
+def test_a_term_that_goes_on_is_no_class_if_later_terms_take_all_of_it() -> None:
+    terms = "term a { from { protocol tcp; port 80; } then { policer p; next term; } }"
+    found = policed(terms + " term b { from { protocol tcp; } then { dscp cs1; accept; } }")
+    assert list(found) == ["a_b", "b", "discarded"]
 
 
 def test_each_use_of_a_policy_is_accounted_for() -> None:

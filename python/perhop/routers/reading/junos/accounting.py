@@ -163,7 +163,7 @@ def _firewall(node: Node | None, add: Callable[[Node | None], None]) -> None:
 
 def _find_marked(top: Node) -> None:
     """Find the statements outside these parts that something has looked at."""
-    for word in ("interfaces", "policy-options", "routing-options", "protocols"):
+    for word in ("interfaces", "firewall", "policy-options", "routing-options", "protocols"):
         node = top.children.get(word)
         if node is None:
             continue

@@ -30,6 +30,7 @@ _VERSIONS: Final = {
 """The packets of families."""
 
 _MAX_NEXT: Final = 64
+_MOST_COMPARED: Final = 64
 """The most terms that end with `next term`."""
 
 _ABOUT_QOS: Final = frozenset(
@@ -170,19 +171,27 @@ class Filters:
         return self._nodes[key]
 
     def _node(self, family: str, name: str) -> Node | None:
+        found = self.defined(family, name)
+        return found if found is not None and about_qos(found) else None
+
+    def has_any(self, family: str) -> bool:
+        """Return whether the configuration defines filters of a family."""
+        return self.firewall is not None and bool(self.firewall.under("family", family, "filter"))
+
+    def defined(self, family: str, name: str) -> Node | None:
+        """Return a filter, whatever it is about."""
         if self.firewall is None:
             return None
         found = self.firewall.get("family", family, "filter", name)
         if found is None:
             found = self.firewall.get("family", "any", "filter", name)
-        found = found or self.firewall.get("filter", name)
-        return found if found is not None and about_qos(found) else None
+        return found or self.firewall.get("filter", name)
 
     def by_class(self, names: Iterable[tuple[str, str]]) -> bool:
         """Return whether one of some filters has a condition on forwarding classes."""
         for key in names:
             if key not in self._by_class:
-                node = self.node(*key)
+                node = self.defined(*key)
                 terms = (*node.under("term"), node) if node is not None else ()
                 self._by_class[key] = any(
                     term.get("from", word) is not None for term in terms for word in BY_CLASS
@@ -221,7 +230,7 @@ class Filters:
             classes: For a filter at an output, the packets of each forwarding class.
 
         Returns:
-            None if there is none, if it is not about quality of service, or if it is too large.
+            None if there is none, or if it is too large.
             One without a name accepts all packets.
         """
         if not name and self.firewall is not None:
@@ -230,7 +239,7 @@ class Filters:
         key = (family, name)
         if classes is None and key in self._filters:
             return self._filters[key]
-        node = self.node(family, name)
+        node = self.defined(family, name)
         found = None
         if node is not None:
             try:
@@ -308,7 +317,7 @@ class Filters:
             if not goes_on:
                 terms = [term] if term.packets.is_any else [term, *terms]
                 continue
-            both = [_joined(term, later) for later in terms]
+            both = [_joined(term, later) for later in terms[: _reach(term, terms)]]
             inside = [each for each in both if each.packets.rules]
             terms = inside if term.packets.is_any else [*inside, *terms]
             if len(terms) > MAX_TERMS:
@@ -390,6 +399,19 @@ def _chained(filters: Sequence[Filter]) -> Filter:
         if not each.implicit:
             break
     return Filter(filters[0].name, tuple(terms), filters[0].place, filters[-1].implicit)
+
+
+def _reach(term: Term, terms: Sequence[Term]) -> int:
+    """Return how many later terms the packets of a term can reach, if there are few terms."""
+    if len(terms) <= _MOST_COMPARED:
+        for count, later in enumerate(terms, 1):
+            try:
+                left = (term.packets & ~later.packets).simplified()
+            except TooManyRulesError:
+                break
+            if left.is_never:
+                return count
+    return len(terms)
 
 
 def _joined(first: Term, later: Term) -> Term:

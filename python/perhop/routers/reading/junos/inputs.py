@@ -133,13 +133,21 @@ class Inputs:
     def filters_of(self, unit: Unit | None, direction: str) -> Iterator[tuple[str, Node]]:
         """Yield the families and names of filters about quality of service at a unit.
 
+        Other filters in a list with such filters belong to them.
+
         A filter of one version of IP beside packets of the other version is followed by one for
         these, without a name, which accepts all.
         """
         families: dict[str, Node] = {}
-        for family, each in unit.filters.get(direction, ()) if unit is not None else ():
-            node = self.filters.node(family, each.word)
-            if node is None:
+        listed = unit.filters.get(direction, ()) if unit is not None else ()
+        known = {
+            family for family, each in listed if self.filters.node(family, each.word) is not None
+        }
+        for family, each in listed:
+            node = self.filters.defined(family, each.word)
+            if node is None and self.filters.has_any(family):
+                each.undefined("the configuration has no such filter")
+            if node is None or family not in known:
                 continue
             if family not in FAMILIES:
                 each.ignored(f"packets of family {family} are not modelled")
