@@ -66,6 +66,7 @@ def test_what_junos_refuses_is_an_error_with_its_reason(
         if each.rule.name in RULES
     ]
     assert found[0][0] == line
+    assert "error" in {each.rule.severity.value for each in lint([Source("junos.conf", text)])}
     configuration = detect.read([Source("junos.conf", text)])
     assert configuration.attachments == ()
     assert [each.interface for each in configuration.refusals] == ["ge-0/0/0"]

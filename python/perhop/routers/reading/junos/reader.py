@@ -40,7 +40,7 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
     for node, reason, undefined in faults:
         if not undefined:
             node.ignored(f"Junos refuses it: {reason}")
-            node.faulty(Fault.REFUSED, reason)
+        node.faulty(Fault.REFUSED, reason)
     attachments = router.attachments()
     balance = _balance(tree.root)
     router.finish()
