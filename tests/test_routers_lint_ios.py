@@ -233,11 +233,11 @@ def test_signalling_is_not_judged_as_voice() -> None:
 
 
 def test_shares_of_a_rate_that_only_the_router_knows_are_not_judged() -> None:
-    """What `bandwidth` in kb/s leaves to the default class depends on the rate of a tunnel or of a
+    """What `bandwidth` in kb/s leaves to the default class depends on the rate of a bundle or of a
     dialled line, which no line tells.
     """
     for interface, judged in (
-        ("Tunnel0", False),
+        ("Multilink1", False),
         ("Dialer1", False),
         ("Virtual-Template1", False),
         ("Ethernet0/1", True),
@@ -247,3 +247,33 @@ def test_shares_of_a_rate_that_only_the_router_knows_are_not_judged() -> None:
         )
         names = {name for name, _ in named(lint([Source("r.cfg", text)]))}
         assert ("default-without-bandwidth" in names) == judged
+
+
+SESSION = """\
+R1(config)#class-map match-all A
+R1(config-cmap)#match application skype
+R1(config-cmap)#policy-map P
+R1(config-pmap)#class A
+R1(config-pmap-c)#bandwidth 1000
+R1(config-pmap-c)#interface GigabitEthernet0/1
+R1(config-if)#service-policy output P
+"""
+
+
+def test_classes_of_pasted_commands_are_known_to_be_inexact() -> None:
+    """Prompts, and statements without indentation, hide no condition that perhop lacks."""
+    bare = "".join(f"{line.partition('#')[2]}\n" for line in SESSION.splitlines())
+    for text in (SESSION, bare):
+        assert named(lint([Source("r.cfg", text)])) == [("unread-line", 2)]
+
+
+def test_a_class_behind_one_that_takes_all_packets_is_shadowed() -> None:
+    text = (
+        "class-map match-any ALL\n match any\nclass-map match-all A\n match dscp ef\n"
+        "policy-map P\n class ALL\n  bandwidth 10\n class A\n  bandwidth 10\n"
+        " class class-default\ninterface GigabitEthernet0/1\n service-policy output P\n"
+    )
+    assert ("shadowed-class", 8) in named(lint([Source("r.cfg", text)]))
+    assert ("shadowed-class", 10) not in named(lint([Source("r.cfg", text)]))
+    unknown = text.replace("match-any ALL\n", "match-all ALL\n match application skype\n")
+    assert "shadowed-class" not in dict(named(lint([Source("r.cfg", unknown)])))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.reading import Place, Treatment
+from perhop.routers.reading import Treatment
+from perhop.routers.reading.ios.tree import read_tree, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.routers.reading import Configuration, Line, Source
+    from perhop.routers.reading import Configuration, Line, Place, Source
+    from perhop.routers.reading.ios.tree import Statement
 
 _MATCHING: Final = re.compile(
     r"\b(match|from|filter|term|u32|flower|source|destination|protocol|port|dscp|precedence"
@@ -23,13 +25,14 @@ _MATCHING: Final = re.compile(
 )
 """Words of statements that select packets."""
 
-_CLASS_MAP: Final = re.compile(r"class-map (?:type \S+ )?(?:match-\w+ )?(\S+)\s*$", re.I)
-_LIST: Final = re.compile(r"(?:ip |ipv6 )?access-list (?:extended |standard )?(\S+)", re.I)
-_GROUP: Final = re.compile(r"object-group \S+ (\S+)", re.I)
+_DEFINES: Final = re.compile(
+    r"class-map (?:type \S+ )?(?:match-\w+ )?(\S+)$"
+    r"|(?:ip |ipv6 )?access-list (?:extended |standard )?(\S+)|object-group \S+ (\S+)",
+    re.I,
+)
 _REFERENCE: Final = re.compile(
     r"(?:access-group(?: name)?|match(?: not)? class-map|object-group) (\S+)", re.I
 )
-_CLASS: Final = re.compile(r"\s+class (\S+)", re.I)
 
 
 def inexact_places(
@@ -48,12 +51,14 @@ def inexact_places(
     )
     if not configuration.family.startswith("ios"):
         return None if wrong else frozenset()
-    names = _inexact_names(texts, wrong)
+    top = [statement for text in texts for statement in read_tree(text)]
+    names = _inexact_names(top, wrong)
     return frozenset(
-        Place(text.file, number)
-        for text in texts
-        for number, line in enumerate(text.text.split("\n"), 1)
-        if (found := _CLASS.match(line)) and found[1] in names
+        child.place
+        for statement in top
+        if statement.kind == "policy-map"
+        for child in statement.children
+        if child.kind == "class" and names & {*child.words[1:2], *child.words[3:]}
     )
 
 
@@ -62,7 +67,7 @@ def selects(line: Line) -> bool:
     return bool(_MATCHING.search(line.text)) if line.selects is None else line.selects
 
 
-def _inexact_names(texts: Sequence[Source], wrong: frozenset[Place]) -> set[str]:
+def _inexact_names(top: Sequence[Statement], wrong: frozenset[Place]) -> set[str]:
     """Return the names of class maps of IOS that contain or refer to `wrong` lines.
 
     Class maps without a condition count, too: those of a system, such as `system-cpp-…`, have
@@ -71,15 +76,14 @@ def _inexact_names(texts: Sequence[Source], wrong: frozenset[Place]) -> set[str]
     inexact: set[str] = set()
     empty: dict[str, bool] = {}
     references: dict[str, set[str]] = {}
-    for text in texts:
-        for name, number, line in _statements(text.text):
-            references.setdefault(name, set()).update(_REFERENCE.findall(line))
-            if Place(text.file, number) in wrong:
-                inexact.add(name)
-            if _CLASS_MAP.match(line):
-                empty.setdefault(name, True)
-            elif line.split()[:1] == ["match"]:
-                empty[name] = False
+    for name, statement in _definitions(top):
+        references.setdefault(name, set()).update(_REFERENCE.findall(statement.text))
+        if statement.place in wrong:
+            inexact.add(name)
+        if statement.kind == "class-map":
+            empty.setdefault(name, True)
+        elif statement.starts("match"):
+            empty[name] = False
     inexact |= {name for name, without in empty.items() if without}
     changed = True
     while changed:
@@ -89,12 +93,11 @@ def _inexact_names(texts: Sequence[Source], wrong: frozenset[Place]) -> set[str]
     return inexact
 
 
-def _statements(text: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the lines of class maps, access lists and groups, with the name that they define."""
-    name = ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if line[:1] not in (" ", "\t"):
-            found = _CLASS_MAP.match(line) or _LIST.match(line) or _GROUP.match(line)
-            name = found[1] if found else ""
-        if name:
-            yield name, number, line
+def _definitions(top: Sequence[Statement]) -> Iterator[tuple[str, Statement]]:
+    """Yield statements of class maps, access lists and groups, with the name that they define."""
+    for statement in top:
+        found = _DEFINES.match(" ".join(statement.words))
+        if found is not None:
+            name = found[found.lastindex or 0]
+            for each in walk([statement]):
+                yield name, each

@@ -114,6 +114,9 @@ RULES: Final = (
 _QUEUE: Final = re.compile(r"^queue (\S+)")
 """The definition of a queue in pf.conf."""
 
+_TAKER: Final = re.compile(r"class (\S+) before it")
+"""The class of IOS that takes all packets, in a note."""
+
 _ASSIGNS: Final = re.compile(r"^(?:pass|match)\b.*\bqueue\b")
 """A rule of pf.conf that assigns packets to a queue."""
 
@@ -138,7 +141,9 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                 )
             case Fault.SHADOWED:
                 # Each line of the class has it.
-                if (line.place.file, line.fault_note) not in told:
+                if (line.place.file, line.fault_note) not in told and not (
+                    inexact and _takes_inexactly(line, configuration, inexact)
+                ):
                     told.add((line.place.file, line.fault_note))
                     yield Finding(SHADOWED, line.place, about, "change the order, or remove it")
             case Fault.ABOVE_PARENT:
@@ -214,6 +219,15 @@ def implicit(configuration: Configuration) -> Iterator[Finding]:
             "the filter discards packets that no term matches, as it has no last term for all",
             "add a last term: `then accept`, or `then { count rest; discard; }`",
         )
+
+
+def _takes_inexactly(line: Line, configuration: Configuration, inexact: frozenset[Place]) -> bool:
+    """Return whether the class of IOS that shadows another may have fewer packets than known."""
+    taker = _TAKER.match(line.fault_note)
+    return taker is not None and any(
+        other.place in inexact and other.text.split()[:2] == ["class", taker[1]]
+        for other in configuration.lines
+    )
 
 
 def _may_be_used(line: Line, configuration: Configuration) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perhop.routers.reading.configuration import Fault, too_many_classes
 from perhop.routers.reading.ios.actions import Settings, read_settings
@@ -96,6 +96,8 @@ class PolicyMaps:
                 }
                 known = found.classes.get(name)
                 found.classes[name] = (child, [*(known[1] if known else ()), *child.children])
+                if known is None and child.word(2) == "insert-before":
+                    _put_before(found.classes, name, child.words[-1])
             elif child.starts("no", "class") and len(child.words) == 3:
                 before = found.classes.pop(child.words[2], None)
                 inside = () if before is None else (before[0], *before[1])
@@ -217,8 +219,10 @@ class PolicyMaps:
         for key in [*ordered, *(k for k in each.classes if k == DEFAULT_CLASS)]:
             header, statements = each.classes[key]
             if taker:
-                account.ignored(statements, f"class {taker} before it takes all packets")
-                account.not_modelled(header, f"class {taker} before it takes all packets")
+                note = f"class {taker} before it takes all packets"
+                account.ignored(statements, note)
+                shadowed = key != DEFAULT_CLASS or bool(statements)
+                account.not_modelled(header, note, Fault.SHADOWED if shadowed else None)
                 continue
             rules = self._rules(key, header)
             if rules is None:
@@ -272,3 +276,11 @@ class PolicyMaps:
                 found.append(each)
                 self._account.not_modelled(each.settings.header, "served in the order of classes")
         return [each for each in found if not each.rules.is_never]
+
+
+def _put_before(classes: dict[str, Any], name: str, other: str) -> None:
+    """Move the last class before another, if there is such a class."""
+    later = [key for key in classes if key != name]
+    later = later[later.index(other) :] if other in later else []
+    for key in later:
+        classes[key] = classes.pop(key)
