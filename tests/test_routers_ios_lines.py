@@ -293,3 +293,33 @@ def test_a_line_takes_little_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1400 * text.text.count("\n")
+
+
+def test_abbreviated_statements_count() -> None:
+    text = (
+        "class-map match-all A\n matc dscp ef\npolicy-map P\n class A\n  band 1000\n"
+        " class class-default\n  fair\ninterface GigabitEthernet0/1\n bandw 10000\n"
+        " service instance 7 ethernet\n service-pol output P\n"
+    )
+    found = read([source(text, "r.cfg")])
+    (attachment,) = found.attachments
+    assert attachment.rate == 10_000_000
+    assert attachment.policy["classes"]["A"]["bandwidth"] == "1 Mbps"
+    assert "fq-codel" in attachment.policy["classes"]["class-default"]["queue"]
+
+
+def test_a_class_inserted_before_another_matches_first() -> None:
+    text = (
+        "class-map match-all A\n match dscp ef\nclass-map match-all B\n match protocol udp\n"
+        "class-map match-all C\n match protocol tcp\npolicy-map P\n class B\n  bandwidth 1000\n"
+        " class C\n class A insert-before B\n  bandwidth 2000\n"
+        "interface GigabitEthernet0/1\n service-policy output P\n"
+    )
+    (attachment,) = read([source(text, "r.cfg")]).attachments
+    assert list(attachment.policy["classes"]) == ["A", "B", "C", "class-default"]
+
+
+def test_fair_queue_without_reservable_queues() -> None:
+    text = "interface Serial0/0\n fair-queue 64 256 0\n"
+    (attachment,) = read([source(text, "r.cfg")]).attachments
+    assert attachment.policy["classes"]["class-default"]["queue"]["fq-codel"]["flows"] == 256

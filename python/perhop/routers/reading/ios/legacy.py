@@ -187,7 +187,8 @@ class Legacy:
         self.used.append(statement)
 
     def _fair(self, statement: Statement, words: tuple[str, ...]) -> None:
-        numbers = [whole(word, 1, 65535) for word in words[1:]]
+        # The third, queues for reservations, may be 0.
+        numbers = [whole(word, int(index < 2), 65535) for index, word in enumerate(words[1:])]
         if None in numbers or len(numbers) > 3:
             self.account.not_modelled(statement, "expected numbers of queues")
             return

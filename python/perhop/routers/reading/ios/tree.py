@@ -131,6 +131,12 @@ _NOISE: Final = re.compile(r"[\x08\x1b]|--More--|<--- More --->")
 _BANNER: Final = re.compile(r"banner +(?:[a-z-]+ +)?(\^.|\S)(.*)", re.IGNORECASE)
 _COMMENT: Final = re.compile(r"\s!.*")
 _MOST_BANNER: Final = 1000
+_SHORTEST: Final = 3
+"""The fewest letters of an abbreviation."""
+
+_COMPLETE: Final = frozenset({"service", "exit"})
+"""Statements with which others begin."""
+
 _DEEP: Final = 16
 """The depth to which blocks are looked at; QoS takes five levels."""
 
@@ -160,6 +166,8 @@ def read_tree(source: Source) -> list[Statement]:
             open_blocks[-1].add(statement)
             continue
         parent = _parent(statement, open_blocks)
+        if parent is not None and parent.kind:
+            words[0] = _in_full(words[0], BLOCKS.get(parent.kind, frozenset()))
         statement.kind = _kind(statement, parent)
         statement.loose = bool(statement.kind)
         if parent is not None:
@@ -168,6 +176,14 @@ def read_tree(source: Source) -> list[Statement]:
             top.append(statement)
         open_blocks.append(statement)
     return top
+
+
+def _in_full(word: str, known: frozenset[str]) -> str:
+    """Return the first word of a statement in full, if it is an abbreviation in its block."""
+    if len(word) < _SHORTEST or word in known or word in _COMPLETE:
+        return word
+    found = [each for each in known if each.startswith(word.lower())]
+    return found[0] if len(found) == 1 else word
 
 
 def _words(text: str) -> list[str]:
