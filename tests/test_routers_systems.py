@@ -198,3 +198,10 @@ def test_the_old_type_cisco_does_not_hide_a_system_that_resembles_ios() -> None:
     text = f"!RANCID-CONTENT-TYPE: cisco\n!\n{IOS}ASA Version 9.12(2)\n"
     with pytest.raises(UsageError, match=r"^r:7: .* is a statement of Cisco ASA"):
         detect([Source("r", text)])
+
+
+def test_filters_of_junos_on_one_line_are_no_rules_of_altq() -> None:
+    text = (
+        "policy-options { }\nfirewall { family inet {\n filter a { term b { then accept; } }\n} }\n"
+    )
+    assert detect([Source("r.conf", text)]) == "junos"

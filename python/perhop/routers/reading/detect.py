@@ -80,7 +80,8 @@ _SIGNS: Final = {
     ),
     "altq": _Signs(
         r"interface \S+ (?:bandwidth|tbrsize|cbq|priq|hfsc|wfq|rio|red|blue)\b"
-        r"|class (?:cbq|priq|hfsc) (?![0-9a-f]*:)\S+ |filter \S+ \S+ |altq on |conditioner \S+ "
+        r"|class (?:cbq|priq|hfsc) (?![0-9a-f]*:)\S+ |filter \S+ (?!\{)\S+ |altq on "
+        r"|conditioner \S+ "
         r"|queue (?:\w+|<[^>]+>) (?:on |bandwidth |priority |parent |qlimit |cbq|priq|hfsc|flows )"
         r"|(?:match|pass|block) .*(?:\bqueue\b|set queue|set prio)",
         r"(?:pass|block|match) (?:in|out|on|all|quick|log|return|drop|proto|from|inet6?)\b"
