@@ -251,3 +251,14 @@ def test_a_filter_at_many_outputs_is_read_once(monkeypatch: pytest.MonkeyPatch) 
         text += f"set interfaces ge-0/0/0 unit {unit} family inet filter output f\n"
     assert len(reading(text).attachments) == 20
     assert len(calls) <= 2
+
+
+def test_scheduler_maps_of_units_need_a_statement_of_the_interface() -> None:
+    """Juniper CLI reference, per-unit-scheduler: it enables scheduler maps of units."""
+    line = HEAD + "interfaces ge-0/0/0 unit 0 scheduler-map m"
+    text = MAP.replace(HEAD + "interfaces ge-0/0/0 scheduler-map m", line)
+    assert text != MAP
+    text += "set interfaces ge-0/0/0 unit 0 family inet\n"
+    assert "only with `per-unit-scheduler`" in said(text)[line]
+    assert line not in said(text + "set interfaces ge-0/0/0 per-unit-scheduler\n")
+    assert line not in said(text + "set interfaces ge-0/0/0 hierarchical-scheduler\n")

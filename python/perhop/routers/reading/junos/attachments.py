@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 NO_TERM: Final = "packets that no term matches"
 """The setting of the default that a filter without a last term for all packets has."""
 
+_UNSCHEDULED: Final = (
+    "taken as the scheduler map of the unit, but Junos gives units one only with "
+    "`per-unit-scheduler`, or `hierarchical-scheduler`, at their interface"
+)
+
 _SCHEDULING: Final = ("scheduler-map", "output-traffic-control-profile", "shaping-rate")
 
 
@@ -131,6 +136,8 @@ class Router:
                 chosen_map.undefined("the configuration has no such scheduler map")
             else:
                 chosen_map.modelled()
+                if interface.unscheduled and name != interface.name:
+                    chosen_map.approximated(_UNSCHEDULED)
         place = self._place(chosen_map, placed, interface)
         shape, shaped = settings.shape(placed, profile, interface.rate)
         source = self.interfaces.rate_used(interface)

@@ -36,6 +36,9 @@ _TAKEN: Final = {
 }
 """Notes on statements of rates that Juniper's documents do not have as such."""
 
+_UNIT_SCHEDULERS: Final = ("per-unit-scheduler", "hierarchical-scheduler", "shared-scheduler")
+"""Statements that let units of an interface have scheduler maps (Juniper CLI reference)."""
+
 _OTHER_STATEMENTS: Final = {
     "hierarchical-scheduler": "levels of schedulers above units are not modelled",
     "shared-scheduler": "units share nothing but the rate of their interface",
@@ -76,6 +79,7 @@ class Interface:
         rate_place: The line that states the rate, or None.
         units: Its logical interfaces, by number.
         given: True if the rate is given in place of what the configuration says.
+        unscheduled: True if Junos lets none of its units have a scheduler map.
     """
 
     name: str
@@ -84,6 +88,7 @@ class Interface:
     rate_place: Place | None = None
     units: dict[str, Unit] = field(default_factory=dict)
     given: bool = False
+    unscheduled: bool = False
 
 
 @dataclass(slots=True)
@@ -158,6 +163,7 @@ def read_interfaces(top: Node | None, rates: Mapping[str, int]) -> Interfaces:
                 other.ignored(note)
         if (other := node.get("per-unit-scheduler")) is not None:
             other.approximated("units have policies of their own, and do not share the interface")
+        interface.unscheduled = not any(node.get(word) for word in _UNIT_SCHEDULERS)
         for unit in node.under("unit"):
             interface.units[unit.word] = _unit(f"{node.word}.{unit.word}", unit)
         bandwidths = [value for unit in node.under("unit") if (value := unit.value("bandwidth"))]
