@@ -1037,6 +1037,11 @@ APPROXIMATED: tuple[Approximated, ...] = (
         policy("shape average 2000000 account user-defined 20"),
         "overhead of layer 2",
     ),
+    Approximated(
+        "class data insert-before voice",
+        policy("bandwidth 1000", rest=" class data insert-before voice\n  bandwidth 1000\n"),
+        UNCHECKED,
+    ),
     *within_match(
         ("ip rtp 16384 100", "the even ones"),
         ("protocol rtp audio", "NBAR's recognition"),
@@ -1247,7 +1252,7 @@ _KEYS = """
 child classes conform destination destination_ports exceed excess_burst flows fq-codel interval
 limit mark max mpls_tc one other p pcp peak_burst peak_rate port probability profiles quantum
 queue refused refused_for_input refused_reserve refused_unshaped
-send source_ports strict target violate
+send source_ports strict subinterface target violate
 weight wred
 """
 """Keys and values of policies, and names in the code of the reader."""

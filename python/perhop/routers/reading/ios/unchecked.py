@@ -32,6 +32,7 @@ SPELLINGS: Final = frozenset(
         *("any4", "any6", "ipv4", "addrgroup", "log-input", "v4-network", "v6-network"),
         *("network-object", "port-object", "service-object"),
         *("aggregate-rate", "conform-burst", "excess-burst", "peak-burst", "peak-rate"),
+        "insert-before",
     )
 )
 """Words that the documents of the commands do not have, and that some releases write."""
