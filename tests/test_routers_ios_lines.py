@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Outcome
 from ios import config, one, policy, treatments
-from perhop.routers.reading import source
+from perhop.routers.reading import decisive, source
 from perhop.routers.reading.ios import read
 
 # Lines that a terminal broke
@@ -323,3 +323,17 @@ def test_fair_queue_without_reservable_queues() -> None:
     text = "interface Serial0/0\n fair-queue 64 256 0\n"
     (attachment,) = read([source(text, "r.cfg")]).attachments
     assert attachment.policy["classes"]["class-default"]["queue"]["fq-codel"]["flows"] == 256
+
+
+def test_an_unknown_statement_of_a_class_is_told() -> None:
+    """It may do anything: `run`, `lint` and `diff` warn of it."""
+    found = read(
+        [
+            source(
+                "policy-map P\n class class-default\n  sh ave 1000000\n"
+                "interface GigabitEthernet0/1\n service-policy output P\n",
+                "r.cfg",
+            )
+        ]
+    )
+    assert [line.text for line in decisive(found)] == ["sh ave 1000000"]

@@ -141,11 +141,10 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                 )
             case Fault.SHADOWED:
                 # Each line of the class has it.
-                if (line.place.file, line.fault_note) not in told and not (
-                    inexact and _takes_inexactly(line, configuration, inexact)
-                ):
+                if (line.place.file, line.fault_note) not in told:
                     told.add((line.place.file, line.fault_note))
-                    yield Finding(SHADOWED, line.place, about, "change the order, or remove it")
+                    if not (inexact and _takes_inexactly(line, configuration, inexact)):
+                        yield Finding(SHADOWED, line.place, about, "change the order, or remove it")
             case Fault.ABOVE_PARENT:
                 # Each of the classes that share has the note.
                 if (line.place.file, line.fault_note) not in told:

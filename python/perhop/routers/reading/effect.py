@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading.configuration import Configuration, Line
 
-__all__ = ["CAUTION", "caution", "decisive"]
+__all__ = ["CAUTION", "OF_A_CLASS", "caution", "decisive"]
 
 CAUTION: Final = "can change what a class gets by more than 5%"
 """What the caution about a configuration says, in any case."""
+
+OF_A_CLASS: Final = "unknown statement of a class"
+"""The note of a line that may do anything to what its class gets."""
 
 _MOST_SHOWN: Final = 3
 
@@ -71,7 +74,9 @@ def decisive(configuration: Configuration) -> Iterator[Line]:
     for line in configuration.lines:
         if line.treatment is Treatment.MODELLED or line.fault in _OTHER_FAULTS:
             continue
-        if _IDLE.search(line.note) or not _DECIDES.search(line.text):
+        if _IDLE.search(line.note):
+            continue
+        if line.note != OF_A_CLASS and not _DECIDES.search(line.text):
             continue
         if line.treatment is Treatment.APPROXIMATED and _SMALL.search(line.note):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.routers.reading.effect import OF_A_CLASS
 from perhop.routers.reading.ios import queues
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, whole
 from perhop.routers.reading.ios.police import MAX_RATE, RATES, Burst, Policer, Rate, read_police
@@ -182,7 +183,7 @@ def _read(statement: Statement, found: Settings, account: Account) -> None:
         case "description":
             account.modelled(statement)
         case first:
-            account.not_modelled(statement, _OTHERS.get(first, "unknown statement"))
+            account.not_modelled(statement, _OTHERS.get(first, OF_A_CLASS))
 
 
 _OTHERS: Final = {
