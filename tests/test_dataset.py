@@ -285,17 +285,25 @@ def bad_tables() -> list[tuple[str, pl.DataFrame, str]]:
     flow = {"flow": "priority", **stretch}
     good = table("intervals", [flow])
     return [
-        ("intervals", good.drop("cwnd"), "has columns"),
-        ("intervals", good.with_columns(extra=1), "has columns"),
-        ("intervals", good.with_columns(pl.col("bytes").cast(pl.Float64)), "has columns"),
+        ("intervals", good.drop("cwnd"), "table intervals lacks the column cwnd"),
+        ("intervals", good.with_columns(extra=1), "has the unknown column extra"),
+        ("intervals", good.select(good.columns[::-1]), "has its columns in another order"),
+        (
+            *("intervals", good.with_columns(pl.col("bytes").cast(pl.Float64))),
+            "column bytes of table intervals has type Float64; expected Int64",
+        ),
         ("intervals", table("intervals", [{**flow, "stream": None}]), "stream of .* has nulls"),
         ("intervals", table("intervals", [{**flow, "bytes": -1}]), "bytes of .* negative"),
         ("intervals", table("intervals", [{**flow, "rtt_s": float("nan")}]), "rtt_s of .* NaN"),
-        ("intervals", table("intervals", [{**flow, "flow": "who"}]), "unknown .* who"),
-        ("intervals", table("intervals", [{**flow, "end_s": 0.0}]), "no later than it starts"),
-        ("pings", table("pings", [{"ping": "pong"}]), "unknown .* pong"),
-        ("links", table("links", [{"link": "r1>pharlap", **stretch}]), "unknown .* r1>pharlap"),
-        ("queues", table("queues", [{"link": "r1-r2", **stretch}]), "unknown .* r1-r2"),
+        ("intervals", table("intervals", [{**flow, "flow": "who"}]), "column .* unknown .* who"),
+        ("intervals", table("intervals", [{**flow, "end_s": 0.0}]), "end_s of .* exceed start_s"),
+        ("pings", table("pings", [{"ping": "pong"}]), "column .* unknown .* pong"),
+        (
+            "links",
+            table("links", [{"link": "r1>pharlap", **stretch}]),
+            "column .* unknown .* r1>pharlap",
+        ),
+        ("queues", table("queues", [{"link": "r1-r2", **stretch}]), "column .* unknown .* r1-r2"),
         ("rtts", table("rtts", [{"flow": "priority", **stretch, "low_s": float("inf")}]), "low_s"),
     ]
 

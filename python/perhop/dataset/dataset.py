@@ -249,7 +249,7 @@ class Dataset:
                 files = _files(source)
                 tables = {name: _table(name, files(name), stored.tables) for name in TABLES}
                 return cls(scenario, Manifest(**fields), **tables)
-            except (ScenarioError, ValueError, pl.exceptions.PolarsError) as error:
+            except (ScenarioError, ValueError) as error:
                 raise OutputError(f"{source} is damaged: {error}") from error
 
 
@@ -257,10 +257,9 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
     if table is empty(name):
         return
     schema = TABLES[name]
-    if table.schema != schema:
-        raise ValueError(f"table {name} has columns {dict(table.schema)}; expected {dict(schema)}")
+    _check_columns(name, table)
     if "end_s" in schema and not (table["start_s"] < table["end_s"]).all():
-        raise ValueError(f"table {name} has a stretch that ends no later than it starts")
+        raise ValueError(f"column end_s of table {name} has a value that does not exceed start_s")
     for lower, upper in LEAST_AND_MOST:
         if lower in schema and upper in schema and (table[lower] > table[upper]).any():
             raise ValueError(f"column {lower} of table {name} has a value above that of {upper}")
@@ -276,7 +275,24 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
             if _greatest(values) > most or values.cast(pl.Float64).sum() > 2 * LARGEST:
                 raise ValueError(f"column {column} of table {name} has a value above {most:g}")
         elif column in names and (unknown := {*values.unique()} - {*names[column], None}):
-            raise ValueError(f"table {name} has a {column} unknown to the scenario: {min(unknown)}")
+            raise ValueError(
+                f"column {column} of table {name} has a {column} unknown to the scenario: "
+                f"{min(unknown)[:80]}"
+            )
+
+
+def _check_columns(name: str, table: pl.DataFrame) -> None:
+    schema = TABLES[name]
+    for column, dtype in schema.items():
+        if column not in table.schema:
+            raise ValueError(f"table {name} lacks the column {column}")
+        if table.schema[column] != dtype:
+            has = str(table.schema[column])[:80]
+            raise ValueError(f"column {column} of table {name} has type {has}; expected {dtype}")
+    if table.columns != list(schema):
+        more = [column[:80] for column in table.columns if column not in schema]
+        wrong = f"has the unknown column {more[0]}" if more else "has its columns in another order"
+        raise ValueError(f"table {name} {wrong}; expected {', '.join(schema)}")
 
 
 def _greatest(values: pl.Series) -> float:
@@ -307,7 +323,8 @@ def _files(folder: Place) -> Callable[[str], bytes]:
         path = folder / f"{name}.parquet"
         if path.exists() and not path.is_file():  # a pipe would wait, and a device may have no end
             raise ValueError(f"{path.name} is not a file")
-        return path.read_bytes()
+        with explained(f"cannot read {path}", "give the folder of a finished run"):
+            return path.read_bytes()
 
     return read
 
@@ -318,5 +335,6 @@ def _table(name: str, content: bytes, digests: Mapping[str, str]) -> pl.DataFram
         raise ValueError(f"{name}.parquet is not the file that the run wrote")
     try:
         return pl.read_parquet(BytesIO(content))
-    except pl.exceptions.PanicException as error:  # no Exception: Polars takes it for a bug
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        # A panic is no `Exception`: Polars takes it for a bug.
         raise ValueError(f"{name}.parquet is not readable: {str(error)[:200]}") from None
