@@ -11,30 +11,10 @@ import pytest
 import perhop
 from conftest import SLOW
 from conservation import false_data
-from fuzzing.datasets import changed, damaged, shown, told
+from fuzzing.datasets import RICH, changed, damaged, shown, told
 from perhop.dataset import Dataset
 from perhop.errors import PerhopError
 from perhop.scenario import parse
-
-RICH = """
-perhop: 1
-name: all
-nodes: {a: host, b: host, r: router}
-links:
-  - {ends: [a, r], rate: 10 Mbps, delay: 1 ms}
-  - {ends: [r, b], rate: 1 Mbps, delay: 1 ms, egress: {r: p}}
-policies:
-  p:
-    classes:
-      ef: {match: {dscp: ef}, bandwidth: 20%}
-      rest: {match: any, bandwidth: 80%}
-flows:
-  f: {from: a, to: b, udp: {rate: 500 kbps}, dscp: ef, stop: 2 s}
-  v: {from: a, to: b, voice: {codec: g711}, stop: 2 s}
-  g: {from: a, to: b, tcp: {}, stop: 2 s}
-pings: {p: {from: a, to: b, every: 50 ms, stop: 2 s}}
-report: {interval: 100 ms}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +77,7 @@ def test_damaged_folders_are_refused_or_shown(whole: Dataset, tmp_path: Path) ->
         shutil.copytree(good, bad)
         said = damaged(bad, whole, rng)
         try:
-            refused += shown("compare", str(good), str(bad)) == 2
+            refused += shown("compare", str(good), str(bad)).code == 2
             shown("compare", str(bad), str(good), "--json")
             shown("runs", str(tmp_path))
             if number % 8 == 0:
@@ -107,15 +87,24 @@ def test_damaged_folders_are_refused_or_shown(whole: Dataset, tmp_path: Path) ->
     assert refused > 20
 
 
-def test_a_panic_of_the_reader_is_damage(
-    whole: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [pl.exceptions.PanicException, pl.exceptions.ComputeError])
+def test_a_failure_of_the_reader_is_damage_of_a_file(
+    whole: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     """Polars panics on some signed files whose metadata contradict each other."""
     folder = whole.write(tmp_path / "run")
 
     def panic(*_: object) -> None:
-        raise pl.exceptions.PanicException("assertion failed")
+        raise error("assertion failed")
 
     monkeypatch.setattr(pl, "read_parquet", panic)
-    with pytest.raises(PerhopError, match=r"parquet is not readable: assertion failed"):
+    with pytest.raises(PerhopError, match=r"intervals\.parquet is not readable: assertion failed"):
+        Dataset.read(folder)
+
+
+def test_a_table_that_cannot_be_read_is_named(whole: Dataset, tmp_path: Path) -> None:
+    folder = Path(str(whole.write(tmp_path / "run")))
+    (folder / "pings.parquet").unlink()
+    (folder / "pings.parquet").symlink_to("pings.parquet")
+    with pytest.raises(PerhopError, match=r"pings\.parquet: Too many levels of symbolic links"):
         Dataset.read(folder)

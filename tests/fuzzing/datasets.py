@@ -1,29 +1,92 @@
 """Datasets changed at random: an error that names what is wrong, or tables and a page.
 
 `changed` and `told` change tables in memory; `damaged` and `shown` change the files of a folder and
-read them by commands.
+read them by commands. `python -m fuzzing.datasets --cases 1000 --seed 1` gives so many damaged
+folders to the commands that read datasets, in one process; findings stay in `runs/fuzz/datasets`.
 """
 
 from __future__ import annotations
 
+import argparse
+import faulthandler
 import hashlib
 import io
 import json
 import math
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from random import Random
+from typing import Final, NamedTuple
 
 import polars as pl
 
+import perhop
+from fuzzing.running import FOUND
 from perhop import report
 from perhop.analysis import summary
 from perhop.cli import main
 from perhop.dataset import TABLES, Dataset
+from perhop.scenario import parse
 
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
+RICH: Final = """
+perhop: 1
+name: all
+nodes: {a: host, b: host, r: router}
+links:
+  - {ends: [a, r], rate: 10 Mbps, delay: 1 ms}
+  - {ends: [r, b], rate: 1 Mbps, delay: 1 ms, egress: {r: p}}
+policies:
+  p:
+    classes:
+      ef: {match: {dscp: ef}, bandwidth: 20%}
+      rest: {match: any, bandwidth: 80%}
+flows:
+  f: {from: a, to: b, udp: {rate: 500 kbps}, dscp: ef, stop: 2 s}
+  v: {from: a, to: b, voice: {codec: g711}, stop: 2 s}
+  g: {from: a, to: b, tcp: {}, stop: 2 s}
+pings: {p: {from: a, to: b, every: 50 ms, stop: 2 s}}
+report: {interval: 100 ms}
+"""
+
+EXPECTING: Final = """
+perhop: 1
+name: expecting
+nodes: {server: host, ap: router, hub: router, near: host}
+channels: {home: {wifi: {}}}
+links:
+  - {ends: [server, ap], rate: 5 Mbps, delay: 5 ms, queue: {limit: 20 packets}, loss: 1%}
+  - {ends: [ap, near], rate: 6.5 Mbps, channel: home}
+  - {ends: [server, hub], rate: 100 Mbps}
+  - {ends: [hub, ap], rate: 50 Mbps, delay: 1 s}
+tunnels: {vpn: {ends: [server, ap], overhead: 60 B}}
+flows:
+  down: {from: server, to: near, streams: 2, start: 1 s, stop: 3 s}
+  later: {from: server, to: near, start: 2 s, quic: {}}
+  probes: {from: server, to: near, start: 1 s, rpc: {every: 50 ms, connections: new}}
+  calls: {from: near, to: server, voice: {codec: g711}, start: 1 s, stop: 2 s}
+pings: {icmp: {from: near, to: server, every: 50 ms}}
+duration: 3 s
+report: {interval: 100 ms}
+expect:
+  - {rpm: [probes, down], during: 1 s..3 s, at_least: 10}
+  - {bufferbloat: icmp, during: 1 s..3 s, at_most: 3 s}
+  - {backlog_max: server>ap, at_most: 1 MB}
+  - {drops: server>ap, at_least: 0}
+  - {ratio: [down, later], at_least: 0.1, during: 2 s..3 s}
+  - {ratio: [down, later], of: srtt_p95, at_most: 10}
+  - {fairness: [down, later], at_least: 1%}
+  - {tunnel_loss: vpn, at_most: 50%}
+  - {tunnel_overhead: vpn, at_most: 90%}
+"""
 
 NUMBERS: Final = (
     *(None, 0.0, -0.0, -1.0, 1.5, 1e-300, 5e-324, 1e9, 1e12, 1e15, 1e18, 9.2e18, 1e19, 1e30, 1e200),
@@ -45,7 +108,10 @@ def changed(dataset: Dataset, rng: Random) -> tuple[str, dict[str, pl.DataFrame]
         table = tables[name]
         column = rng.choice(table.columns)
         kind = rng.choice(
-            ("value", "value", "value", "all", "sort", "double", "cut", "drop", "type")
+            (
+                *("value", "value", "value", "all", "sort", "double", "cut", "drop", "type"),
+                *("swap", "shift", "scale", "mix", "many", "none"),
+            )
         )
         dtype = table.schema[column]
         words = WORDS if dtype == pl.String else NUMBERS if dtype.is_float() else COUNTS
@@ -69,6 +135,22 @@ def changed(dataset: Dataset, rng: Random) -> tuple[str, dict[str, pl.DataFrame]
                 table = table.drop(column)
             elif kind == "type":
                 table = table.with_columns(pl.col(column).cast(rng.choice((pl.String, pl.Float32))))
+            elif kind == "swap":
+                other = rng.choice([each for each, its in table.schema.items() if its == dtype])
+                table = table.with_columns(pl.col(other).alias(column), pl.col(column).alias(other))
+            elif kind == "shift":
+                table = table.with_columns(pl.col(column).shift(1).fill_null(strategy="backward"))
+            elif kind == "scale" and dtype.is_numeric():
+                factor = rng.choice((0, 2, 1000, 10**6, 10**9, 1e-3, 1e-9, 1e-15))
+                table = table.with_columns((pl.col(column) * factor).cast(dtype))
+            elif kind == "mix":
+                table = table.with_columns(pl.col(column).shuffle(rng.randrange(1000)))
+            elif kind == "many" and table.height:
+                table = pl.concat([table] * 50)
+            elif kind == "none":
+                for each in rng.sample(list(TABLES), rng.randrange(len(TABLES))):
+                    tables[each] = tables[each].clear()
+                continue
         except (pl.exceptions.PolarsError, OverflowError, TypeError):
             continue  # no table can be so
         tables[name] = table
@@ -209,8 +291,15 @@ def _paths(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | 
     return [path, *(each for key, more in inner for each in _paths(more, (*path, key)))]
 
 
-def shown(*command: str) -> int:
-    """Run a command that reads a damaged dataset; return its exit code, 0 to 2.
+class Shown(NamedTuple):
+    """The answer of a command: its exit code and what it printed."""
+
+    code: int
+    printed: str
+
+
+def shown(*command: str) -> Shown:
+    """Run a command that reads a damaged dataset; return its exit code, 0 to 2, and its text.
 
     Raises:
         AssertionError: It ends in another way, or prints what is no line of printable text.
@@ -227,4 +316,121 @@ def shown(*command: str) -> int:
     assert code in (0, 1, 2) and "Traceback" not in printed, (command, code, printed)
     assert all(char.isprintable() or char in "\n\t" for char in printed), (command, printed)
     assert isinstance(code, int)
-    return code
+    return Shown(code, printed)
+
+
+SLOW_S: Final = 20.0
+"""A command that takes more CPU time than this is a finding."""
+
+HANGS_S: Final = 120.0
+"""A command that takes more CPU time than this ends the process, with the stack of each thread."""
+
+COMMANDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "report": (
+        *3 * (("report", "BAD", "--out", "OUT"),),
+        ("report", "BAD", "--out", "OUT", "--chart", "all", "--format", "svg"),
+        ("report", "BAD", "--out", "OUT", "--chart", "all", "--format", "csv"),
+        ("report", "BAD", "--list-charts"),
+    ),
+    "compare": (
+        *(("compare", "GOOD", "BAD"), ("compare", "BAD", "GOOD", "--json")),
+        ("compare", "GOOD", "BAD", "BAD", "--out", "OUT"),
+    ),
+    "runs": (("runs", "RUNS"), ("runs", "RUNS", "--json")),
+}
+"""The commands that read datasets, in several ways each."""
+
+
+def run(name: str, cases: int, rng: Random) -> int:
+    """Give so many damaged folders to a command; return the number of different findings."""
+    whole = [perhop.run(parse(text)) for text in (RICH, EXPECTING)]
+    faulthandler.register(signal.SIGPROF, chain=True)
+    known: set[str] = set()
+    codes = [0, 0, 0]
+    slowest = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        good = [each.write(Path(folder, each.scenario.name)) for each in whole]
+        for number in range(cases):
+            at = rng.randrange(len(whole))
+            runs, out = Path(folder, "runs"), Path(folder, "out")
+            for each in (runs, out):
+                shutil.rmtree(each, ignore_errors=True)
+            bad = runs / "bad"
+            shutil.copytree(str(good[at]), bad)
+            seed = rng.getrandbits(32)
+            said = damaged(bad, whole[at], Random(seed))
+            names = {"BAD": bad, "GOOD": good[at], "OUT": out, "RUNS": runs}
+            command = [str(names.get(each, each)) for each in rng.choice(COMMANDS[name])]
+            _note(f"{number}: seed {seed}, {whole[at].scenario.name}: {said}\n{command}")
+            signal.setitimer(signal.ITIMER_PROF, HANGS_S)
+            began = time.process_time()
+            failure = ""
+            try:
+                answer = shown(*command)
+                codes[answer.code] += 1
+                if answer.code == 2 and not _names_the_place(answer.printed):
+                    failure = f"no place\n{answer.printed}"
+            except Exception:
+                failure = traceback.format_exc(limit=-12)
+            took = time.process_time() - began
+            slowest = max(slowest, took)
+            if took > SLOW_S:
+                failure = failure or f"slow\n{took:.1f} s"
+            if failure:
+                _keep(failure, f"{said}\n{command}", bad, known)
+    signal.setitimer(signal.ITIMER_PROF, 0.0)
+    print(
+        f"{name}: {cases:,} cases; exit codes 0, 1, 2: {codes}; {len(known)} findings, slowest "
+        f"{slowest:.1f} s",
+        flush=True,
+    )
+    return len(known)
+
+
+_PLACES: Final = re.compile(
+    r"column \S+ of table \w|table \w+ (lacks|has) |\w+\.parquet|manifest\.json|of format"
+    r"|is damaged: [\w.>-]+: "
+)
+
+
+def _names_the_place(printed: str) -> bool:
+    """Return whether an error names the table and column, the file, or the manifest's key."""
+    return _PLACES.search(printed) is not None
+
+
+def _note(text: str) -> None:
+    """Write down the present case, so that it is there whatever happens."""
+    folder = FOUND / "datasets"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"present-{os.getpid()}.txt").write_text(text, errors="replace")
+
+
+def _keep(failure: str, text: str, bad: Path, known: set[str]) -> None:
+    """Keep a folder that fails, unless another one fails in the same line."""
+    frames = [line.strip() for line in failure.split("\n") if line.lstrip().startswith("File ")]
+    digits = re.sub(r"\d+", "", failure.strip().split("\n")[-1])
+    key = f"{frames[-1] if frames else ''} {digits[:60]}"
+    if key in known:
+        return
+    known.add(key)
+    target = FOUND / "datasets" / hashlib.sha256(key.encode()).hexdigest()[:8]
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(bad, target, symlinks=True)
+    target.with_suffix(".txt").write_text(f"{text}\n{failure}", errors="replace")
+    print(f"{text}\n{failure}", flush=True)
+
+
+def _main() -> int:
+    """Run; 1 if something was found."""
+    parser = argparse.ArgumentParser(prog="python -m fuzzing.datasets")
+    parser.add_argument("--cases", type=int, default=1000, help="for each command")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", action="append", choices=COMMANDS, help="a command")
+    given = parser.parse_args()
+    rng = Random(given.seed)
+    findings = sum(run(name, given.cases, rng) for name in given.only or COMMANDS)
+    return min(findings, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
