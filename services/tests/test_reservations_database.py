@@ -1,5 +1,6 @@
 """The database: one process uses it, only its owner can read it, and it is whole."""
 
+import errno
 import os
 import random
 import sqlite3
@@ -131,6 +132,19 @@ def test_a_backup_of_a_running_service_is_whole(tmp_path: Path, clock: Clock) ->
     with service(copy, clock) as restored:
         assert restored.register.reservation(own.id) == own
         assert restored.admission.bookings == 1
+
+
+def test_a_full_disk_is_named_when_a_database_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no block for the file that says which process has the database."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OutputError, match=r"b\.db\.lock: No space left on device"):
+        open_database(str(tmp_path / "b.db"))
 
 
 def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:

@@ -343,8 +343,11 @@ class Database:
                 f"{path} is in use by another perhop under another name; one process at a time may "
                 "have it. Stop that one, or ask it over HTTP"
             ) from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise OutputError(f"{place}: {error.strerror}") from None
 
     def _lock_server(self) -> None:
         """Hold the advisory lock of a PostgreSQL database, for as long as the connection lives."""
