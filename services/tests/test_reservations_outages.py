@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from conftest import DEADLINES, SLOW
 from perhop_services.common.errors import ServiceError, UnavailableError
@@ -92,6 +93,32 @@ def test_questions_are_answered_503_while_the_database_is_away(tmp_path: Path) -
         assert op._http.post("/api/token", json={"name": "op", "password": "x"}).status_code == 503
         postgresql.start()
         until(lambda: op._http.get("/api/reservations").status_code == 200)
+
+
+def test_a_database_that_was_read_only_is_written_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Sessions that began while it was read-only stay so; the service replaces them."""
+    with restartable() as postgresql, service(postgresql.url, Clock()) as running:
+        who = user(running)
+        running.book(who, terms(selector=udp(1))).result()
+        engine = sa.create_engine(running.database.url, isolation_level="AUTOCOMMIT")
+        other = engine.connect()
+        change = "ALTER DATABASE postgres {} default_transaction_read_only"
+        other.exec_driver_sql(change.format("SET") + " = on")
+        other.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        until(lambda: "read-only" in str(running.book(who, terms(selector=udp(2))).exception()))
+        assert len(running.register.listed()) == 1
+        other.exec_driver_sql(change.format("RESET"))
+        until(lambda: running.book(who, terms(selector=udp(3))).exception() is None)
+        other.close()
+        engine.dispose()
+    logged = [(each.getMessage(), each.exc_info) for each in caplog.records]
+    assert any("read-only transaction" in message for message, _ in logged)
+    assert not any("{'S'" in message or traceback for message, traceback in logged)
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["asks", "waits"])

@@ -22,7 +22,7 @@ from alembic.config import Config
 from alembic.util import CommandError
 
 from perhop.errors import OutputError, PerhopError, UsageError
-from perhop_services.common.errors import UnavailableError
+from perhop_services.common.errors import UnavailableError, first_line
 from perhop_services.common.schema import SERVICE
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Database:
 
     def _unusable(self, error: BaseException) -> OutputError:
         """Return the error of a database that does not load."""
-        text = _short(error)
+        text = first_line(error)
         away = isinstance(error, (sa.exc.SQLAlchemyError, OSError))  # OSError: TLS
         if away and (not self.is_sqlite or any(each in text for each in _SURROUNDINGS)):
             return OutputError(f"{self.name}: {text}")
@@ -258,6 +258,7 @@ class Database:
             sa.event.listen(
                 engine, "do_connect", lambda _dialect, _record, _, given: Connection(**given)
             )
+            sa.event.listen(engine, "handle_error", _end_read_only_session)
             return engine
         engine = sa.create_engine(
             self.url, connect_args={"check_same_thread": False, "timeout": 30}, pool_size=8
@@ -478,7 +479,21 @@ def _answering() -> Iterator[None]:
     except (sa.exc.IntegrityError, sa.exc.DataError):
         raise
     except (sa.exc.DBAPIError, sa.exc.TimeoutError, sa.exc.ResourceClosedError, OSError) as error:
-        raise UnavailableError("the database does not answer; try again") from error
+        cause = getattr(error, "orig", None)
+        what = "is read-only" if cause and _is_read_only(cause) else "does not answer"
+        raise UnavailableError(f"the database {what}; try again") from error
+
+
+def _is_read_only(error: BaseException) -> bool:
+    """Return whether PostgreSQL refused to write in a read-only transaction."""
+    said = error.args[0] if error.args else None
+    return isinstance(said, dict) and said.get("C") == "25006"
+
+
+def _end_read_only_session(context: sa.engine.ExceptionContext) -> None:
+    """Take a session for lost that may not write: it keeps this setting from its beginning on."""
+    if _is_read_only(context.original_exception):
+        context.is_disconnect = True
 
 
 def _url(text: str) -> sa.URL:
@@ -531,11 +546,3 @@ def _tls(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
     if mode == "require" and root is None:
         context.verify_mode = ssl.CERT_NONE
     return rest, {"ssl_context": context}
-
-
-def _short(error: BaseException) -> str:
-    """Return the first line of a database's error."""
-    cause = getattr(error, "orig", None) or error
-    if isinstance(cause, Exception) and cause.args and isinstance(cause.args[0], dict):
-        return str(cause.args[0].get("M", cause))
-    return (str(cause).splitlines() or [""])[0]

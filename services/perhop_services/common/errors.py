@@ -32,6 +32,14 @@ def is_outage(error: BaseException) -> bool:
     return isinstance(error, (ServiceError, sa.exc.SQLAlchemyError, OSError))
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of the text of an error, or of the database's error behind it."""
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, Exception) and cause.args and isinstance(cause.args[0], dict):
+        return str(cause.args[0].get("M", cause))  # of PostgreSQL
+    return (str(cause).splitlines() or [""])[0]
+
+
 def when(second: int) -> str:
     """Format a second as in messages, in UTC."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.printable import printable, printable_lines
-from perhop_services.common.errors import ServiceError, is_outage
+from perhop_services.common.errors import ServiceError, first_line, is_outage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,7 @@ def failed(message: str, error: BaseException, **about: object) -> None:
         LOG.error("%s: %s", message, error, exc_info=error, extra=fields(**about))
         return
     cause = error.__cause__ if error.__cause__ is not None else error
-    said = [type(cause).__name__, *str(getattr(cause, "orig", None) or cause).splitlines()[:1]]
+    said = [type(cause).__name__, *filter(None, [first_line(cause)])]
     if isinstance(error, ServiceError):
         said = [str(error), *(said if cause is not error else ())]
     text = ": ".join(said)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import sqlalchemy as sa
 
 from perhop.errors import UsageError
-from perhop_services.common.errors import ServiceError, UnavailableError
+from perhop_services.common.errors import ServiceError, UnavailableError, first_line
 from perhop_services.common.logs import failed
 from perhop_services.common.supervised import Supervised
 
@@ -175,6 +175,5 @@ class Writer:
 
 def _failure(error: BaseException) -> BaseException:
     if isinstance(error, (sa.exc.SQLAlchemyError, OSError)):
-        cause = str(getattr(error, "orig", None) or error).splitlines()[0]
-        return UnavailableError(f"the database rejected it: {cause}")
+        return UnavailableError(f"the database rejected it: {first_line(error)}")
     return error
