@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 _ADVISORY: Final = 0x70657268  # "perh": of all advisory locks of a PostgreSQL database, ours
 
+_HOLDER: Final = sa.text(
+    "SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database "
+    f"WHERE locktype = 'advisory' AND granted AND classid = 0 AND objid = {_ADVISORY} "
+    "AND datname = current_database()"
+)
+"""Query of the process of PostgreSQL whose session has the lock."""
+
 LOCK_TIMEOUT: Final = 20.0
 """Time limit for the lock of a PostgreSQL database, in seconds. The server takes `SILENCE` to drop
 the session of a process that held it and no longer speaks."""
@@ -362,9 +369,11 @@ class Database:
             while not guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar():
                 guard.commit()
                 if time.monotonic() > until:
+                    holder = guard.scalar(_HOLDER) or "?"
                     raise UsageError(
                         f"{self.name} is in use by another perhop; one process at a time may have "
-                        "it. Stop that one, or ask it over HTTP"
+                        "it. Stop that one, or ask it over HTTP; if none runs, end process "
+                        f"{holder} of PostgreSQL, which keeps its session"
                     )
                 time.sleep(0.1)
             # A session that nobody can reach must not keep the lock: `holds_lock` is its sign of
