@@ -1,5 +1,6 @@
 """The service over HTTP: who may do what, and what bad input gets."""
 
+import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import pytest
 
 from conftest import SLOW
 from perhop_services.common.errors import ConflictError
+from perhop_services.common.http.guard import Guard
 from perhop_services.common.people import People
 from perhop_services.reservations import messages as m
 from postgres import server as postgresql
@@ -282,3 +284,26 @@ def test_no_route_takes_what_makes_no_sense(
 @pytest.mark.parametrize("path", ["/%2e%2e/http/guard.py", "/..%2fmodel.py", "/%2e%2e%2fmodel.py"])
 def test_the_page_is_all_that_is_served(url: str, path: str) -> None:
     assert ask("GET", url + path).status_code == 404
+
+
+def test_a_request_that_hangs_when_the_service_ends_gets_503() -> None:
+    """The server cancels it when its time is over; it was a traceback for each, and 500."""
+    sent: list[Any] = []
+
+    async def hang(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def ended() -> None:
+        guard = Guard(hang, frozenset(), secure=False)
+        scope = {"type": "http", "path": "/api/reservations", "headers": [(b"host", b"localhost")]}
+        request = asyncio.create_task(guard(scope, hang, send))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        request.cancel()
+        await request
+
+    asyncio.run(ended())
+    assert sent[0]["status"] == 503
+    assert b"try again" in sent[1]["body"]

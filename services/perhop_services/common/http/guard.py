@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Final
+
+from perhop_services.common.logs import LOG
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -65,14 +68,24 @@ class Guard:
                 return {"type": "http.disconnect"}
             return message
 
+        answered = False
+
         async def marked(message: Message) -> None:
+            nonlocal answered
+            answered = True
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *self._headers]
                 if scope["path"].startswith("/api") or scope["path"].endswith(".ics"):
                     message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
-        await self._app(scope, limited, marked)
+        try:
+            await self._app(scope, limited, marked)
+        except asyncio.CancelledError:
+            # The service ends, and its time for answers is over.
+            LOG.warning("a request is not answered: the service is ending")
+            if not answered:
+                await _say(marked, 503, "the service is ending; try again")
 
 
 def _without_port(name: str) -> str:
