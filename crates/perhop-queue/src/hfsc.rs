@@ -387,6 +387,11 @@ impl<B> Discipline<B> for Hfsc<B> {
                 self.charge(leaf, size, criterion, head);
                 return next;
             }
+            if let Dequeue::NotBefore(_) = next {
+                // The class has a shaper in its queue, as CAKE has. Linux's `hfsc_dequeue` ends
+                // here, too: no class sends before.
+                return next;
+            }
             // The class has dropped all its packets.
             self.charge(leaf, Bytes::ZERO, Criterion::RealTime, head);
         }

@@ -31,7 +31,11 @@ fn matches(dscps: &[u8]) -> MatchRules {
 
 /// Returns a leaf for packets with this DSCP.
 pub fn leaf(dscp: u8, curves: HfscCurves) -> HfscSpec<usize> {
-    let queue = Queue::Fifo(Fifo::new(Limit::packets(u64::MAX)));
+    queued(dscp, curves, Queue::Fifo(Fifo::new(Limit::packets(u64::MAX))))
+}
+
+/// Returns a leaf with this queue.
+pub fn queued(dscp: u8, curves: HfscCurves, queue: Queue<usize>) -> HfscSpec<usize> {
     HfscSpec { matches: matches(&[dscp]), curves, kind: HfscClassKind::Leaf(Class::new(queue)) }
 }
 

@@ -1,7 +1,9 @@
 //! Figures that the theory gives.
 
-use perhop_core::Duration;
-use perhop_queue::HfscCurves;
+use perhop_core::{Bytes, Duration, Rate, Stream};
+use perhop_queue::{
+    AckFilter, Cake, CakeConfig, Coding, Diffserv, Framing, HfscCurves, Isolation, Limit, Queue,
+};
 
 use crate::lab::*;
 
@@ -79,4 +81,26 @@ fn a_leaf_without_a_share_has_its_guarantee_only() {
     let only = HfscCurves { realtime: Some(linear(2_000_000)), ..HfscCurves::default() };
     let sent = run(vec![leaf(1, only)], &backlogs(&[1], 1000), 1_000_000);
     assert!((rate_of(&sent, 1) - 2_000_000.0).abs() < 20_000.0, "{}", rate_of(&sent, 1));
+}
+
+/// A class whose queue has a shaper: all classes wait for it while it is its turn, as in Linux.
+#[test]
+fn a_shaper_in_a_queue_holds_all_classes() {
+    let cake = CakeConfig {
+        limit: Limit::bytes(Bytes::new(4 << 20)),
+        bandwidth: Rate::new(1_000_000),
+        framing: Framing { overhead: 0, mpu: 0, coding: Coding::None },
+        diffserv: Diffserv::Besteffort,
+        isolation: Isolation::Flows,
+        rtt: Duration::from_secs(1000), // it never drops
+        target: Duration::from_secs(1000),
+        ack_filter: AckFilter::Off,
+        wash: false,
+        ingress: false,
+    };
+    let queue = Queue::Cake(Box::new(Cake::new(cake, Stream::new(1, "queue"))));
+    let specs = vec![queued(1, shares(2_000_000), queue), leaf(2, shares(8_000_000))];
+    let sent = run(specs, &backlogs(&[1, 2], 1000), 1_000_000);
+    assert!((rate_of(&sent, 1) - 1_000_000.0).abs() < 50_000.0, "{}", rate_of(&sent, 1));
+    assert!((rate_of(&sent, 2) - 4_000_000.0).abs() < 200_000.0, "{}", rate_of(&sent, 2));
 }
