@@ -292,6 +292,17 @@ def test_a_policer_without_a_meaning_is_defined() -> None:
     assert "undefined-name" not in dict(named("srx.conf", text))
 
 
+def test_a_ceiling_of_htb_below_its_rate() -> None:
+    text = """\
+tc qdisc add dev eth0 root handle 1: htb default 1
+tc class add dev eth0 parent 1: classid 1:1 htb rate 5mbit ceil {ceil}
+tc qdisc add dev eth0 parent 1:1 pfifo limit 50
+"""
+    rule = "ceiling-below-guarantee"
+    assert named("wan.sh", text.format(ceil="2mbit")) == [(rule, 2)]
+    assert named("wan.sh", text.format(ceil="5mbit")) == []
+
+
 def test_curves_of_altq() -> None:
     text = """\
 interface em0 bandwidth 10M hfsc

@@ -210,6 +210,28 @@ def test_more_guarantees_than_there_are_are_not_held() -> None:
     assert line.fault_note.startswith("guarantees of 20 Mbps exceed the 10 Mbps")
 
 
+def test_a_ceiling_below_the_guarantee_holds() -> None:
+    """`htb_class_mode` compares the ceiling first; Linux sends 1.97 Mb/s of such a class."""
+    text = htb(
+        "class add parent 1:1 classid 1:10 htb rate 5mbit ceil 2mbit",
+        "class add parent 1:1 classid 1:30 htb rate 5mbit ceil 10mbit",
+        "filter add parent 1: prio 1 u32 match ip protocol 17 0xff flowid 1:10",
+    )
+    found = classes(text)["c10"]
+    assert (found["bandwidth"], found["borrow"]) == ("2 Mbps", False)
+    assert found["quantum"] == "62500 B"
+    (line,) = [line for line in reading(text).lines if line.fault is Fault.BELOW_GUARANTEE]
+    assert line.fault_note == "`ceil` is below `rate`: the class gets no more than 2 Mbps"
+
+
+def test_a_ceiling_below_the_rate_of_a_shaper_is_its_rate() -> None:
+    text = (
+        "tc qdisc add dev eth0 root handle 1: htb default 1\n"
+        "tc class add dev eth0 parent 1: classid 1:1 htb rate 5mbit ceil 2mbit\n"
+    )
+    assert attachment(text).policy["htb"]["rate"] == "2 Mbps"
+
+
 def test_later_filters_without_a_priority_come_first() -> None:
     text = htb(
         "class add parent 1:1 classid 1:10 htb rate 1mbit ceil 10mbit",

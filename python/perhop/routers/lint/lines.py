@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.lint.classes import EMPTY, SHADOWED
 from perhop.routers.lint.exactness import selects
 from perhop.routers.lint.findings import Finding, Rule, Severity
-from perhop.routers.lint.guarantees import ABOVE_PARENT
+from perhop.routers.lint.guarantees import ABOVE_PARENT, CEILING
 from perhop.routers.lint.invalid import INVALID_VALUE
 from perhop.routers.reading import Fault, Treatment, decisive
 from perhop.routers.reading.junos.attachments import NO_TERM
@@ -155,6 +155,10 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                         about,
                         "lower guarantees until they fit",
                     )
+            case Fault.BELOW_GUARANTEE:
+                yield Finding(
+                    CEILING, line.place, about, "raise the ceiling, or lower the guarantee"
+                )
             case Fault.UNUSED:
                 if not _may_be_used(line, configuration):
                     yield Finding(

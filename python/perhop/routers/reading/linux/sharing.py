@@ -396,7 +396,11 @@ def _htb(
     key = each.classid
     ceiling = each.options.rate("ceil") or rate
     cburst = each.options.size("cburst", "cbuffer", "cmaxburst")
-    found.ceilings[key] = max(ceiling, rate), cburst
+    found.ceilings[key] = ceiling, cburst
+    if ceiling < rate:
+        note = f"`ceil` is below `rate`: the class gets no more than {format_rate(ceiling)}"
+        ledger.fault(each.options.at("ceil"), note, Fault.BELOW_GUARANTEE)
+        found.rates[key] = ceiling, cburst or 0
     if burst is None:
         ledger.default(each.place, "burst", "1600 B", "iproute2, q_htb.c: rate / HZ + mtu")
     if key not in found.quanta:
