@@ -67,6 +67,7 @@ def broken(dataset: Dataset) -> list[str]:
     * Nested classes send and hold what the class around them does.
     * Packets that came to a class were sent, were dropped, or wait in it.
     * A policer counts every packet that comes to it, once.
+    * A tunnel takes what its device sends.
     * A router sends, drops and keeps no more packets than links have brought it.
     * A host receives no more packets than links have brought it, and no more than was offered.
 
@@ -79,6 +80,7 @@ def broken(dataset: Dataset) -> list[str]:
         *_classes_of_links(dataset, outer, spare),
         *_nested(dataset),
         *_policed(dataset),
+        *_devices(dataset, outer),
         *_routers(dataset, outer, brought),
         *_hosts(dataset, brought),
         *_flows(dataset),
@@ -218,6 +220,27 @@ def _policed(dataset: Dataset) -> Iterator[str]:
             yield f"{_at(name, start, end)}, {class_}: {said}"
 
 
+def _devices(dataset: Dataset, outer: Mapping[Key, tuple[float, float, float]]) -> Iterator[str]:
+    if "reading_us" in dataset.manifest.counters or _divides(dataset.scenario):
+        return  # the counters of one instant of the same packets alone
+    devices = {
+        (device.name, node): name for name, (device, node) in dataset.scenario.devices.items()
+    }
+    lost = ("dropped_too_long", "dropped_no_route")
+    counters = ("tunnel", "entry", "start_s", "end_s", "encapsulated_packets", *lost)
+    apart: dict[str, tuple[float, float]] = {}
+    for tunnel, entry, start, end, entered, *dropped in _rows(dataset.tunnels, *counters):
+        name = devices.get((tunnel, entry))
+        if name is None:
+            continue
+        sent, _, _ = outer[name, start, end]
+        before = apart.get(name, (0, 0))
+        least, most = apart[name] = before[0] + sent - entered, before[1] + sum(dropped)
+        # A packet takes a picosecond from the device, and some are lost before it.
+        if least < 0 or least > most + 1:
+            yield f"{_at(name, start, end)}: sent {least:+} packets more than entered"
+
+
 def _brought(dataset: Dataset, spare: Mapping[str, int]) -> dict[tuple[str, float], float]:
     """Return the packets that links have brought each node until the end of each stretch."""
     directions = dataset.scenario.directions.items()
@@ -243,8 +266,10 @@ def _routers(
     so_far: dict[str, float] = {}
     came: dict[tuple[str, float], float] = {}
     for (name, _, end), (sent, dropped, waits) in outer.items():
-        so_far[name] = so_far.get(name, 0) + sent + dropped
-        key = (scenario.directions[name][1], end)
+        # What a tunnel's device sends comes to the queue of a link.
+        on = sent if name in scenario.directions else 0
+        so_far[name] = so_far.get(name, 0) + on + dropped
+        key = (scenario.queueing[name][1], end)
         came[key] = came.get(key, 0) + so_far[name] + waits
     for (node, end), packets in came.items():
         arrived = brought.get((node, end), nan)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.analysis import Window, evaluate, seconds
 from perhop.errors import UsageError
 from perhop.scenario import METRICS, Metric
-from perhop.scenario.model.metrics import RADIO, metric_hint
+from perhop.scenario.model.metrics import CLASS, RADIO, metric_hint
 from perhop.scenario.model.quantities import parse_window
 
 if TYPE_CHECKING:
@@ -105,8 +105,9 @@ def _targets(dataset: Dataset, metric: Metric) -> list[str]:
         "ping": list(scenario.pings),
         "link": [
             name
-            for name, (link, _) in scenario.directions.items()
-            if metric.name not in RADIO or link.channel is not None
+            for name, (link, _) in scenario.queueing.items()
+            if (metric.name not in RADIO or link.channel is not None)
+            and (name in scenario.directions or CLASS in metric.takes)
         ],
         "channel": list(scenario.channels),
         "tunnel": list(scenario.tunnels),

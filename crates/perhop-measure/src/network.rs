@@ -87,6 +87,16 @@ impl NetworkMeter {
         let span = to.since(from).as_secs_f64();
         for port in network.ports() {
             let (index, network) = (port.0 as usize, of(port));
+            let PortQueues { first, last } = &mut self.last_queues[index];
+            let mut classes = (*first..).zip(last);
+            network.queue(port).visit(&mut |_, counters, backlog| {
+                let (class, last) = classes.next().expect("a class was added");
+                self.queues.push((index, class), stretch, last, counters, backlog);
+                *last = *counters;
+            });
+            if network.is_device(port) {
+                continue; // it sends into no link
+            }
             let counters = network.link_counters(port);
             let capacity = match network.trace(port) {
                 None => network.wire(port).rate.bits_per_second() as f64 / 8.0 * span,
@@ -98,13 +108,6 @@ impl NetworkMeter {
             };
             self.links.push(index, stretch, &self.last_links[index], &counters, capacity);
             self.last_links[index] = counters;
-            let PortQueues { first, last } = &mut self.last_queues[index];
-            let mut classes = (*first..).zip(last);
-            network.queue(port).visit(&mut |_, counters, backlog| {
-                let (class, last) = classes.next().expect("a class was added");
-                self.queues.push((index, class), stretch, last, counters, backlog);
-                *last = *counters;
-            });
         }
         for (port, last) in &mut self.last_stations {
             if let Some((channel, counters)) = of(*port).station(*port) {

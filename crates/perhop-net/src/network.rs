@@ -177,14 +177,20 @@ impl<B: Copy> Network<B> {
         self.ports[port.index()].counters
     }
 
-    /// Returns all ports: two for each link.
+    /// Returns all ports: two for each link, and then the devices of tunnels.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<B> {
         (0..self.ports.len() as u32).map(PortId)
     }
 
+    /// Returns the ports by which a node sends into links.
+    fn ports_of(&self, node: NodeId) -> impl Iterator<Item = PortId> {
+        let links = self.ports().filter(|port| !self.is_device(*port));
+        links.filter(move |port| self.near_end(*port) == node)
+    }
+
     /// Returns the port of a `node` that has exactly one; otherwise `None`.
     pub fn only_port(&self, node: NodeId) -> Option<PortId> {
-        let mut own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
+        let mut own = self.ports_of(node);
         own.next().filter(|_| own.next().is_none())
     }
 
@@ -227,9 +233,8 @@ impl<B: Copy> Network<B> {
     /// Returns the least MTU of the links and tunnels at `node`, in bytes; [`u32::MAX`] if none has
     /// one.
     pub fn least_mtu(&self, node: NodeId) -> u32 {
-        let own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
         let tunnels = self.tunnels.iter().filter(|tunnel| tunnel.entry == node);
-        let mtus = own.map(|port| self.ports[port.index()].mtu);
+        let mtus = self.ports_of(node).map(|port| self.ports[port.index()].mtu);
         mtus.chain(tunnels.map(|tunnel| tunnel.spec.mtu)).min().unwrap_or(u32::MAX)
     }
 
@@ -580,6 +585,9 @@ impl<B: Copy> Network<B> {
         self.events += 1;
         let packet = self.take_off_wire(id);
         let port = &mut self.ports[id.index()];
+        if let Some(tunnel) = port.tunnel() {
+            return self.enter_behind_device(tunnel, packet, hosts);
+        }
         let copy = match !port.is_plain() && port.duplicates() {
             true => hosts.copy(&packet).map(|body| Packet { header: packet.header, body }),
             false => None,

@@ -10,7 +10,8 @@ use crate::trace::{Trace, TraceMedium};
 use crate::under_way::UnderWay;
 use crate::wire::{Impairments, LinkCounters, Reorder, Wire};
 
-/// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
+/// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back. Behind
+/// those of all links: the device of a tunnel at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
@@ -84,6 +85,9 @@ pub(crate) struct Port<B> {
     special: bool,
     /// True if packets arrive in another part of the network, where they are taken.
     leaves: bool,
+    /// The direction of a tunnel whose device this is: its packets do not arrive anywhere, but are
+    /// put into outer ones.
+    tunnel: Option<u32>,
     /// Time for which all arrivals at the far end are known in advance, by this and all other
     /// ports; zero if it does not process them ahead.
     pub lookahead: Duration,
@@ -123,6 +127,7 @@ impl<B: Copy> Port<B> {
             plain: wire.is_plain(),
             special: !wire.is_plain(),
             leaves: false,
+            tunnel: None,
             lookahead: Duration::ZERO,
             last: NO_PACKET,
             trace: None,
@@ -299,6 +304,17 @@ impl<B: Copy> Port<B> {
     /// Returns `true` if packets arrive in another part of the network.
     pub fn leaves(&self) -> bool {
         self.leaves
+    }
+
+    /// Has the packets put into the outer ones of a tunnel.
+    pub fn encloses(mut self, tunnel: u32) -> Self {
+        (self.tunnel, self.special) = (Some(tunnel), true);
+        self
+    }
+
+    /// Returns the direction of a tunnel whose device this is.
+    pub fn tunnel(&self) -> Option<u32> {
+        self.tunnel
     }
 
     /// Sets the marker for arriving packets.

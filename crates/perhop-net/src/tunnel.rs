@@ -4,6 +4,8 @@ use perhop_core::{
     AckHint, Dscp, Duration, Ecn, Header, InnerFlow, NodeId, Protocol, Time, TrafficClass,
 };
 
+use crate::port::PortId;
+
 /// Bytes that a tunnel adds to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
@@ -115,6 +117,8 @@ pub(crate) struct Tunnel {
     /// Longest inner packet by an ICMP error about an outer one, and until when that is known: the
     /// soft state of RFC 2003, section 5.1.
     learned: Option<(u32, Time)>,
+    /// The device that packets pass before they enter.
+    pub device: Option<PortId>,
     pub counters: TunnelCounters,
 }
 
@@ -127,6 +131,7 @@ impl Tunnel {
             exit,
             spec: spec.clone(),
             learned: None,
+            device: None,
             counters: TunnelCounters::default(),
         })
     }

@@ -35,6 +35,20 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// That behind a device without a rate: a packet takes a picosecond.
+    pub(crate) const NONE: Self = Self {
+        rate: Rate::new(u64::MAX).unwrap(),
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        variation: None,
+        delay_limit: None,
+        loss: 0,
+        duplicate: 0,
+        reorder: None,
+        gilbert: None,
+        overhead: Overhead::NONE,
+    };
+
     /// Returns `true` if the arrival of a packet is known before it is sent.
     pub(crate) fn is_certain(&self) -> bool {
         self.jitter == Duration::ZERO

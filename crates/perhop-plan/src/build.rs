@@ -14,6 +14,7 @@ use crate::names::Names;
 use crate::network::{
     AccessPlan, CellPlan, ChannelPlan, EndPlan, LinkPlan, MediumPlan, NetworkPlan, RemarkPlan,
 };
+use crate::tunnels::DevicePlan;
 
 /// Greatest contention window, in slots.
 const MOST_WINDOW: u32 = 32_767;
@@ -55,7 +56,7 @@ pub enum BuildError {
     /// A directed link is not in the network.
     #[error("unknown link {0}")]
     UnknownLink(String),
-    /// Two nodes, or two directed links, have the same name.
+    /// Two nodes, or two directed links or devices of tunnels, have the same name.
     #[error("the name {0} is given twice")]
     Twice(String),
     /// A link of a cell does not join its base station, or is there in one direction only.
@@ -109,6 +110,14 @@ impl NetworkPlan {
         }
         let tunnels = self.tunnels.iter().map(|plan| plan.spec(names));
         network.set_tunnels(&tunnels.collect::<Result<Vec<_>, _>>()?);
+        for (tunnel, plan) in self.tunnels.iter().enumerate() {
+            for (end, device) in plan.devices.iter().enumerate() {
+                if let Some(DevicePlan { name, discipline, shape }) = device {
+                    let site = Site { names, stream: name, seed: self.seed };
+                    network.add_device(tunnel, end, discipline.root(*shape, site)?);
+                }
+            }
+        }
         let mut shared = BTreeSet::new();
         for plan in &self.channels {
             let on = &plan.on;

@@ -29,4 +29,4 @@ pub use names::Names;
 pub use network::{
     EndPlan, LinkPlan, MediumPlan, NetworkPlan, NodePlan, RatesPlan, RemarkPlan, TracePlan,
 };
-pub use tunnels::TunnelPlan;
+pub use tunnels::{DevicePlan, TunnelPlan};

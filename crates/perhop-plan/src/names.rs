@@ -42,7 +42,7 @@ impl Names {
         &self.nodes
     }
 
-    /// Returns the names of directed links, by port.
+    /// Returns the names of directed links and of the devices of tunnels, by port.
     pub fn links(&self) -> &Arc<[String]> {
         &self.links
     }
@@ -62,17 +62,20 @@ impl NetworkPlan {
     /// Returns the names of nodes, directed links, radio channels and tunnels.
     ///
     /// # Errors
-    /// [`BuildError::Twice`] if two nodes or two directed links have the same name,
+    /// [`BuildError::Twice`] if two nodes, or two directed links or devices, have the same name,
     /// [`BuildError::TooLarge`] if there are too many to be numbered.
     pub fn names(&self) -> Result<Names, BuildError> {
         if self.nodes.len() >= usize::from(u16::MAX) {
             return Err(BuildError::TooLarge("nodes are numbered in 16 bits"));
         }
         let nodes: Arc<[String]> = self.nodes.iter().map(|node| node.name.clone()).collect();
-        let ends = self.links.iter().flat_map(|link| &link.ends);
-        let links: Arc<[String]> = ends.map(|end| end.name.clone()).collect();
+        let ends = self.links.iter().flat_map(|link| &link.ends).map(|end| &end.name);
+        let devices = self.tunnels.iter().flat_map(|tunnel| tunnel.devices.iter().flatten());
+        let links: Arc<[String]> =
+            ends.chain(devices.map(|device| &device.name)).cloned().collect();
         let ids = numbered(&nodes, |number| NodeId(number as u16))?;
-        let ports = numbered(&links, |number| PortId(number as u32))?;
+        let mut ports = numbered(&links, |number| PortId(number as u32))?;
+        ports.retain(|_, port| port.0 < 2 * self.links.len() as u32);
         let channels = self.channels.iter().map(|channel| channel.name.clone()).collect();
         let tunnels = self.tunnels.iter().map(|tunnel| tunnel.name.clone()).collect();
         Ok(Names { nodes, links, channels, tunnels, ids, ports })

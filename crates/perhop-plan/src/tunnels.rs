@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
+use crate::classes::{DisciplinePlan, Shape};
 use crate::names::Names;
 
 /// A tunnel between two nodes.
@@ -28,6 +29,23 @@ pub struct TunnelPlan {
     pub dscp: Option<Dscp>,
     /// True if the exit copies the outer DSCP into the inner packet.
     pub uniform: bool,
+    /// Devices at the ends, in their order, where packets wait before they enter.
+    #[serde(default)]
+    pub devices: [Option<DevicePlan>; 2],
+}
+
+/// The device of a tunnel at an end. It has no rate: only a shaper holds packets.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DevicePlan {
+    /// Name in tables, among those of directed links, such as `r1>r2#vpn`. It seeds the random
+    /// streams of the discipline.
+    pub name: String,
+    /// Discipline before packets enter.
+    pub discipline: DisciplinePlan,
+    /// Shaper, in bytes of inner packets, if there is one.
+    #[serde(default)]
+    pub shape: Option<Shape>,
 }
 
 impl TunnelPlan {

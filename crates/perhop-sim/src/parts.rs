@@ -77,7 +77,7 @@ impl Parts {
 
     /// Returns the network that has the transmitter of a port.
     pub fn network(&self, port: PortId) -> &Network<BodyId> {
-        let sender = self.first().network.far_end(PortId(port.0 ^ 1));
+        let sender = self.first().network.near_end(port);
         &self.parts[self.index(sender)].network
     }
 

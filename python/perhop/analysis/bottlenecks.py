@@ -10,13 +10,13 @@ import polars as pl
 from perhop.analysis.cache import cached
 from perhop.analysis.links import link_loads
 from perhop.analysis.throughput import TOTAL, active, phases
-from perhop.scenario.resolve import next_hops, only_path, sending_rate, states
+from perhop.scenario.resolve import entered, next_hops, only_path, sending_rate, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from perhop.dataset import Dataset
-    from perhop.scenario import Scenario
+    from perhop.scenario import Link, Scenario
 
 _SCHEMA: Final = {
     "start_s": pl.Float64,
@@ -32,7 +32,8 @@ def bottlenecks(dataset: Dataset) -> pl.DataFrame:
     """Return the bottleneck of every flow in each phase: the slowest link of its own path.
 
     A link's rate is what the sending node can put on it at the time: the link's rate, or that of
-    its shaper or of the root of its policy, if that is less. Among links of one rate the bottleneck
+    its shaper or of the root of its policy, if that is less. A tunnel's device with a shaper is a
+    link, too, whose rate is that of inner packets. Among links of one rate the bottleneck
     is the one that the run kept busiest. A flow whose path forks has none. The flow "total" has
     the bottleneck that all flows of the phase share, if they do.
 
@@ -90,7 +91,7 @@ class _State:
     Attributes:
         since_s: The instant.
         down: The numbers of the links that are down.
-        rates: The sending rate of each directed link, in bit/s.
+        rates: The sending rate of each directed link and shaped device, in bit/s.
     """
 
     since_s: float
@@ -100,19 +101,39 @@ class _State:
 
 def _states(scenario: Scenario) -> Iterator[_State]:
     """Return the network at the start, and after each instant of the timeline that changes it."""
+    devices = {name: device.capacity(node) for name, (device, node) in _shaped(scenario).items()}
     for at, network in states(scenario):
         rates = {name: sending_rate(scenario, network, name) for name in network.directions}
+        rates |= devices
         yield _State(at / 1e12, frozenset(network.down), rates)
 
 
 def _paths(scenario: Scenario, down: frozenset[int]) -> dict[str, tuple[str, ...]]:
-    """Return the directed links of each flow's path; none if the path forks or does not exist."""
+    """Return the directed links of each flow's path; none if the path forks or does not exist.
+
+    The devices of the tunnels that it enters follow.
+    """
     flows = scenario.flows.items()
     there = next_hops(scenario, down, {flow.destination for _, flow in flows})
-    return {
-        name: only_path(scenario, there, flow.source, flow.destination) or ()
-        for name, flow in flows
-    }
+    found = {}
+    for name, flow in flows:
+        links = only_path(scenario, there, flow.source, flow.destination) or ()
+        nodes = {scenario.directions[link][1] for link in links}
+        devices = (
+            own
+            for own, (device, node) in _shaped(scenario).items()
+            if node in nodes
+            and entered(scenario, there, node, flow.destination)
+            is scenario.tunnels[str(device.name)]
+        )
+        found[name] = (*links, *devices)
+    return found
+
+
+def _shaped(scenario: Scenario) -> dict[str, tuple[Link, str]]:
+    """Return the devices of tunnels that have a shaper."""
+    devices = scenario.devices.items()
+    return {name: (device, node) for name, (device, node) in devices if node in device.shape}
 
 
 def _busy(dataset: Dataset) -> dict[str, float]:

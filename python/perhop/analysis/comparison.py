@@ -220,7 +220,7 @@ def _refuse_unrelated(datasets: Sequence[Dataset], names: Sequence[str]) -> None
         pairs = (
             (first.flows, other.flows),
             (first.pings, other.pings),
-            (first.directions, other.directions),
+            (first.queueing, other.queueing),
         )
         if not any(set(one) & set(two) for one, two in pairs):
             raise UsageError(

@@ -185,8 +185,8 @@ def utilisation(dataset: Dataset, link: str, window: Window | None = None) -> fl
 
 def of_direction(dataset: Dataset, link: str) -> pl.DataFrame:
     """Return the rows of `queues` for a directed link."""
-    if link not in dataset.scenario.directions:
-        unknown("directed link", link, "of this run", dataset.scenario.directions)
+    if link not in dataset.scenario.queueing:
+        unknown("directed link", link, "of this run", dataset.scenario.queueing)
     return dataset.queues.filter(pl.col("link") == link)
 
 

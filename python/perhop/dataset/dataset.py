@@ -133,7 +133,7 @@ class Dataset:
         names = {
             "flow": self.scenario.flows,
             "ping": self.scenario.pings,
-            "link": self.scenario.directions,
+            "link": self.scenario.queueing,
             "channel": self.scenario.channels,
             "tunnel": self.scenario.tunnels,
             "node": self.scenario.nodes,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.engines.policies import discipline_plan, shape_plan
 from perhop.scenario.model.tunnels import COPY
 from perhop.scenario.resolve import next_hops, tunnel_mtu
 
 if TYPE_CHECKING:
     from perhop.engines import plans
-    from perhop.scenario import Scenario
+    from perhop.scenario import Link, Scenario
     from perhop.scenario.model.tunnels import Tunnel, TunnelHeaders
 
 __all__ = ["tunnel_plans"]
@@ -22,13 +23,19 @@ def tunnel_plans(scenario: Scenario) -> list[plans.TunnelPlan]:
     ends = {end for tunnel in scenario.tunnels.values() for end in tunnel.ends}
     found = next_hops(scenario, destinations=sorted(ends))
     return [
-        _plan(name, tunnel, tunnel_mtu(scenario, tunnel, found))
+        _plan(scenario, name, tunnel, tunnel_mtu(scenario, tunnel, found))
         for name, tunnel in scenario.tunnels.items()
     ]
 
 
-def _plan(name: str, tunnel: Tunnel, mtu: int) -> plans.TunnelPlan:
+def _plan(scenario: Scenario, name: str, tunnel: Tunnel, mtu: int) -> plans.TunnelPlan:
     adds = tunnel.headers
+    own = {
+        node: _device(scenario, label, device, node)
+        for label, (device, node) in scenario.devices.items()
+        if device.name == name
+    }
+    first, second = tunnel.ends
     return {
         "name": name,
         "ends": tunnel.ends,
@@ -43,6 +50,16 @@ def _plan(name: str, tunnel: Tunnel, mtu: int) -> plans.TunnelPlan:
         "mtu": mtu,
         "dscp": None if tunnel.outer_dscp == COPY else tunnel.outer_dscp,
         "uniform": tunnel.model == "uniform",
+        "devices": (own.get(first), own.get(second)),
+    }
+
+
+def _device(scenario: Scenario, name: str, device: Link, node: str) -> plans.DevicePlan:
+    capacity = device.capacity(node)
+    return {
+        "name": name,
+        "discipline": discipline_plan(scenario, device, node, device.egress.get(node), capacity),
+        "shape": shape_plan(device.shape.get(node), capacity),
     }
 
 

@@ -34,7 +34,7 @@ class Interface:
     """The discipline and settings at a node's end of a link.
 
     Attributes:
-        direction: Name of the directed link in results: "r1>r2".
+        direction: Name of the directed link, or of a tunnel's device, in results: "r1>r2".
         node: Sending node.
         device: The interface.
         policy: The policy that they are of; None for a queue.
@@ -83,7 +83,8 @@ class Mapping:
     """A scenario's network in Linux.
 
     Attributes:
-        interfaces: Interfaces at every end of a link, by direction.
+        interfaces: Interfaces at every end of a link, by direction, and those devices of tunnels
+            that queue packets.
         nft: For every node a file for ``nft -f``; "" where there is nothing to say.
         ip: For every node its routes and rules: commands of ip, …
         tunnels: … and then its ends of tunnels, with the routes into them.
@@ -138,13 +139,22 @@ def mapping(
         given: The directions whose policies other commands make: they have no commands here.
     """
     names = device_names(scenario) | dict(devices or {})
-    headers = {name: 0 if name in tunnels else tree.ETHERNET for name in scenario.directions}
+    headers = {name: 0 if name in tunnels else tree.ETHERNET for name in scenario.queueing}
     places = {id(link): f"links.{number}" for number, link in enumerate(scenario.links)}
+    places |= {id(link): f"tunnels.{link.name}" for link, _ in scenario.devices.values()}
+    own_names = tunnel_devices.devices(scenario)
+    names |= {
+        name: own_names[str(link.name)]
+        for name, (link, _) in scenario.devices.items()
+        if link.name in own_names
+    }
     interfaces: dict[str, Interface] = {}
     chains: dict[str, list[nft.Chain]] = {node: [] for node in scenario.nodes}
     gaps: list[Gap] = []
     numbers = policers.Numbers(police)
-    for number, (direction, (link, node)) in enumerate(scenario.directions.items()):
+    for number, (direction, (link, node)) in enumerate(scenario.queueing.items()):
+        if direction not in names:
+            continue  # a gap: perhop sets up no tunnels of this type
         policy = None if direction in given else link.egress.get(node)
         place = places[id(link)]
         htb = tree.tree(scenario, link, node, policy, header=headers[direction], place=place)
@@ -207,6 +217,8 @@ def _node_rules(
     found: list[nft.Chain] = []
     marking = []
     for each in own:
+        if each.direction not in scenario.directions:
+            continue  # outer packets got these marks
         link, _ = scenario.directions[each.direction]
         marks = (*link.remark.get(name, ()), *node.remark)
         if marks:

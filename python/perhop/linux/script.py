@@ -43,7 +43,8 @@ def script(scenario: Scenario, found: Mapping, *, links: Collection[str] = ()) -
     ]
     interfaces: dict[str, list[Interface]] = {node: [] for node in scenario.nodes}
     for each in found.interfaces.values():
-        if not links or each.direction in links:
+        # Tunnels are gaps, and so are their devices.
+        if each.direction in (links or scenario.directions):
             interfaces[each.node].append(each)
     for name, node in scenario.nodes.items():
         own = interfaces[name]

@@ -25,7 +25,7 @@ from perhop.linux import ets, hfsc, htb
 from perhop.linux.gaps import Gap
 from perhop.linux.qdiscs import Qdisc, qdisc
 from perhop.scenario.model.cbq import ALTQ_CBQ
-from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.model.classes import CEILING_BURST, MOST_SHARED
 from perhop.scenario.model.hfsc import HFSC
 from perhop.scenario.model.htb import HTB, default_quantum, slack
 from perhop.scenario.model.htb import Htb as HtbSettings
@@ -171,8 +171,10 @@ def tree(
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
     # A link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
-    most = rate if buckets else medium.rate
-    whole = htb.Class(rate, burst, most, burst if buckets else slack(most))
+    # Behind the shaper of a tunnel's device nothing has a rate.
+    alone = buckets or medium.rate == MOST_SHARED
+    most = rate if alone else medium.rate
+    whole = htb.Class(rate, burst, most, burst if alone else slack(most))
     limit = hfsc.Class(ServiceCurves(None, linear(rate), linear(rate)))
     root = HtbClass(1, 0, "", limit if curves else whole, None)
     leaves = [placed for placed in classes if not placed.divided]

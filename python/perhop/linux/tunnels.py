@@ -40,8 +40,21 @@ def gaps(scenario: Scenario) -> Iterator[Gap]:
         elif down:
             reason = "the routes into it would stay when links go down"
         else:
+            yield from _devices(scenario, name, tunnel)
             continue
         yield Gap(f"tunnels.{name}", reason + others)
+
+
+def _devices(scenario: Scenario, name: str, tunnel: Tunnel) -> Iterator[Gap]:
+    """Yield the ends whose only shapers are in classes: perhop makes all classes those of HTB."""
+    for node, policy in tunnel.egress.items():
+        buckets = scenario.policies[policy].htb
+        if node not in tunnel.shape and (buckets is None or buckets.rate is None):
+            yield Gap(
+                f"tunnels.{name}.egress.{node}",
+                "perhop writes HTB at a tunnel's device, which needs a rate for all classes: a "
+                f"`shape` of {node}; the engines `sim` and `emu` need none",
+            )
 
 
 def lines(scenario: Scenario, node: str, found: NextHops) -> list[str]:

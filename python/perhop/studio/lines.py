@@ -141,7 +141,7 @@ def _links(scenario: Scenario, table: dict[str, Any], grid: _Grid) -> list[dict[
             totals[link, name] = before[0] + max(0, sent), before[1] + max(0, dropped)
     hidden = scenario.background_hosts
     found = []
-    for name, (link, node) in scenario.directions.items():
+    for name, (link, node) in scenario.queueing.items():
         if hidden.isdisjoint(link.ends):
             own = rates.get(name, {})
             # The classes inside of a class have its packets.

@@ -30,6 +30,14 @@ impl<B: Copy> Network<B> {
         self.ports[id.index()].least_delay()
     }
 
+    /// Returns the node that sends through a port.
+    pub fn near_end(&self, port: PortId) -> NodeId {
+        match self.ports[port.index()].tunnel() {
+            Some(tunnel) => self.tunnels[tunnel as usize].entry,
+            None => self.ports[port.index() ^ 1].to,
+        }
+    }
+
     /// Returns the node to which a port leads.
     pub fn far_end(&self, port: PortId) -> NodeId {
         self.ports[port.index()].to

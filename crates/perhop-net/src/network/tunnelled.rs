@@ -1,12 +1,15 @@
 //! Packets at the ends of tunnels.
 
-use perhop_core::{Header, NodeId, Packet};
+use perhop_core::{Header, NodeId, Packet, Stream};
+use perhop_queue::Class;
 
 use super::{Aside, Network};
 use crate::hosts::{Hosts, Loss};
 use crate::icmp::IcmpError;
+use crate::port::{Port, PortId};
 use crate::routes::{Detour, Fault};
 use crate::tunnel::{Tunnel, TunnelCounters, TunnelSpec};
+use crate::wire::Wire;
 
 impl<B: Copy> Network<B> {
     /// Sets the tunnels, before the first packet is sent. Packets enter one at an end if a shortest
@@ -23,6 +26,25 @@ impl<B: Copy> Network<B> {
                 port.inspect_arrivals();
             }
         }
+    }
+
+    /// Has packets pass a class before they enter a tunnel at an end: that of the device, which has
+    /// no rate, so that only a shaper holds packets. The device gets the next port.
+    ///
+    /// # Panics
+    /// If there is no such tunnel or end.
+    pub fn add_device(&mut self, tunnel: usize, end: usize, queue: Class<B>) {
+        let number = 2 * tunnel + end;
+        // A wire without impairments draws no random numbers.
+        let random = Stream::new(0, "");
+        let port = Port::new(Wire::NONE, self.tunnels[number].exit, queue, random);
+        self.tunnels[number].device = Some(PortId(self.ports.len() as u32));
+        self.ports.push(port.encloses(number as u32));
+    }
+
+    /// Returns `true` if a port is the device of a tunnel.
+    pub fn is_device(&self, port: PortId) -> bool {
+        self.ports[port.index()].tunnel().is_some()
     }
 
     /// Learns from an ICMP error about an outer packet with this header that its path takes packets
@@ -52,8 +74,31 @@ impl<B: Copy> Network<B> {
         self.aside.push(Aside::Enters(tunnel, packet));
     }
 
-    /// Sends a packet through a tunnel, in fragments if it is too long and may be divided.
+    /// Sends a packet through a tunnel, behind its device if it has one.
     pub(super) fn enter(&mut self, number: u32, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
+        let device = self.tunnels[number as usize].device;
+        self.pass(number, packet, device, hosts);
+    }
+
+    /// Sends a packet through a tunnel that has left its device. Routes may have changed meanwhile.
+    pub(super) fn enter_behind_device(
+        &mut self,
+        number: u32,
+        packet: Packet<B>,
+        hosts: &mut impl Hosts<B>,
+    ) {
+        self.pass(number, packet, None, hosts);
+    }
+
+    /// Sends a packet to a tunnel's device, or through the tunnel, in fragments if it is too long
+    /// and may be divided.
+    fn pass(
+        &mut self,
+        number: u32,
+        packet: Packet<B>,
+        device: Option<PortId>,
+        hosts: &mut impl Hosts<B>,
+    ) {
         let tunnel = &self.tunnels[number as usize];
         let (node, outer) = (tunnel.entry, tunnel.outer(&packet.header, tunnel.spec.mtu));
         let way = self.routes.outer_hop(node, &outer);
@@ -67,8 +112,9 @@ impl<B: Copy> Network<B> {
             }
         };
         let mtu = self.tunnels[number as usize].mtu(self.now, link);
+        let place = (number, mtu, device);
         if packet.header.size <= mtu {
-            return self.enclose((number, mtu), way, packet, hosts);
+            return self.enclose(place, way, packet, hosts);
         }
         let mut pieces = Vec::new();
         hosts.divide(&packet, mtu, &mut pieces);
@@ -79,18 +125,22 @@ impl<B: Copy> Network<B> {
         }
         for (body, size) in pieces {
             let header = Header { size, ..packet.header };
-            self.enclose((number, mtu), way, Packet { header, body }, hosts);
+            self.enclose(place, way, Packet { header, body }, hosts);
         }
     }
 
-    /// Makes an outer packet and sends it, if `mtu` bytes may enter the tunnel.
+    /// Makes an outer packet and sends it, if `mtu` bytes may enter the tunnel and the packet does
+    /// not pass a device before.
     fn enclose(
         &mut self,
-        (number, mtu): (u32, u32),
-        way: Result<crate::PortId, Detour>,
+        (number, mtu, device): (u32, u32, Option<PortId>),
+        way: Result<PortId, Detour>,
         packet: Packet<B>,
         hosts: &mut impl Hosts<B>,
     ) {
+        if let Some(port) = device {
+            return self.offer(port, packet);
+        }
         let tunnel = &mut self.tunnels[number as usize];
         let (header, carrier) = (tunnel.outer(&packet.header, mtu), tunnel.spec.carrier);
         tunnel.counters.encapsulated_packets += 1;

@@ -1,11 +1,11 @@
 //! Tunnels, and a router between their ends that marks packets of transports without ECN.
 
-use perhop_core::{Bytes, Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
+use perhop_core::{Bytes, Duration, Ecn, Header, NodeId, Packet, Protocol, Rate, Time};
 use perhop_net::{
     Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, PortId, TimerId, TunnelCounters,
     TunnelOverhead, TunnelSpec,
 };
-use perhop_queue::Limit;
+use perhop_queue::{Limit, Shaper};
 
 use crate::lab::{Host, MILLISECOND, Router, fifo, packet, wire};
 
@@ -147,6 +147,38 @@ fn a_tunnel_counts_what_passes_and_what_does_not() {
     assert_eq!(ends.causes, [Loss::TooBig, Loss::NoRoute]);
     let (_, after) = network.tunnels().next().unwrap();
     assert_eq!(after, TunnelCounters { dropped_no_route: 1, ..expected });
+}
+
+/// The device of host 0 sends a packet of 1000 bytes each second, and holds two. They enter the
+/// tunnel as they leave; the last one then finds no way.
+#[test]
+fn a_device_holds_packets_before_they_enter() {
+    let (mut network, mut ends) = (network(), Ends::default());
+    let shaper = Shaper::new(Rate::new(8_000).unwrap(), Bytes::ZERO);
+    network.add_device(0, 0, fifo(Limit::bytes(Bytes::new(2000))).shaped(shaper));
+    let (device, ports) = (PortId(6), network.ports());
+    assert_eq!(ports.filter(|port| network.is_device(*port)).collect::<Vec<_>>(), [device]);
+    assert_eq!(network.only_port(NodeId(0)), Some(PortId(0)));
+    assert_eq!([device, PortId(1)].map(|port| network.near_end(port)), [NodeId(0), NodeId(1)]);
+    for size in [1481, 1000, 1000, 1000, 1000] {
+        network.send(NodeId(0), plain(size, Ecn::Ect0));
+    }
+    let counts = |network: &Network<Body>| {
+        let (queue, tunnel) = (network.queue(device), network.tunnels().next().unwrap().1);
+        let (sent, waits) = (queue.counters().sent.packets, queue.backlog().packets);
+        (sent, waits, tunnel.encapsulated_packets, tunnel.decapsulated_bytes)
+    };
+    network.run(Time::ZERO + Duration::from_millis(900), &mut ends);
+    assert_eq!(counts(&network), (1, 2, 1, 1000));
+    let full = Loss::Queue(perhop_queue::Cause::Limit);
+    assert_eq!(ends.causes, [Loss::TooBig, full]);
+    network.run(Time::ZERO + Duration::from_millis(1900), &mut ends);
+    assert_eq!(counts(&network), (2, 1, 2, 2000));
+    network.set_up(0, false);
+    network.run(Time::MAX, &mut ends);
+    assert_eq!(counts(&network), (3, 0, 2, 2000));
+    assert_eq!(ends.causes, [Loss::TooBig, full, Loss::NoRoute]);
+    assert_eq!(network.tunnels().next().unwrap().1.dropped_no_route, 1);
 }
 
 /// The path takes outer packets of 1020 bytes, so that the tunnel takes 1000, for ten minutes

@@ -90,6 +90,8 @@ class Recorder:
                 parts = self._parts(name, classes)
                 for path, row in _by_class(parts).items():
                     self._queues.append({**stretch, "class": path, **row})
+                if name not in self.scenario.directions:
+                    continue  # the device of a tunnel sends into no link
                 carried = self._link(name, parts, wires)
                 # The share of the time that its packets take to send.
                 size, possible = carried["sent_bytes"], rates[name] * (now_s - self._since_s)
@@ -258,7 +260,7 @@ class Recorder:
         """Return the action of a class's policer on packets that exceed."""
         if interface.policy is None:
             return ""
-        link, _ = self.scenario.directions[interface.direction]
+        link, _ = self.scenario.queueing[interface.direction]
         policy = self.scenario.policies[interface.policy]
         for placed in walk(self.scenario, policy, link.capacity(interface.node)):
             if placed.path == path and placed.class_.police is not None:

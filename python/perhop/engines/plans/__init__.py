@@ -93,7 +93,7 @@ from perhop.engines.plans.traffic import (
     UdpPlan,
     WhenFull,
 )
-from perhop.engines.plans.tunnels import Carrier, TunnelOverhead, TunnelPlan
+from perhop.engines.plans.tunnels import Carrier, DevicePlan, TunnelOverhead, TunnelPlan
 
 __all__ = [
     "AccessPlan",
@@ -112,6 +112,7 @@ __all__ = [
     "ClassesPlan",
     "CodelConfig",
     "DatagramSizesPlan",
+    "DevicePlan",
     "DisciplinePlan",
     "EffectPlan",
     "EmulationPlan",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
+from perhop.engines.plans.classes import DisciplinePlan, Shape
+
 
 class TunnelOverhead(TypedDict):
     headers: int
@@ -30,6 +32,12 @@ Carrier = _Ip | _Udp | _Hashed
 InnerFlow = Literal["hidden", "at-entry", "dissected"]
 
 
+class DevicePlan(TypedDict):
+    name: str
+    discipline: DisciplinePlan
+    shape: Shape | None
+
+
 class TunnelPlan(TypedDict):
     name: str
     ends: tuple[str, str]
@@ -39,3 +47,4 @@ class TunnelPlan(TypedDict):
     mtu: int
     dscp: int | None
     uniform: bool
+    devices: tuple[DevicePlan | None, DevicePlan | None]

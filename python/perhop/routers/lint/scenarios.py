@@ -62,6 +62,11 @@ def _attachments(scenario: Scenario, document: Document) -> Iterator[Attachment]
         shape = document.data["links"][index].get("shape", {}).get(node)
         rate_place = _place(document, ("links", index, "rate"))
         yield _attachment(document, policy, name, link.medium(node).rate, rate_place, shape)
+    for name, (device, node) in scenario.devices.items():
+        if node in device.egress:
+            used.add(device.egress[node])
+            shape = document.data["tunnels"][device.name].get("shape", {}).get(node)
+            yield _attachment(document, device.egress[node], name, None, None, shape)
     reached = with_nested(scenario, used)
     for policy in scenario.policies:
         if policy not in reached:

@@ -34,6 +34,10 @@ from perhop.units import quote
 MAX_CLASSES = 16_384
 """The most classes of all policies, and, nested ones included, at one end of a link."""
 
+MOST_SHARED = 2**48
+"""The most that a policy can divide, in bits per second: classes weigh as much as their rates, and
+virtual time must not overflow."""
+
 CLASS_QUEUE = Queue.model_construct(limit=CLASS_LIMIT)
 
 

@@ -10,7 +10,6 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StrictBool,
     ValidationInfo,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -259,6 +258,23 @@ BY_SENDER = (
 """The keys of a link that take one value, or a value for each sending end."""
 
 
+def refuse_shaper_without_end(value: object, info: ValidationInfo) -> object:
+    """Refuse a shaper that does not name its end."""
+    if isinstance(value, dict) and any(
+        key in Shape.model_fields and not isinstance(each, dict) for key, each in value.items()
+    ):
+        first, second = info.data.get("ends", ("r1", "r2"))
+        raise ValueError(
+            f"expected the shapers of ends by node, {first} or {second}, "
+            f"such as `{{{first}: {{rate: 1 Mbps, burst: 10 kB}}}}`"
+        )
+    return value
+
+
+Shapers = Annotated[dict[Name, Shape], BeforeValidator(refuse_shaper_without_end)]
+"""Shapers of ends, by node."""
+
+
 class Link(Model):
     """A full-duplex link between two nodes.
 
@@ -327,7 +343,7 @@ class Link(Model):
     queue: Annotated[Queue | dict[Name, Queue], ByEnd()] = LINK_QUEUE
     """The queue of an end without a policy."""
 
-    shape: Annotated[dict[Name, Shape], Field(default={})]
+    shape: Annotated[Shapers, Field(default={})]
     """Shapers of the ends, by node."""
 
     reservable: Reservable | None = None
@@ -344,20 +360,6 @@ class Link(Model):
         whole = handler.resolve_ref_schema(handler(schema))
         whole["anyOf"] = [{"required": ["rate"]}, {"required": ["trace"]}]
         return whole
-
-    @field_validator("shape", mode="before")
-    @classmethod
-    def _of_ends(cls, value: object, info: ValidationInfo) -> object:
-        """Refuse a shaper that does not name its end."""
-        if isinstance(value, dict) and any(
-            key in Shape.model_fields and not isinstance(each, dict) for key, each in value.items()
-        ):
-            first, second = info.data.get("ends", ("r1", "r2"))
-            raise ValueError(
-                f"expected the shapers of ends by node, {first} or {second}, "
-                f"such as `{{{first}: {{rate: 1 Mbps, burst: 10 kB}}}}`"
-            )
-        return value
 
     def capacity(self, node: str) -> int:
         """Return the rate at which `node` can send into the link, in bits per second."""

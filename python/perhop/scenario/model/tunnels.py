@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from perhop.scenario.model.base import Model
+from perhop.scenario.model.classes import MOST_SHARED
 from perhop.scenario.model.dscp import DSCP_SCHEMA, format_dscp, parse_dscp
 from perhop.scenario.model.names import Name  # noqa: TC001 (pydantic evaluates it)
 from perhop.scenario.model.quantities import Mtu, OuterBytes  # noqa: TC001 (as above)
 from perhop.scenario.model.text import Text
+from perhop.scenario.model.topology import Link, Shapers
 
 COPY: Final = -1
 """The value of `dscp` that stands for the DSCP of the inner packet."""
@@ -130,6 +132,13 @@ class Tunnel(Model):
     """The longest inner packet; unless set, what fits the links of both ends to each other. A link
     without an MTU counts as one of 1500 B here."""
 
+    egress: dict[Name, Name] = Field(default_factory=dict)
+    """The policies of the devices at the ends, by node: they see inner packets, which then enter
+    the tunnel. A device has no rate, so that packets wait for shapers only."""
+
+    shape: Annotated[Shapers, Field(default={})]
+    """Shapers of the devices at the ends, by node. Tokens are bytes of inner packets."""
+
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         known = ", ".join(f"`{name}`" for name in TUNNEL_TYPES)
@@ -156,6 +165,12 @@ class Tunnel(Model):
     def outer_dscp(self) -> int:
         """The DSCP of outer packets, or `COPY`."""
         return self.headers.dscp if self.dscp is None else self.dscp
+
+    def device(self, name: str) -> Link:
+        """The devices at the ends of the tunnel of this name, as a link without a rate of note."""
+        return Link.model_construct(
+            ends=self.ends, name=name, rate=MOST_SHARED, egress=self.egress, shape=self.shape
+        )
 
     def other(self, node: str) -> str:
         """The end that is not `node`."""

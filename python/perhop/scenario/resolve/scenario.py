@@ -114,6 +114,25 @@ class ResolvedScenario(ScenarioData):
             for name, end in zip(names, link.ends, strict=True)
         }
 
+    @cached_property
+    def devices(self) -> dict[str, tuple[Link, str]]:
+        """The devices of tunnels that queue packets, as links, by their names in results.
+
+        That of the tunnel ``vpn`` at edge, for packets to hub, is ``edge>hub#vpn``.
+        """
+        return {
+            f"{end}>{tunnel.other(end)}#{name}": (device, end)
+            for name, tunnel in self.tunnels.items()
+            for device in [tunnel.device(name)]
+            for end in tunnel.ends
+            if end in tunnel.shape or end in tunnel.egress
+        }
+
+    @cached_property
+    def queueing(self) -> dict[str, tuple[Link, str]]:
+        """Every place that queues packets: `directions`, and then `devices`."""
+        return {**self.directions, **self.devices}
+
     def active_ps(self, sender: Flow | Ping) -> tuple[int, int]:
         """Return the instants at which `sender` starts, without jitter, and stops at the latest."""
         start = sender.starts[0] if isinstance(sender, Flow) else sender.start

@@ -174,18 +174,22 @@ def sending_rate(scenario: ResolvedScenario, state: NetworkState, direction: str
 
 
 Attachment = tuple[tuple[str | int, ...], str, str, int]
-"""A policy at the end of a link: the path of its key in the scenario, the directed link, the name
-of the policy, and the bandwidth that it divides, in bit/s."""
+"""A policy at the end of a link or tunnel: the path of its key in the scenario, the directed link
+or device, the name of the policy, and the bandwidth that it divides, in bit/s."""
 
 
 def attachments(scenario: ResolvedScenario) -> Iterator[Attachment]:
-    """Yield every policy that is used at the end of a link at some time."""
+    """Yield every policy that is used at the end of a link or tunnel at some time."""
     names = {(id(link), end): name for name, (link, end) in scenario.directions.items()}
     for index, link in enumerate(scenario.links):
         for node, policy in link.egress.items():
             if (id(link), node) in names:
                 loc: Loc = ("links", index, "egress", node)
                 yield loc, names[id(link), node], policy, link.capacity(node)
+    for name, (device, node) in scenario.devices.items():
+        if node in device.egress:
+            loc = ("tunnels", str(device.name), "egress", node)
+            yield loc, name, device.egress[node], device.capacity(node)
     for step in steps(scenario):
         if step.change.policy is not None and step.policy is not None:
             assert step.change.on is not None

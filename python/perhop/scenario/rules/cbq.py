@@ -91,7 +91,7 @@ def _settings(loc: Loc, cbq: Cbq) -> Iterator[Finding]:
 def _roots(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find roots with more than their link's rate."""
     told: set[str] = set()
-    for direction, (link, node) in scenario.directions.items():
+    for direction, (link, node) in scenario.queueing.items():
         name = link.egress.get(node, "")
         policy = scenario.policies.get(name)
         if policy is None or policy.cbq is None or policy.cbq.rate is None or name in told:

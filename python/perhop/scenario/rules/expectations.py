@@ -24,12 +24,13 @@ from perhop.scenario.rules.findings import Finding
 from perhop.units import format_duration, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.expectations import Expectation, Measured
     from perhop.scenario.model.metrics import FlowKind, Metric
     from perhop.scenario.model.queues import Queue
+    from perhop.scenario.model.topology import Link
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
@@ -81,7 +82,7 @@ def links(scenario: ResolvedScenario) -> Iterator[Finding]:
         [link] = item.targets
         if "channel" in item.metric.targets and link in scenario.channels:
             continue
-        if link not in scenario.directions:
+        if link not in _links(scenario, item.metric):
             yield from _target(scenario, (*loc, item.metric.name), item.metric, link)
         elif item.class_ is not None and not has_cycles(scenario):
             yield from _class(scenario, (*loc, "class"), link, item.class_)
@@ -89,6 +90,11 @@ def links(scenario: ResolvedScenario) -> Iterator[Finding]:
             known = [name for name, (own, _) in scenario.directions.items() if own.channel]
             message = f"{quote(link)} is on no radio channel; expected one that is{listed(known)}"
             yield Finding((*loc, item.metric.name), message, did_you_mean(link, known))
+
+
+def _links(scenario: ResolvedScenario, metric: Metric) -> Mapping[str, tuple[Link, str]]:
+    """Return the directed links, and for metrics of queues the devices of tunnels."""
+    return scenario.queueing if CLASS in metric.takes else scenario.directions
 
 
 def _keys(loc: Loc, item: Measured) -> Iterator[Finding]:
@@ -113,7 +119,7 @@ def _target(scenario: ResolvedScenario, loc: Loc, metric: Metric, target: str) -
     kinds: dict[str, Iterable[str]] = {
         "flow": scenario.flows,
         "ping": scenario.pings,
-        LINK: scenario.directions if LINK in metric.targets else [],
+        LINK: _links(scenario, metric) if LINK in metric.targets else [],
         "channel": scenario.channels,
         "tunnel": scenario.tunnels,
         "total": ["total"],
@@ -203,7 +209,7 @@ def _classes(scenario: ResolvedScenario, link: str) -> Iterator[str]:
             for placed in walk(scenario, scenario.policies[policy], capacity):
                 yield placed.path
                 yield from _tins(placed.path, placed.class_.queue)
-    own, sender = scenario.directions[link]
+    own, sender = scenario.queueing[link]
     if sender not in own.egress:
         yield from _tins("all", own.queue_of(sender))
 

@@ -180,7 +180,10 @@ def reservable(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def egress_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find an egress with an unknown policy."""
+    """Find an egress of a link or tunnel with an unknown policy."""
     for index, link in enumerate(scenario.links):
         for node, policy in link.egress.items():
             yield from known(policy, scenario.policies, "policy", ("links", index, "egress", node))
+    for name, tunnel in scenario.tunnels.items():
+        for node, policy in tunnel.egress.items():
+            yield from known(policy, scenario.policies, "policy", ("tunnels", name, "egress", node))

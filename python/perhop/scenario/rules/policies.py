@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perhop.hints import did_you_mean
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.changes import NO_POLICY
-from perhop.scenario.model.classes import MAX_CLASSES
+from perhop.scenario.model.classes import MAX_CLASSES, MOST_SHARED
 from perhop.scenario.model.htb import HTB
 from perhop.scenario.model.matching import match_rules, matches_any
 from perhop.scenario.resolve import nesting
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 MAX_RULES = 65_535
 """The most elements of all matches of a policy, nested ones apart."""
-
-MOST_SHARED = 2**48
-"""The most that a policy can divide, in bits per second: classes weigh as much as their rates, and
-virtual time must not overflow."""
 
 
 def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -225,8 +221,9 @@ def cycles(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def unused_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find policies that no link uses and that are not `unused`."""
+    """Find policies that no link or tunnel uses and that are not `unused`."""
     reached = [policy for link in scenario.links for policy in link.egress.values()]
+    reached += [name for tunnel in scenario.tunnels.values() for name in tunnel.egress.values()]
     reached += [name for name, policy in scenario.policies.items() if policy.unused]
     later = (change.policy for change in scenario.changes)
     reached += [policy for policy in later if policy is not None and policy != NO_POLICY]
@@ -238,7 +235,8 @@ def unused_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
         if name not in used:
             yield Finding(
                 ("policies", name),
-                "is used by no link; expected an `egress` that names it, or `unused: true`",
+                "is used by no link or tunnel; expected an `egress` that names it, or "
+                "`unused: true`",
                 at_key=True,
             )
 

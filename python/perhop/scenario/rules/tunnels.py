@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop.hints import did_you_mean
+from perhop.scenario.model.classes import MOST_SHARED
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.tunnels import COPY
 from perhop.scenario.resolve.elements import queues, senders
+from perhop.scenario.resolve.nesting import has_cycles, with_nested
 from perhop.scenario.resolve.paths import next_hops
+from perhop.scenario.resolve.shares import walk
+from perhop.scenario.resolve.steps import attachments
 from perhop.scenario.resolve.tunnels import entered, inside, tunnel_mtu
 from perhop.scenario.rules.findings import Finding, known
 from perhop.scenario.rules.ipv6 import LEAST_MTU as LEAST_MTU_V6
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.classes import Class
     from perhop.scenario.model.tunnels import Tunnel
     from perhop.scenario.resolve.paths import NextHops
     from perhop.scenario.resolve.scenario import ResolvedScenario
@@ -30,7 +36,7 @@ BY_HOST: Final = {"srchost", "dsthost", "hosts", "dual-srchost", "dual-dsthost",
 
 
 def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find tunnels whose ends are no two nodes, and those that leave packets no room."""
+    """Find tunnels whose ends are no two nodes, bad devices, and those without room for packets."""
     seen: dict[frozenset[str], str] = {}
     sound = not any(link_ends(scenario))
     for name, tunnel in scenario.tunnels.items():
@@ -55,6 +61,7 @@ def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
                 (*loc, "ends"),
                 f"are those of {quote(earlier)}; expected one tunnel between two nodes",
             )
+        yield from _devices(scenario, name, tunnel)
         if not sound:
             continue
         found = next_hops(scenario, destinations=tunnel.ends)
@@ -70,6 +77,66 @@ def tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
                 f"leaves {format_size(max(mtu, 0))} for a packet; expected links with a larger "
                 f"MTU, so that there is room for {format_size(least)}",
             )
+
+
+def _devices(scenario: ResolvedScenario, name: str, tunnel: Tunnel) -> Iterator[Finding]:
+    """Find policies without a shaper, and shapers that say no rate or are at no end."""
+    loc: Loc = ("tunnels", name)
+    for key, nodes in (("egress", tunnel.egress), ("shape", tunnel.shape)):
+        for node in nodes:
+            if node not in tunnel.ends:
+                first, second = tunnel.ends
+                yield Finding(
+                    (*loc, key, node),
+                    f"{quote(node)} is not an end of this tunnel; "
+                    f"expected {quote(first)} or {quote(second)}",
+                    did_you_mean(node, tunnel.ends),
+                    at_key=True,
+                )
+            elif node not in tunnel.shape and not _shapes(scenario, tunnel.egress[node]):
+                yield Finding(
+                    (*loc, key, node),
+                    "has no shaper, and a tunnel's device has no rate, so that nothing ever waits "
+                    f"in this policy; expected `shape: {{{node}: {{rate: 20 Mbps}}}}` beside it, "
+                    "or the policy at the link by which outer packets leave",
+                )
+    for node, shape in tunnel.shape.items():
+        if shape.rate.rate is None:
+            yield Finding(
+                (*loc, "shape", node, "rate"),
+                "is a share, but a tunnel's device has no rate; expected a rate such as `20 Mbps`",
+            )
+    for device in scenario.devices.keys() & scenario.directions.keys():
+        if scenario.devices[device][0].name == name:
+            yield Finding(
+                loc,
+                f"has a device that results would call {quote(device)}, as they call a link; "
+                "expected another name",
+                at_key=True,
+            )
+
+
+def _shapes(scenario: ResolvedScenario, name: str) -> bool:
+    """Return whether a policy has packets wait before a device without a rate."""
+    policy = scenario.policies.get(name)
+    if policy is None or has_cycles(scenario):
+        return True  # found elsewhere
+    if policy.htb is not None and policy.htb.rate is not None:
+        return True
+    return any(_holds(placed.class_) for placed in walk(scenario, policy, MOST_SHARED))
+
+
+def _holds(class_: Class) -> bool:
+    """Return whether a class has a rate that it cannot exceed."""
+    ceilings = [class_.limit, None if class_.borrow else class_.bandwidth]
+    if class_.shape is not None:
+        ceilings.append(class_.shape.rate)
+    if class_.upperlimit is not None:
+        ceilings += [class_.upperlimit.rate, class_.upperlimit.m2]
+    cake = None if class_.queue is None else class_.queue.cake
+    if cake is not None and cake.bandwidth is not None:
+        return True
+    return any(ceiling is not None and ceiling.rate is not None for ceiling in ceilings)
 
 
 def idle_tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -122,10 +189,15 @@ def hidden_headers(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def hosts_in_tunnels(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Warn of CAKE's fairness to hosts in tunnels whose inner hosts Linux would see."""
+    # Those of policies that only the devices of tunnels have see inner hosts.
+    inner = {name for _, on, name, _ in attachments(scenario) if on in scenario.devices}
+    outer = {name for _, on, name, _ in attachments(scenario) if on in scenario.directions}
+    apart = with_nested(scenario, inner) - with_nested(scenario, outer)
     fair = [
         (loc, queue.cake.isolation)
         for loc, queue in queues(scenario)
         if queue.cake is not None and queue.cake.isolation in BY_HOST
+        if not (loc[0] == "policies" and loc[1] in apart)
     ]
     if not fair or not scenario.tunnels:
         return
