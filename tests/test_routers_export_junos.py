@@ -67,6 +67,15 @@ interfaces {
     )
 
 
+def test_junos_limits_an_interface_to_the_rate_of_its_link() -> None:
+    found = scenario(
+        "x: match: {dscp: ef}, queue: {limit: 50 kB}", "y: match: any, queue: {limit: 50 kB}"
+    )
+    said = section(found, "class-of-service").partition("\ninterfaces {\n")[2]
+    inside = "        scheduler-map p;\n        shaping-rate 10000000;\n"
+    assert said == f"    ge-0/0/1 {{\n{inside}    }}\n}}"
+
+
 def section(found: Scenario, name: str) -> str:
     """Return the statements in a block of a configuration of Junos, without indentation."""
     lines = written(found, "junos")

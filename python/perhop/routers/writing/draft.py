@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perhop.linux.gaps import Gap
+from perhop.units import format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from perhop.routers.writing.plan import Division
+    from perhop.routers.writing.plan import Division, End
     from perhop.scenario.model.names import IpVersion
 
 __all__ = ["Definitions", "Draft", "Names"]
@@ -45,6 +46,19 @@ class Draft:
         if alone and depends and only.rate is not None and only.rate < division.capacity:
             reason = "the only class of a policy has all of its bandwidth; expected none here"
             self.gap(f"{only.place}.bandwidth", reason)
+
+    def unshaped(self, end: End, words: str) -> None:
+        """Note that an interface is not limited to the rate of its link.
+
+        Args:
+            end: The interface.
+            words: What the configuration has instead of a limit, as a clause.
+        """
+        rate = format_rate(end.link.medium(end.node).rate)
+        self.notes.append(
+            f"{end.interface}: has to send at {rate} by itself: {words}, and a `shape` of the link "
+            "would limit it"
+        )
 
     def near(self, path: str, reason: str, instead: str) -> None:
         """Add a part that the family can only approximate.

@@ -74,6 +74,8 @@ class _Writer:
             body = [f"class {DEFAULT}", *(f" {line}" for line in self.shape(end.shape))]
             body += [f" service-policy {name}"] if name else []
             name = self.policies.define(f"{name or end.node}-shape", body)
+        elif name is not None:
+            self.draft.unshaped(end, "`bandwidth` informs routing protocols and per cent")
         if name is not None:
             lines.append(f" service-policy output {name}")
         return [*lines, "!"]

@@ -149,6 +149,9 @@ class _Writer:
             for family, name in self.filter(division).items():
                 families.setdefault(family, []).append(f"output {name};")
             body = [f"scheduler-map {self.scheduler_map(division)};"]
+            if end.shape is None:
+                rate = end.link.medium(end.node).rate
+                body.append(f"shaping-rate {self.rate(rate, f'{end.place}.rate')};")
             rewrite = self.rewrite(division, families)
         if limit and len(families) > 1:
             self.draft.gap(f"{end.place}.egress", _TWO_BUCKETS)

@@ -72,6 +72,7 @@ def write(ends: Sequence[End], draft: Draft) -> list[str]:
             kind, body = "limiter", _limiter(end, end.division, draft)
         elif strict:
             kind, body = "priority-queue", _priority_queue(end.division, draft)
+            draft.unshaped(end, "a priority-queue has no bandwidth")
         else:
             kind, body = "shaper", _shaper(end.division, draft)
         name = policies.define(end.division.name, [kind, *body])

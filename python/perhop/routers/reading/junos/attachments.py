@@ -140,6 +140,8 @@ class Router:
                     chosen_map.approximated(_UNSCHEDULED)
         place = self._place(chosen_map, placed, interface)
         shape, shaped = settings.shape(placed, profile, interface.rate)
+        if shape is not None and "burst" not in shape and shaped == interface.rate:
+            shape = None  # the interface itself sends no faster
         source = self.interfaces.rate_used(interface)
         if source and interface.rate is not None:
             self.outputs.default(interface.place, "speed", format_rate(interface.rate), source)
