@@ -25,7 +25,8 @@ def script(case: dict[str, Any]) -> str:
     lines = []
     for line in case["script"]:
         program, _, rest = line.partition(" ")
-        lines.append(f"nft -f - <<'END'\n{rest}\nEND\n" if program == "nft" else f"{line}\n")
+        whole = {"nft": "nft -f -", "iptables-restore": program}.get(program)
+        lines.append(f"{whole} <<'END'\n{rest}\nEND\n" if whole else f"{line}\n")
     return "".join(lines)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from perhop.routers.reading import decisive
 from perhop.routers.reading.configuration import Configuration, Source, Treatment
 from perhop.routers.reading.detect import detect
 from perhop.routers.reading.linux import read
@@ -66,6 +67,64 @@ def test_a_later_mark_is_the_one_that_counts() -> None:
     web = {"ip": 4, "protocol": "tcp", "source_port": 80}
     assert (marked[0], marked[1]["match"]) == ("c10", [{"except": web}, {"ip": 4}])
     assert (rest[0], rest[1]["match"]) == ("c30", "any")
+
+
+DROP_DNS = "iptables -A FORWARD -p udp --dport 53 -j DROP\n"
+
+
+def test_what_iptables_drops_is_policed_before_the_classes() -> None:
+    text = f"{HTB}{PREFIX} -j MARK --set-mark 16\n{DROP_DNS}ip6tables -P FORWARD DROP\n"
+    found = reading(text)
+    dns = {"ip": 4, "protocol": "udp", "destination_port": 53}
+    drops = {"rate": "8 bps", "burst": "1 B", "conform": "drop"}
+    policers = found.attachments[0].policy["policers"]
+    assert policers == {"dropped": {"match": [dns, {"ip": 6}], "police": drops}}
+    assert [line.treatment for line in found.lines[-2:]] == [Treatment.MODELLED] * 2
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("iptables -A FORWARD -m length --length 0:100 -j DROP", "the match `length`"),
+        ("iptables -A FORWARD -s $BAD -j DROP", "the value of $BAD is not in the script"),
+        ("iptables -A FORWARD -p udp -j $ACTION", "the value of $ACTION is not in the script"),
+        ("iptables -P FORWARD $POLICY", "the value of $POLICY is not in the script"),
+        ("for IP in $(cat bad); do\niptables -A FORWARD -s $IP -j DROP\ndone", "in a loop"),
+        (
+            "iptables -A FORWARD -m state --state NEW -j gone\niptables -A gone -j DROP",
+            "`--state` is no condition of a scenario",
+        ),
+        ("iptables -A OUTPUT -j DROP", "only packets of the machine itself pass `output`"),
+        (f"iptables -A FORWARD -m owner -j ACCEPT\n{DROP_DNS}", "what tc.sh:6 lets pass"),
+        (f"iptables -A FORWARD -j NFQUEUE\n{DROP_DNS}", "what tc.sh:6 lets pass"),
+        ("iptables-restore < /etc/rules", "the rules are in another file"),
+        (f"{DROP_DNS}if [ $1 = stop ]; then\niptables -F\nfi", "in a branch"),
+    ],
+)
+def test_drops_of_iptables_that_are_not_read_are_told(rules: str, said: str) -> None:
+    found = read([Source("tc.sh", f"{HTB}{rules}\n")])
+    assert any(said in line.note for line in found.lines)
+    if "branch" not in said:
+        assert any(said in line.note for line in decisive(found))
+        assert "policers" not in found.attachments[0].policy
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "iptables -A INPUT -j DROP\niptables -P INPUT DROP",
+        "iptables -t nat -A POSTROUTING -j MASQUERADE",
+        "iptables -A FORWARD -j LOG --log-prefix x",
+        "iptables -P FORWARD DROP\niptables -P FORWARD ACCEPT",
+        f"{DROP_DNS}iptables -D FORWARD -p udp --dport 53 -j DROP",
+        f"{DROP_DNS}iptables -F",
+        "iptables -A FORWARD -m state --state INVALID -m limit --limit 5/s -j DROP",
+    ],
+)
+def test_rules_of_iptables_that_drop_no_packets(rules: str) -> None:
+    found = reading(f"{HTB}{rules}\n")
+    assert "policers" not in found.attachments[0].policy
+    assert len(found.lines) == 5
 
 
 def test_iptables_sets_code_points() -> None:

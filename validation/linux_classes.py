@@ -45,9 +45,11 @@ MODULES: Final = (
     *(f"net/sched/cls_{n}" for n in ("u32", "fw", "flower", "matchall", "basic")),
     *(f"net/sched/act_{n}" for n in ("police", "gact", "skbedit", "mirred")),
     *("net/netfilter/x_tables", "net/ipv4/netfilter/ip_tables"),
-    "net/ipv4/netfilter/iptable_mangle",
+    *(f"net/ipv4/netfilter/iptable_{n}" for n in ("raw", "mangle", "filter", "security")),
+    *(f"net/ipv6/netfilter/ip6table_{n}" for n in ("mangle", "filter")),
+    *("net/ipv4/netfilter/ipt_REJECT", "net/ipv6/netfilter/ip6t_REJECT"),
     *(f"net/netfilter/xt_{n}" for n in ("mark", "CLASSIFY", "DSCP", "dscp", "tcpudp")),
-    *(f"net/netfilter/xt_{n}" for n in ("multiport", "comment")),
+    *(f"net/netfilter/xt_{n}" for n in ("multiport", "comment", "conntrack", "state", "length")),
 )
 WIRE: Final = """
 link add eth0 address 02:00:00:00:00:01 type veth peer name far address 02:00:00:00:00:09
@@ -92,8 +94,9 @@ def run(script: list[str]) -> None:
         program, *words = line.split()
         if program.startswith("ip") and "tables" in program:
             program = program.replace("tables", "tables-legacy")
-        text = line.partition(" ")[2] if program == "nft" else ""
-        command = ["nft", "-f", "-"] if program == "nft" else [program, *words]
+        whole = program == "nft" or program.endswith("-restore")
+        text = f"{line.partition(' ')[2]}\n" if whole else ""
+        command = [program, *(("-f", "-") if program == "nft" else () if whole else words)]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{line}: {done.stderr.strip()}")
@@ -194,9 +197,12 @@ def all_of(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for name in ("eth0", "in0"):
             subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
         subprocess.run(["nft", "flush", "ruleset"], capture_output=True, check=False)
-        for option in ("-F", "-X"):
-            cleared = ["iptables-legacy", "-t", "mangle", option]
-            subprocess.run(cleared, capture_output=True, check=False)
+        for program in ("iptables-legacy", "ip6tables-legacy"):
+            for table in ("raw", "mangle", "filter", "security"):
+                chains = [("-P", "FORWARD", "ACCEPT")] if table in ("mangle", "filter") else []
+                for words in (("-F",), ("-X",), *chains):
+                    cleared = [program, "-t", table, *words]
+                    subprocess.run(cleared, capture_output=True, check=False)
     return found
 
 

@@ -64,8 +64,8 @@ _DECIDES: Final = re.compile(
     r"|term|from|then|permit|deny|percent|remaining|scheduler\S*|queues?|service-policy|qdisc|htb"
     r"|hfsc|cbq|drr|qfq|ets|dev|if-exceeding|bandwidth-limit|limiter|ceiling|flowid|mark|limit"
     r"|[rlu]s|sc|pass|cos|qos|rate-limit|traffic-shape|queue-list|priority-list|srr-queue|wrr-queue"
-    r"|custom-queue-list|access-group|access-list|linkshare|realtime|upperlimit|reject"
-    r"|(?<=\s)drop(?![-\w]))\b"
+    r"|custom-queue-list|access-group|access-list|linkshare|realtime|upperlimit|jump|goto"
+    r"|(?<=\s-)[jgP]|ip6?tables-restore|(?i:reject)|(?i:(?<=\s)drop)(?![-\w]))\b"
 )
 
 

@@ -1,6 +1,7 @@
-"""Rules of iptables that mark packets, or give them a class or a code point.
+"""Rules of iptables that drop or mark packets, or give them a class or a code point.
 
-Source: iptables-extensions(8). Only the table `mangle` has such rules.
+Sources: iptables(8) and iptables-extensions(8). The table `nat` is not among them: only the first
+packet of a connection passes it, and it may drop none.
 """
 
 from __future__ import annotations
@@ -18,16 +19,34 @@ from perhop.scenario.model.dscp import parse_dscp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HOOKS", "Parsed", "parse"]
+__all__ = ["HOOKS", "TABLES", "Parsed", "parse"]
 
 HOOKS: Final = {
     name.upper(): name for name in ("prerouting", "input", "forward", "output", "postrouting")
 }
 """The chains of the kernel, and the hooks of nftables that they are."""
 
+TABLES: Final = {
+    "raw": frozenset({"PREROUTING", "OUTPUT"}),
+    "mangle": frozenset(HOOKS),
+    "filter": frozenset({"INPUT", "FORWARD", "OUTPUT"}),
+    "security": frozenset({"INPUT", "FORWARD", "OUTPUT"}),
+}
+"""The tables that all packets pass, and the chains of the kernel that each has."""
+
+_ACTIONS: Final = {
+    **dict.fromkeys(("-A", "--append"), "add"),
+    **dict.fromkeys(("-I", "--insert"), "insert"),
+    **dict.fromkeys(("-R", "--replace"), "replace"),
+    **dict.fromkeys(("-D", "--delete"), "delete"),
+    **dict.fromkeys(("-F", "--flush"), "flush"),
+    **dict.fromkeys(("-P", "--policy"), "policy"),
+}
 _ALL: Final = 0xFFFFFFFF
 _QUIET: Final = frozenset({"-v", "-n", "-w", "--wait", "--verbose", "--numeric"})
-_MODULES: Final = frozenset({"tcp", "udp", "icmp", "mark", "dscp", "multiport", "comment"})
+_MODULES: Final = frozenset(
+    ("tcp", "udp", "icmp", "icmp6", "mark", "dscp", "multiport", "comment", "state", "conntrack")
+)
 _SHORT: Final = {
     **dict.fromkeys(("-p", "--protocol", "--proto"), "protocol"),
     **dict.fromkeys(("-s", "--source", "--src"), "source"),
@@ -42,89 +61,127 @@ _PROTOCOLS: Final = {"6": "tcp", "17": "udp", "1": "icmp", "icmpv6": "icmp", "ip
 
 @dataclass(slots=True)
 class Parsed:
-    """A command of iptables about a rule of the table `mangle`.
+    """A command of iptables.
 
     Attributes:
-        chain: Its chain.
-        first: True if it stands before the rules so far.
-        test: Its conditions.
+        action: ``add``, ``insert``, ``replace``, ``delete``, ``flush`` or ``policy``.
+        table: Its table.
+        chain: Its chain; "" for all chains of the table.
+        number: The number of its rule in the chain, from 1 on; None if it names none.
+        words: The words of its rule, which tell the one to delete.
+        tests: Its conditions: alternatives.
         device: The interface by which its packets leave; None for any.
+        arrives: The interface by which they come; None for any.
         changes: What it sets: `mark`, `priority` and `dscp`.
         kept: The bits of the mark that stay.
         verdict: ``accept``, ``drop``, ``return``, ``jump`` or ``goto``; "" if packets go on.
         to: The chain of a jump.
         note: How the rule differs from the command.
+        unread: Why the rule is not modelled; "" if it is.
     """
 
+    action: str = ""
+    table: str = "filter"
     chain: str = ""
-    first: bool = False
-    test: Test = field(default_factory=Test)
+    number: int | None = None
+    words: tuple[str, ...] = ()
+    tests: list[Test] = field(default_factory=list)
     device: str | None = None
+    arrives: str | None = None
     changes: dict[str, Any] = field(default_factory=dict)
     kept: int = 0
     verdict: str = ""
     to: str = ""
     note: str = ""
+    unread: str = ""
 
 
 def parse(said: Sequence[str], *, ipv6: bool) -> Parsed | None:
-    """Return a rule; None for a command that adds no rule to the table `mangle`.
+    """Return what a command does to rules; None for one that does nothing to those of `TABLES`.
 
     Args:
         said: The words after ``iptables``.
         ipv6: True for `ip6tables`.
 
     Raises:
-        ValueError: It has conditions or targets that no scenario has, or is malformed.
+        ValueError: It is malformed.
     """
     words = Words(said)
     found = Parsed()
     header = OF_VERSION[6 if ipv6 else 4]
     marks: list[tuple[int, int]] = []
     negated: list[tuple[int, int]] = []
-    table, added, refused = "filter", False, ""
+    rule: list[str] = []
+    never = False
     while words:
+        start = len(said) - len(words)
         word = words.take()
         no = word == "!"
         if no:
             word = words.take()
         if word in ("-t", "--table"):
-            table = words.take()
-        elif word in ("-A", "--append", "-I", "--insert"):
-            found.chain, added = words.take(), True
-            found.first = word in ("-I", "--insert")
-            if words.next.isdecimal():
+            found.table = words.take()
+            continue
+        if word in _ACTIONS:
+            _action(found, _ACTIONS[word], words)
+            continue
+        try:
+            if word in ("-j", "--jump", "-g", "--goto"):
+                _target(found, word in ("-g", "--goto"), words)
+            elif word in ("-m", "--match"):
+                module = words.take()
+                if module not in _MODULES:
+                    raise ValueError(f"the match `{module[:20]}` is no condition of a scenario")
+            elif word == "--mark":
+                (negated if no else marks).append(_masked(words.take()))
+            elif word in ("-o", "--out-interface"):
+                found.device = _interface(words.take(), no)
+            elif word in ("-i", "--in-interface"):
+                found.arrives = _interface(words.take(), no)
+            elif word in ("--comment", "--reject-with"):
                 words.take()
-        elif word in ("-j", "--jump", "-g", "--goto"):
-            _target(found, word in ("-g", "--goto"), words)
-        elif word in ("-m", "--match"):
-            module = words.take()
-            if module not in _MODULES:
-                refused = refused or f"the match `{module[:20]}` is no condition of a scenario"
-        elif word == "--mark":
-            (negated if no else marks).append(_masked(words.take()))
-        elif word in ("-o", "--out-interface"):
-            found.device = words.take()
-            if no or "+" in found.device:
-                refused = f"interfaces `{found.device[:20]}` are no condition of a scenario"
-        elif word in ("-i", "--in-interface"):
-            words.take()
-            refused = refused or "the interface of arrival is no condition of a scenario"
-        elif word == "--comment":
-            words.take()
-        elif word in _SHORT or word in ("--dscp", "--dscp-class"):
-            more = _conditions(_SHORT.get(word, "dscp"), words.take())
-            header &= more
-            if no:
-                refused = refused or f"`! {word[:20]}` is not modelled"
-        elif word not in _QUIET:
-            refused = refused or f"`{word[:30]}` is no condition of a scenario"
-    if table != "mangle" or not added:
+            elif word in ("--state", "--ctstate"):
+                if words.take() != "INVALID" or no:
+                    raise ValueError(f"`{word}` is no condition of a scenario")
+                never = True  # no packet of a simulation is
+            elif word in _SHORT or word in ("--dscp", "--dscp-class"):
+                header &= _conditions(_SHORT.get(word, "dscp"), words.take())
+                if no:
+                    raise ValueError(f"`! {word[:20]}` is not modelled")
+            elif word not in _QUIET:
+                raise ValueError(f"`{word[:30]}` is no condition of a scenario")
+        except ValueError as error:
+            found.unread = found.unread or str(error)
+        rule += said[start : len(said) - len(words)]
+    if found.table not in TABLES or not found.action:
         return None
-    if refused:
-        raise ValueError(refused)
-    found.test = Test(header, tuple(marks), tuple(negated))
+    if found.chain in HOOKS and found.chain not in TABLES[found.table]:
+        raise ValueError(f"the table `{found.table}` has no chain {found.chain}")
+    if "dscp" in found.changes and found.table != "mangle":
+        raise ValueError("only the table `mangle` sets code points")
+    if found.arrives is not None and (found.device is not None or found.changes):
+        found.unread = found.unread or "the interface of arrival is no condition of a scenario"
+    found.words = tuple(rule)
+    found.tests = [Test(header, tuple(marks), tuple(negated))]
+    if never:
+        found.tests, found.unread = [], ""
     return found
+
+
+def _action(found: Parsed, action: str, words: Words) -> None:
+    found.action = action
+    if action != "flush" or words.next[:1] not in ("", "-"):
+        found.chain = words.take()
+    if action == "policy":
+        found.verdict = words.take().lower()
+    elif words.next.isdecimal():
+        found.number = int(words.take()[:9])
+
+
+def _interface(name: str, no: bool) -> str:
+    if no or "+" in name:
+        raise ValueError(f"interfaces `{name[:20]}` are no condition of a scenario")
+    return name
 
 
 def _masked(text: str) -> tuple[int, int]:
@@ -189,6 +246,11 @@ def _target(found: Parsed, goto: bool, words: Words) -> None:
             found.note = "each packet gets the mark that rules give to it, not its connection's"
         case "ACCEPT" | "DROP" | "RETURN":
             found.verdict = name.lower()
+        case "REJECT":
+            found.verdict = "drop"
+        case "QUEUE" | "NFQUEUE":
+            found.verdict = "accept"
+            raise ValueError("a program tells what passes")
         case _:
             found.verdict, found.to = "goto" if goto else "jump", name
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.iptables import Parsed
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.linux.policers import Buckets
 
@@ -36,8 +37,7 @@ _VERSIONS: Final = {"ip": 4, "ip6": 6}
 """The versions of IP of families, and of fields of a header."""
 
 _SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
-_PASSES: Final = re.compile(r"\b(?:accept|return|jump|goto)\b")
-_DROPS: Final = re.compile(r"\b(?:drop|reject)\b")
+_VERDICT: Final = re.compile(r"\b(accept|return|drop|reject|jump|goto)\b(?: (\S+))?")
 _SAYS_IPTABLES: Final = re.compile(
     r"\b(?:(?:CONN)?MARK|CLASSIFY|DSCP|TOS) --"
     r"|mangle (?=.*(?:-A|-I|--append|--insert) )(?=.*-[jg] (?!TCPMSS|N?F?LOG|TTL|HL|TPROXY|CT\b))"
@@ -64,6 +64,8 @@ _PRIORITIES: Final = {
 }
 """The names of priorities of chains (nft(8), Standard priority names)."""
 
+_UNREAD: Final = "the rule is not modelled"
+_IN_BRANCH: Final = "it is in a branch, which may not be taken"
 _LIKE_OTHERS: Final = "packets that exceed the limit are sent like others"
 _MOST_STEPS = 150_000
 _DEEPEST: Final = 100
@@ -81,7 +83,8 @@ class _Rule:
     `earlier` has the changes before its limit, `exceeding` the mark after it, and `kept` the bits
     of the mark that stay when it sets the mark. `arrives` is the interface by which its packets
     come, and `within` is true if its verdict is that of packets within its limit. `unread` says
-    why the rule is not modelled, and `text` is its line.
+    why the rule is not modelled, and `text` is its line. `words` are those that tell a rule of
+    iptables which is deleted.
     """
 
     place: Place
@@ -97,16 +100,18 @@ class _Rule:
     within: bool = False
     unread: str = ""
     text: str = ""
+    words: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Chain:
-    """A chain; `device` is that of a hook of the family `netdev`.
+    """A chain; `version` is that of IP of its packets, and `device` that of a hook of `netdev`.
 
     Chains of a hook with a lower `priority` come first. `drops` is the place and the text of a
     policy that drops what no rule decides.
     """
 
+    version: int | None = None
     hook: str = ""
     device: str | None = None
     drops: tuple[Place, str] | None = None
@@ -151,7 +156,7 @@ class Ruleset:
             if len(names) < 2:
                 return
             table = f"{family} {names[0]}"
-            chain = self._chains.setdefault(f"{table}/{names[1]}", _Chain())
+            chain = self._chain(table, names[1])
             if kind == "chain":
                 self._hook(chain, names[2:], place, text)
             else:
@@ -162,40 +167,109 @@ class Ruleset:
 
         The words tell its hook; a chain that only rules call has none.
         """
-        self._hook(self._chains.setdefault(f"{table}/{name}", _Chain()), words, place, text)
+        self._hook(self._chain(table, name), words, place, text)
 
     def rule(self, table: str, chain: str, words: list[str], place: Place, text: str) -> None:
         """Add a rule, in the words of nft, at the end of a chain."""
-        added = self._chains.setdefault(f"{table}/{chain}", _Chain())
-        self._rule(added, table, words, place, text)
+        self._rule(self._chain(table, chain), table, words, place, text)
 
-    def iptables(self, words: Sequence[str], place: Place, text: str, *, ipv6: bool) -> None:
-        """Read a command of iptables."""
+    def _chain(self, table: str, name: str) -> _Chain:
+        version = _VERSIONS.get(table.partition(" ")[0])
+        return self._chains.setdefault(f"{table}/{name}", _Chain(version))
+
+    def iptables(
+        self,
+        words: Sequence[str],
+        place: Place,
+        text: str,
+        *,
+        ipv6: bool,
+        branch: bool = False,
+        unread: str = "",
+    ) -> None:
+        """Read a command of iptables.
+
+        Args:
+            words: The words after its name.
+            place: Its line.
+            text: The text of its line.
+            ipv6: True for `ip6tables`.
+            branch: True if it depends on a condition.
+            unread: Why its words are not all known; "" if they are.
+        """
         quality = _SAYS_IPTABLES.search(" ".join(words)) is not None
         if quality:
             self.ledger.about(place, text)
         try:
             found = iptables.parse(words, ipv6=ipv6)
+            if found is None:
+                raise ValueError("it adds no rule to a table that all packets pass")
+            if unread or found.unread:
+                found.unread = unread or f"{_UNREAD}: {found.unread[:120]}"
+            self._iptables(found, place, text, ipv6=ipv6, branch=branch)
         except ValueError as error:
             if quality:
-                self.ledger.ignored(place, f"the rule is not modelled: {str(error)[:120]}")
+                self.ledger.ignored(place, unread or f"{_UNREAD}: {str(error)[:120]}")
             return
-        if found is None:
-            if quality:
-                self.ledger.ignored(place, "it adds no rule to the table `mangle`")
-            return
-        if found.note:
+        if quality and found.unread:
+            self.ledger.ignored(place, found.unread)
+        elif found.note:
             self.ledger.approximated(place, found.note)
-        table = "ip6tables" if ipv6 else "iptables"
-        chain = self._chains.setdefault(f"{table}/{found.chain}", _Chain())
-        chain.hook, chain.priority = iptables.HOOKS.get(found.chain, ""), _PRIORITIES["mangle"]
-        rule = _Rule(place, [found.test], found.device, found.changes, found.verdict)
-        rule.to, rule.kept, rule.text = f"{table}/{found.to}", found.kept, text
+
+    def _iptables(
+        self, found: Parsed, place: Place, text: str, *, ipv6: bool, branch: bool
+    ) -> None:
+        # The names of tables and chains are those that iptables gives them in nftables.
+        table = f"{'ip6' if ipv6 else 'ip'} {found.table}"
+        if found.action == "flush" and not found.chain:
+            emptied = [each for name, each in self._chains.items() if name.startswith(f"{table}/")]
+        else:
+            chain = self._chain(table, found.chain)
+            chain.hook = iptables.HOOKS.get(found.chain, "")
+            chain.priority = _PRIORITIES[found.table]
+            emptied = [chain]
+        at = 0 if found.number is None else found.number - 1
+        if "$" in f"{found.chain}{found.to}{found.verdict}" and found.chain != "INPUT":
+            self.ledger.about(place, text)
+            self.ledger.ignored(place, found.unread or _UNREAD)
+            if found.action == "policy":
+                return
+            found.verdict = "accept"
+        if found.action == "policy":
+            drops = (place, text) if found.verdict == "drop" else None
+            if branch and drops is None and chain.drops is not None:
+                self.ledger.about(place, text)
+                self.ledger.ignored(place, _IN_BRANCH)
+            else:
+                chain.drops = drops
+            return
+        if found.action in ("delete", "flush", "replace"):
+            gone = [rule for each in emptied for rule in each.rules]
+            if found.action != "flush" and found.number is not None:
+                gone = gone[at : at + 1]
+            elif found.action == "delete":
+                gone = [rule for rule in gone if rule.words == found.words][:1]
+            if branch and gone:
+                self.ledger.about(place, text)
+                self.ledger.ignored(place, _IN_BRANCH)
+                return
+            for rule in gone:
+                if rule.changes:
+                    self.ledger.ignored(rule.place, f"deleted by line {place.line}")
+            lost = {id(rule) for rule in gone}
+            for each in emptied:
+                each.rules = [rule for rule in each.rules if id(rule) not in lost]
+            if found.action != "replace":
+                return
         self._count += 1
         if self._count > _MOST_RULES:
+            self.ledger.about(place, text)
             self.ledger.ignored(place, f"perhop reads {_MOST_RULES:,} rules at most")
             return
-        chain.rules.insert(0 if found.first else len(chain.rules), rule)
+        rule = _Rule(place, found.tests, found.device, found.changes, found.verdict, text=text)
+        rule.to, rule.kept, rule.arrives = f"{table}/{found.to}", found.kept, found.arrives
+        rule.words, rule.unread = found.words, found.unread
+        chain.rules.insert(len(chain.rules) if found.action == "add" else at, rule)
 
     def lines(self, lines: Iterable[tuple[Place, str]]) -> None:
         """Read a file of rules."""
@@ -216,7 +290,7 @@ class Ruleset:
                 table, depth = f"{family} {tokens[-2]}", 1
                 continue
             if tokens[0] == "chain" and len(tokens) > 1 and depth:
-                chain = self._chains.setdefault(f"{table}/{tokens[1]}", _Chain())
+                chain = self._chain(table, tokens[1])
                 depth = 2
                 tokens = tokens[3:]
                 if tokens[-1:] == ["}"]:
@@ -274,11 +348,16 @@ class Ruleset:
                 raise ValueError(f"perhop reads {_MOST_RULES:,} rules at most")
             self._read(rule, list(words), table)
         except (ValueError, IndexError) as error:
-            rule.unread = f"the rule is not modelled: {str(error)[:120] or 'it ends too early'}"
+            rule.unread = f"{_UNREAD}: {str(error)[:120] or 'it ends too early'}"
             if quality:
                 self.ledger.ignored(place, rule.unread)
-            rule.verdict = "accept" if _PASSES.search(said) else ""
-            rule.verdict = rule.verdict or ("drop" if _DROPS.search(said) else "")
+            verdicts = dict(_VERDICT.findall(said))
+            if len(verdicts) == 1:
+                ((verdict, to),) = verdicts.items()
+                rule.verdict = "drop" if verdict == "reject" else verdict
+                rule.to = f"{table}/{to}"
+            elif verdicts:  # a map, which may let packets pass
+                rule.verdict = "accept"
             chain.rules.insert(0 if first else len(chain.rules), rule)
             return
         if rule.arrives is not None and rule.verdict in ("jump", "goto") and quality:
@@ -480,8 +559,12 @@ class Ruleset:
         found = []
         for each, final in self._walk(chain, 0, packets, way, 0):
             drops = None if final or not way.polices else chain.drops
-            after = each if drops is None else self._dropped(each, way, *drops)
-            found.append(replace(after, unsure=None))
+            header = Conditions() if chain.version is None else OF_VERSION[chain.version]
+            those = None if drops is None else each.narrowed(header)
+            if drops is not None and those is not None:
+                found.append(replace(self._dropped(those, way, *drops), unsure=None))
+            if those is None or those.header != each.header:
+                found.append(replace(each, unsure=None))
         return found
 
     def _dropped(self, packets: Packets, way: _Way, place: Place, text: str) -> Packets:
@@ -508,14 +591,26 @@ class Ruleset:
         named, other = (rule.device, rule.arrives) if way.sent else (rule.arrives, rule.device)
         if named not in (None, way.device) or not (rule.unread or other):
             return packets
-        if rule.verdict == "drop":
-            if rule.unread:
-                self.ledger.about(rule.place, rule.text)
-                self.ledger.ignored(rule.place, rule.unread)
-            return packets
-        if not rule.verdict or rule.verdict == "continue":
+        verdicts = self._verdicts(rule)
+        if "drop" in verdicts and rule.unread:
+            self.ledger.about(rule.place, rule.text)
+            self.ledger.ignored(rule.place, rule.unread)
+        if not verdicts & {"accept", "return", "goto"}:
             return packets
         return replace(packets, unsure=packets.unsure or rule.place)
+
+    def _verdicts(self, rule: _Rule) -> set[str]:
+        """Return the verdict of a rule, and those of the chains that it calls."""
+        found, called, todo = {rule.verdict}, set(), [rule]
+        while todo:
+            each = todo.pop()
+            self._steps += 1
+            if each.verdict not in ("jump", "goto"):
+                found |= {each.verdict} - {"return"}
+            elif each.to in self._chains and each.to not in called:
+                called.add(each.to)
+                todo += self._chains[each.to].rules
+        return found
 
     def _walk(
         self, chain: _Chain, start: int, packets: Packets, way: _Way, depth: int

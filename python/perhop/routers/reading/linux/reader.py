@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["attachments", "read"]
 
 _TOOLS: Final = re.compile(
-    r"(?:\S*/)?(tc|nft|iptables|ip6tables)|\$\{?_?(tc|nft|ip6?tables|ip6?t|ipt6)(?:_?(?:cmd|bin))?\}?",
+    r"(?:\S*/)?(tc|nft|ip6?tables(?:-restore)?)|\$\{?_?(tc|nft|ip6?tables|ip6?t|ipt6)(?:_?(?:cmd|bin))?\}?",
     re.IGNORECASE,
 )
 _SHOWS: Final = frozenset({"show", "list", "ls", "lst", "s", "l", "monitor", "get", "help"})
@@ -57,10 +57,14 @@ _RULES: Final = re.compile(r"^[ \t]*(?:add )?table (?:ip6?|inet|netdev|bridge) \
 _SCRIPT: Final = re.compile(r"^[ \t]*(?:sudo )?(?:\S*/)?(?:nft|tc) ", re.M)
 _SHORT: Final = {
     **{name: name for name in ("tc", "nft", "iptables", "ip6tables")},
+    **{f"{name}-restore": f"{name}-restore" for name in ("iptables", "ip6tables")},
     "ipt": "iptables",
     "ip6t": "ip6tables",
     "ipt6": "ip6tables",
 }
+_RESTORED: Final = re.compile(r'"[^"]*"|[^\s"]+')
+"""The words of a rule that `iptables-save` prints."""
+
 _FIRST: Final = 12
 
 
@@ -155,9 +159,31 @@ def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
         tool = _SHORT[(match[1] or match[2]).lower()]
         if tool == "tc":
             _tc_options(words[index + 1 :], command, tc, ledger, space)
+        elif tool.endswith("-restore"):
+            _restore(tool.removesuffix("-restore"), command, tc, rules, ledger)
         else:
             _other(tool, words[index + 1 :], command, tc, rules, ledger)
         return
+
+
+def _restore(tool: str, command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
+    """Read what `iptables-save` prints, as the commands that it stands for."""
+    if not command.body:
+        ledger.about(command.place, command.text)
+        ledger.ignored(command.place, "the rules are in another file, which perhop does not read")
+    table = ""
+    for place, line in command.body:
+        words = [word.strip('"') for word in _RESTORED.findall(line)]
+        if line.startswith("*"):
+            table = words[0][1:]
+            words = [] if "--noflush" in command.words or "-n" in command.words else ["-F"]
+        elif line.startswith(":"):
+            words = ["-P", words[0][1:], words[1]] if words[1:2] not in ([], ["-"]) else []
+        elif not line.startswith("-"):
+            continue
+        if words:
+            one = replace(command, place=place, text=line, body=())
+            _other(tool, ["-t", table, *words], one, tc, rules, ledger)
 
 
 def _length(words: list[str], command: Command, tc: Tc, ledger: Ledger) -> None:
@@ -237,14 +263,21 @@ def _other(
         else:
             rules.command(words, command.place, command.text)
         return
-    if tool != "nft" and not command.lost and "$" not in said:
-        rules.iptables(words, command.place, command.text, ipv6=tool == "ip6tables")
+    part = next(filter(None, map(unknown, words)), "") if "$" in said else ""
+    unread = command.lost or (f"the value of {part} is not in the script" if part else "")
+    if tool != "nft":
+        rules.iptables(
+            words,
+            command.place,
+            command.text,
+            ipv6=tool == "ip6tables",
+            branch=command.branch,
+            unread=unread,
+        )
         return
     if re.search(r"MARK|CLASSIFY|DSCP|\bTOS\b|hashlimit|priority set|mark set|dscp set", said):
         ledger.about(command.place, command.text)
-        part = next(filter(None, map(unknown, words)), "")
-        reason = f"the value of {part} is not in the script" if part else "the rule is not modelled"
-        ledger.ignored(command.place, command.lost or reason)
+        ledger.ignored(command.place, unread or "the rule is not modelled")
 
 
 def attachments(
