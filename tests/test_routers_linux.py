@@ -476,12 +476,15 @@ def test_curves_that_say_more_than_shares_are_curves() -> None:
     assert (first["bandwidth"], last["bandwidth"]) == ("1 Mbps", "9 Mbps")
     assert last["upperlimit"] == {"m1": "9 Mbps", "d": "10 ms", "m2": "5 Mbps"}
     assert "limit" not in last
-    # Without a default, packets without a class are dropped, which no curve says.
-    dropping = attachment(curves.replace(" default 3", ""))
-    assert "scheduler" not in dropping.policy
-    assert "only the slope m2" in " ".join(
-        note or "" for note in notes(curves.replace(" default 3", "")).values()
-    )
+    # Without a default, packets without a class are dropped before the others.
+    every = "tc filter add dev eth0 parent 1: protocol ip prio 50000 u32 match u32 0 0 flowid 1:3"
+    dropping = attachment(f"{curves.replace(' default 3', '')}{every}")
+    assert dropping.policy["classes"] == found.policy["classes"]
+    assert dropping.shape == found.shape
+    assert dropping.policy["policers"]["dropped"] == {
+        "match": [{"except": {"ip": 4}}, "any"],
+        "police": {"rate": "8 bps", "burst": "1 B", "conform": "drop"},
+    }
 
 
 def test_link_sharing_of_two_slopes_and_classes_without_it() -> None:

@@ -272,7 +272,8 @@ class Tree:
                 if not self.ledger.unread_class:
                     note = f"there is no class {name}"
                     self.ledger.approximated(verdict.filter.place, note, Fault.UNDEFINED)
-        self._landed, self._level = landed, [verdict.packets for verdict, _ in landed]
+        landed, self._level = self._before(qdisc, landed)
+        self._landed = landed
         self.policers.reached(arriving, self._level, self._within)
         used = {key for _, key in landed}
         if len(used) > MAX_CLASSES:
@@ -295,6 +296,27 @@ class Tree:
         if found.by_buckets and "classes" in part.keys:
             part.keys = self.buckets(part, part.keys)
         return part
+
+    def _before(
+        self, qdisc: Qdisc, landed: list[tuple[Verdict, int]]
+    ) -> tuple[list[tuple[Verdict, int]], list[Packets]]:
+        """Return packets with their leaves, and all packets with their policers.
+
+        Those that no class gets are dropped before the classes, so that any class may match them.
+        """
+        level = [verdict.packets for verdict, _ in landed]
+        kept = [each for each in landed if each[1] != -1]
+        if not kept or len(kept) == len(landed):
+            return landed, level
+        for index, (verdict, leaf) in enumerate(landed):
+            if leaf == -1:
+                place = verdict.filter.place if verdict.filter is not None else qdisc.place
+                identity = ("drop", verdict.packets.policers)
+                key = self.policers.add(identity, place, "dropped", DROPS, "")
+                keys = (*verdict.packets.policers, key)
+                level[index] = replace(verdict.packets, policers=keys)
+        last, leaf = landed[-1]
+        return kept if leaf != -1 else [*kept, (last, kept[-1][1])], level
 
     def _tree(
         self, found: Shares, used: Set[int], landed: Sequence[tuple[Verdict, int]], depth: int
