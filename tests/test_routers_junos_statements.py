@@ -262,3 +262,19 @@ def test_scheduler_maps_of_units_need_a_statement_of_the_interface() -> None:
     assert "only with `per-unit-scheduler`" in said(text)[line]
     assert line not in said(text + "set interfaces ge-0/0/0 per-unit-scheduler\n")
     assert line not in said(text + "set interfaces ge-0/0/0 hierarchical-scheduler\n")
+
+
+def test_a_remainder_beside_the_rate_of_a_strict_high_queue_is_approximated() -> None:
+    """The shares of the others are equal if the rate of 20% counts, else 40 to 60."""
+    text = MAP.replace("percent 90", "remainder")
+    for name, settings in (
+        ("expedited-forwarding", "percent 20"),
+        ("network-control", "percent 40"),
+    ):
+        text += f"{HEAD}scheduler-maps m forwarding-class {name} scheduler {name}\n"
+        text += f"{HEAD}schedulers {name} transmit-rate {settings}\n"
+    text += f"{HEAD}interfaces ge-0/0/0 unit 0 classifiers dscp default\n"
+    line = HEAD + "schedulers be transmit-rate remainder"
+    assert line not in said(text)
+    text += f"{HEAD}schedulers expedited-forwarding priority strict-high\n"
+    assert "strict-high class counts" in said(text)[line]

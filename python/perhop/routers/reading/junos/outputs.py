@@ -53,6 +53,11 @@ _NO_RATE: Final = (
 _TURN: Final = 1514
 """The bytes of a turn for a weight of 1: a full frame."""
 
+_REMAINDER: Final = (
+    "what the other classes leave; whether the transmit rate of a strict-high class counts, "
+    "documents do not tell"
+)
+
 
 @dataclass(slots=True)
 class Output:
@@ -166,6 +171,7 @@ class Outputs:
         amounts, note = shares.guarantees(schedulers, output.rate)
         order = shares.levels(list(schedulers.values()))
         turns = any(each is not None and each.strict for each in schedulers.values())
+        _remainders([each for each in schedulers.values() if each is not None])
         share = shares.remaining_buffer(list(schedulers.values()), output.buffers)
         default = {name for name, (names, _, _) in queues.items() if decisions[-1][1] in names}
         found: list[QueueClass] = []
@@ -438,6 +444,20 @@ def _ceilings(
         transmit.approximated("the part of the remainder is a guarantee, and no ceiling")
     if scheduler.bound == "rate-limit" and transmit is not None:
         transmit.approximated("packets above the rate wait in the queue instead of being dropped")
+
+
+def _remainders(schedulers: Sequence[Scheduler]) -> None:
+    """Note parts of the remainder that the rate of a strict-high queue may make smaller.
+
+    Juniper CLI reference, transmit-rate: "Use the remaining rate available."
+    """
+    others = [each for each in schedulers if not each.strict]
+    if len(others) == len(schedulers) or len(others) < 2:
+        return
+    if any(each.strict and each.transmit is not None for each in schedulers):
+        for each in others:
+            if each.transmit is not None and each.transmit.kind == "remainder":
+                each.nodes["transmit-rate"].approximated(_REMAINDER)
 
 
 def _turns(found: Sequence[QueueClass], schedulers: Sequence[Scheduler | None]) -> None:
