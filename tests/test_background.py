@@ -122,6 +122,9 @@ def test_the_load_counts_layer_2(overhead: str, framed: tuple[int, ...], like: s
     flow = scenario.flows["background"]
     assert flow.udp is not None
     peak = flow.udp.rate or 0
+    assert (flow.udp.pattern, flow.udp.bursts is None) == (
+        ("poisson", True) if like == "poisson" else ("constant", False)
+    )
     share = 1.0 if like == "poisson" else 1 / 4
     # Packets per second, of which the rate counts 340 B each.
     packets = flow.streams * peak * share / (8 * 340)

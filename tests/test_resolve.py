@@ -128,6 +128,14 @@ def test_guarantees_by_scheduler() -> None:
     assert of(curves) == {"one": 15, "two": 25, "rest": 60}
 
 
+def test_turns_have_no_ceilings_by_which_others_gain() -> None:
+    # 3 and 1 of 4 parts, although 30 is less than a half.
+    shaped = "quantum: 1000 B, shape: {rate: 30 Mbps, burst: 9 kB}"
+    one = "one: {match: {dscp: ef}, unused: true, quantum: 3000 B}"
+    turns = f"{one}, rest: {{match: any, {shaped}}}"
+    assert of(f"{{scheduler: drr, classes: {{{turns}}}}}") == {"one": 75, "rest": 25}
+
+
 def test_what_is_left_is_rounded_down() -> None:
     policy = scenario(
         "{classes: {one: {match: {dscp: af11}, unused: true}, two: {match: {dscp: af21}, "

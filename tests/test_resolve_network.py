@@ -153,6 +153,16 @@ changes:
     assert run.active_ps(run.flows["web"]) == (S // 2, 8 * S)
 
 
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [("", 7), ("pings: {p: {from: a, to: b, stop: 9 s}}\n", 9), ("duration: 20 s\n", 20)],
+)
+def test_a_scenario_ends_with_its_last_sender(more: str, expected: int) -> None:
+    flows = "to: b, stop: 7 s}\n  other: {from: b, to: a, stop: 3 s}"
+    run = scenario(("duration: 10 s\n", ""), ("to: b}", flows), more=more)
+    assert run.end_ps == expected * S
+
+
 def test_changes_of_unknown_links_are_left_out() -> None:
     run = scenario(more="changes: [{at: 1 s, on: r>s, state: down}]\n")
     unknown = Change.model_validate({"at": "2 s", "on": "x>y", "state": "down"})
