@@ -210,6 +210,25 @@ def test_more_guarantees_than_there_are_are_not_held() -> None:
     assert line.fault_note.startswith("guarantees of 20 Mbps exceed the 10 Mbps")
 
 
+def test_numbers_of_protocols_of_flower_are_hexadecimal() -> None:
+    text = htb(
+        "class add parent 1:1 classid 1:10 htb rate 1mbit",
+        "class add parent 1:1 classid 1:30 htb rate 1mbit",
+        "filter add parent 1: protocol ip prio 1 flower ip_proto 11 dst_port 53 flowid 1:10",
+    )
+    assert classes(text)["c10"]["match"] == {"protocol": "udp", "destination_port": 53, "ip": 4}
+
+
+def test_fragments_are_no_condition_but_no_error_either() -> None:
+    text = htb(
+        "class add parent 1:1 classid 1:10 htb rate 1mbit",
+        "class add parent 1:1 classid 1:30 htb rate 1mbit",
+        "filter add parent 1: protocol ip prio 1 u32 match ip nofrag flowid 1:10",
+    )
+    note = notes(text)[max(notes(text))]
+    assert note == "fragmentation of a packet is no condition of a scenario"
+
+
 def test_a_ceiling_below_the_guarantee_holds() -> None:
     """`htb_class_mode` compares the ceiling first; Linux sends 1.97 Mb/s of such a class."""
     text = htb(

@@ -345,7 +345,7 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
         value = words.take()
         match key:
             case "ip_proto":
-                number = known.get(value.lower()) or u32.protocol(value)
+                number = known.get(value.lower()) or int(value, 16)  # tc-flower(8)
                 some = frozenset({names[number]} if number in names else ())
                 header &= Conditions(protocols=some)
             case "src_ip":

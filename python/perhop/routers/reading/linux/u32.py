@@ -42,7 +42,6 @@ _FIELDS: Final = {
     version: {
         "protocol": (protocol_at, 1),
         "ihl": (0, 1),
-        "nofrag": (6, 2),
         "sport": (start, 2),
         "dport": (start + 2, 2),
         "icmp_type": (start, 1),
@@ -51,6 +50,14 @@ _FIELDS: Final = {
     for version, start, protocol_at in ((4, 20, 9), (6, 40, 6))
 }
 """The offset and length of fields, in bytes."""
+
+_FRAGMENTS: Final = {
+    "nofrag": (0, 0x3FFF),
+    "firstfrag": (0x2000, 0x3FFF),
+    "df": (0x4000, 0x4000),
+    "mf": (0x2000, 0x2000),
+}
+"""The values and masks of words about fragments, which have no value (`parse_ip` of f_u32.c)."""
 
 _BYTES: Final = {
     4: frozenset((0, 1, 9, *range(12, 20), *range(20, 24))),
@@ -128,6 +135,8 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
         version = 6 if kind == "ip6" else 4
         start = _HEADER[version]
         field, rest = rest[0].lower(), rest[1:]
+        if version == 4 and field in _FRAGMENTS:
+            return [(6, 2, *_FRAGMENTS[field])], rest, version
         if field in ("src", "dst"):
             simple = _ipv4(rest[0]) if version == 4 else None
             if simple is not None:
