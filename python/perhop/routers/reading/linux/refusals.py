@@ -33,6 +33,8 @@ _MOST_BANDS: Final = 16
 _MOST_PRIO: Final = 0xFFFF
 _MOST_GAIN: Final = 32
 _MOST_COOKIE: Final = 32
+_MOST_FLOWS: Final = 65536
+_WEIGHTS_OF_RED: Final = 31
 
 _QDISCS: Final[Mapping[str, str]] = {
     "prio": "bands priomap",
@@ -97,6 +99,11 @@ _ACTIONS: Final = (
     "police gact mirred skbedit pedit connmark ctinfo ct csum vlan nat bpf sample xt ipt simple "
     "tunnel_key mpls skbmod ife gate random"
 )
+_TAGGED: Final = frozenset({"802.1q", "802.1ad", "0x8100", "0x88a8"})
+_IP_PROTOCOLS: Final = frozenset({"ip", "ipv6", "0x800", "0x0800", "0x86dd"})
+_WITHOUT_VALUE: Final = frozenset({"skip_sw", "skip_hw", "verbose"})
+_OF_FLOWER: Final = frozenset({"tcp", "udp", "sctp", "icmp", "icmpv6", "l2tp"})
+_WITH_PORTS: Final = frozenset({"tcp", "udp", "sctp", "6", "11", "84"})
 _POLICE: Final = (
     "rate burst buffer maxburst mtu minburst mpu peakrate avrate overhead linklayer estimator "
     "conform-exceed index pkts_rate pkts_burst cookie hw_stats"
@@ -161,12 +168,40 @@ def qdisc(kind: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str
             _netem(values, lists)
         case "fq_pie":
             _fq_pie(values)
-        case "red" if not (values.get("limit") and values.get("avpkt")):
-            raise RefusedError("RED: Required parameter (limit, avpkt) is missing")
+        case "red":
+            _red(values)
+        case "fq_codel" if _count(values.get("flows", "")) > _MOST_FLOWS:
+            raise RefusedError(f"{_INVALID}: more than {_MOST_FLOWS} flows")
+        case "sfq":
+            divisor = _count(values.get("divisor", ""))
+            if divisor & (divisor - 1) or divisor > _MOST_FLOWS:
+                raise RefusedError(f"{_INVALID}: divisor is no power of two up to {_MOST_FLOWS}")
 
 
 def _count(text: str) -> int:
     return units.number(text) if text else 0
+
+
+def _red(values: Mapping[str, str]) -> None:
+    """Refuse what `red_parse_opt` of iproute2 refuses."""
+    sizes = {}
+    for key in ("limit", "avpkt", "min", "max"):
+        try:
+            sizes[key] = units.size(values.get(key, "")) or 0 if key in values else 0
+        except ValueError:
+            raise illegal(key) from None
+    limit, packet = sizes["limit"], sizes["avpkt"]
+    if not limit or not packet:
+        raise RefusedError("RED: Required parameter (limit, avpkt) is missing")
+    most = sizes["max"] or (sizes["min"] * 3 or limit // 4)
+    least = sizes["min"] or most // 3
+    burst = _count(values.get("burst", "")) or (2 * least + most) // (3 * packet)
+    wanted = burst + 1 - least / packet  # `tc_red_eval_ewma`
+    shares = (0.5**power for power in range(1, _WEIGHTS_OF_RED + 1))
+    if wanted < 1 or all(wanted > (1 - (1 - share) ** burst) / share for share in shares):
+        raise RefusedError("RED: failed to calculate EWMA constant.")
+    if most < least:
+        raise RefusedError("RED: failed to calculate probability.")
 
 
 def _ets(values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> None:
@@ -286,6 +321,12 @@ def _netem_value(lists: Mapping[str, Sequence[str]]) -> None:
             raise illegal("latency" if key == "delay" else key) from None
 
 
+_CURVE: Final = re.compile(
+    r"(m1 \S+ )?(d \S+ )?m2 \S+|(umax \S+ dmax \S+ |dmax \S+ )?rate \S+", re.ASCII
+)
+"""The words of a service curve, in the order that tc wants (`hfsc_get_sc`)."""
+
+
 def class_(kind: str, values: Mapping[str, str], *, numbered: bool) -> None:
     """Refuse the settings of a class that tc or the kernel refuses.
 
@@ -299,7 +340,19 @@ def class_(kind: str, values: Mapping[str, str], *, numbered: bool) -> None:
         rate = values.get("rate", "")
         if not rate or ("%" not in rate and not units.rate(rate)):
             raise RefusedError('"rate" is required.')
+        for key in ("prio", "mtu", "mpu", "overhead"):
+            try:
+                units.number(values.get(key, "0"))
+            except ValueError:
+                raise illegal(key) from None
+        if values.get("linklayer", "atm") not in ("ethernet", "atm", "adsl"):
+            raise illegal("linklayer")
     if kind == "hfsc":
+        for key, text in values.items():
+            if key not in ("rt", "ls", "sc", "ul"):
+                raise RefusedError(f'HFSC: What is "{key[:20]}" ?')
+            if not _CURVE.fullmatch(text):
+                raise RefusedError(f'HFSC: Illegal "{key}"')
         curves = [key for key in ("rt", "ls", "sc", "ul") if key in values]
         if not curves:
             raise RefusedError("HFSC: no parameters given")
@@ -339,11 +392,40 @@ def filter_(kind: str, given: Mapping[str, str], words: Sequence[str]) -> None:
         case "u32":
             if words and not {"match", "divisor", "hashkey", "offset"} & set(words):
                 raise RefusedError("Error: cls_u32: Selector not specified.")
+        case "flower":
+            _flower(protocol, words)
     for word, value in zip(words, [*words[1:], ""], strict=False):
         if word == "cookie" and len(value) > _MOST_COOKIE:
             raise RefusedError(
                 f'argument "{value[:50]}" is wrong: {len(value)} Max allowed size {_MOST_COOKIE}'
             )
+
+
+def _flower(protocol: str, words: Sequence[str]) -> None:
+    """Refuse keys of flower without the key, or the protocol, that they need before them."""
+    tagged = protocol in _TAGGED or not {"vlan_ethtype", "cvlan_ethtype"}.isdisjoint(words)
+    ip = tagged or protocol in _IP_PROTOCOLS
+    number = ""
+    left = list(words)
+    while left and left[0] not in ("action", "classid", "flowid"):
+        key = left.pop(0)
+        if key in _WITHOUT_VALUE or not left:
+            continue
+        value = left.pop(0)
+        match key:
+            case "ip_proto":
+                named = value in _OF_FLOWER
+                if not ip or not (named or re.fullmatch("(0x)?[0-9a-fA-F]{1,2}", value)):
+                    raise illegal(key)
+                number = value.removeprefix("0x").lstrip("0").lower()
+            case "src_ip" | "dst_ip" if not ip:
+                raise illegal(key)
+            case "src_port" | "dst_port":
+                ports = re.fullmatch("([0-9]{1,5})(?:-([0-9]{1,5}))?(/.*)?", value)
+                if number not in _WITH_PORTS or ports is None:
+                    raise illegal(key)
+                if ports[2] and int(ports[2]) <= int(ports[1]):
+                    raise illegal(key)
 
 
 def beside(other: Filter, protocol: str, kind: str) -> None:
