@@ -33,6 +33,26 @@ def test_a_thread_that_fails_at_once_waits_between_its_steps() -> None:
         thread.close()
 
 
+def test_an_outage_that_comes_and_goes_is_two_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """That it goes on is logged where its failure is: "goes on" once for each took over a log."""
+    steps: list[int] = []
+
+    def step() -> None:
+        steps.append(1)
+        if len(steps) % 2:
+            raise UnavailableError("this disk comes and goes")
+
+    thread = Supervised("a thread that flaps", step, 0.0)
+    try:
+        until(lambda: len(steps) > 8)
+    finally:
+        thread.close()
+    assert [each.getMessage() for each in caplog.records] == [
+        "a thread that flaps: this disk comes and goes",
+        "a thread that flaps: goes on",
+    ]
+
+
 def test_a_task_that_fails_is_logged_and_shown(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,8 +62,10 @@ class _Outages:
 _OUTAGES: Final = _Outages()
 
 
-def failed(message: str, error: BaseException, **about: object) -> None:
+def failed(message: str, error: BaseException, **about: object) -> bool:
     """Log a failure: a bug with its traceback, an outage as one line at most every `REPEATED` s.
+
+    Returns whether a line was written.
 
     Args:
         message: What failed.
@@ -72,7 +74,7 @@ def failed(message: str, error: BaseException, **about: object) -> None:
     """
     if not is_outage(error):
         LOG.error("%s: %s", message, error, exc_info=error, extra=fields(**about))
-        return
+        return True
     cause = error.__cause__ if error.__cause__ is not None else error
     said = [type(cause).__name__, *filter(None, [first_line(cause)])]
     if isinstance(error, ServiceError):
@@ -80,11 +82,12 @@ def failed(message: str, error: BaseException, **about: object) -> None:
     text = ": ".join(said)
     unsaid = _OUTAGES.count((message, re.sub(r"\d+", "", text)))
     if unsaid is None:
-        return
+        return False
     if unsaid:
         about = {**about, "repeated": unsaid}
     level = logging.WARNING if isinstance(error, ServiceError) else logging.ERROR
     LOG.log(level, "%s: %s", message, text, extra=fields(**about))
+    return True
 
 
 class Lines(logging.Formatter):

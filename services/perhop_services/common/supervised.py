@@ -98,7 +98,7 @@ class Supervised:
             self._thread.join()
 
     def _run(self) -> None:
-        wait = 0.0
+        wait, logged = 0.0, False
         while not self._ending.wait(wait):
             began = time.monotonic()
             try:
@@ -107,10 +107,11 @@ class Supervised:
                 wait = min(LONGEST_WAIT, max(SHORTEST_WAIT, self._beat, 2 * wait))
                 told, self.trouble = self.trouble, _said(error)
                 if told != self.trouble:
-                    failed(self.name, error)
+                    logged |= failed(self.name, error)
             else:
-                if self.trouble:
+                if logged:
                     LOG.warning("%s: goes on", self.name)
+                    logged = False
                 self.trouble, self._done = "", time.monotonic()
                 wait = max(0.0, self._beat - (self._done - began))
         try:
