@@ -152,3 +152,32 @@ def test_real_packets_are_told_apart_too() -> None:
     voice = analysis.losses(data, "voice").filter(pl.col("cause") == "policer")
     assert voice["packets"].sum() == counted(data, "r>s", "dropped_policer") > 100
     assert "early drop" in analysis.losses(data, "early")["cause"]
+
+
+WAITING = """\
+perhop: 1
+name: waiting
+nodes: {a: host, r: router, b: host, c: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r, b], rate: 1 Mbps, delay: 1 ms, queue: {limit: 10000 packets}}
+  - {ends: [r, c], rate: 1 Mbps, delay: 5 s}
+flows: {load: {from: a, to: b, udp: {rate: 1500 kbps}}}
+pings:
+  all: {from: a, to: b, every: 1 s}
+  last: {from: a, to: b, every: 1 s, start: 7 s}
+  far: {from: a, to: c, every: 1 s}
+  near: {from: c, to: r, every: 1 s, start: 9500 ms}
+duration: 10 s
+expect: [{loss: last, at_most: 0%}, {loss: far, at_most: 0%}]
+"""
+
+
+def test_requests_that_nothing_could_answer_in_time_are_not_lost() -> None:
+    """A second ping waits in a queue of seconds; a third one has a path of ten seconds."""
+    waiting = library.run(parse(WAITING, "waiting.yaml"))
+    shares = {name: analysis.loss(waiting, name) for name in waiting.scenario.pings}
+    assert shares == {"all": 0.0, "last": None, "far": None, "near": None}
+    assert [(each.measured, each.ok) for each in analysis.verdicts(waiting)] == [(None, False)] * 2
+    lossy = parse(WAITING.replace("rate: 1 Mbps, delay: 5 s", "rate: 1 Mbps, loss: 99.99%"), "x")
+    assert analysis.loss(library.run(lossy), "far") == 1.0

@@ -15,6 +15,8 @@ from perhop.analysis.cache import cached, of_flow, of_ping
 from perhop.analysis.names import flow_named, is_flow
 from perhop.analysis.windows import Window, clip, cut, split, tally, weighed
 from perhop.dataset import Dataset
+from perhop.scenario.resolve import empty_path
+from perhop.units import SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +296,7 @@ def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | N
     """Return the share, 0 to 1, of a flow's data packets or of a ping's requests that were lost.
 
     For a flow: lost / (lost + received). A ping is lost if no reply came back; requests in flight
-    at
-    the end do not count.
+    at the end do not count.
 
     Returns:
         None if nothing was sent, or nobody could count.
@@ -315,13 +316,25 @@ def under_way(dataset: Dataset, ping: str, window: Window | None = None) -> int:
     """Return the number of a ping's requests that are still in flight when the results end.
 
     They have no answer, and were sent less than the ping's longest round-trip time before the end.
+    If it has none, that is the longest of pings between the same nodes, or the propagation delay.
     """
-    longest = sent(dataset, ping)["rtt_s"].max()
-    if not isinstance(longest, float):
-        return 0
     requests = sent(dataset, ping, window)
-    late = pl.col("sent_s") > dataset.covered_s - longest
+    late = pl.col("sent_s") > dataset.covered_s - _longest(dataset, ping)
     return requests.filter(late, pl.col("rtt_s").is_null(), pl.col("answer").is_null()).height
+
+
+def _longest(dataset: Dataset, ping: str) -> float:
+    """Return the longest round-trip time in seconds that is known of a ping's path, or zero."""
+    pings = dataset.scenario.pings
+    own = pings[ping]
+    ends = (own.source, own.destination)
+    alike = [name for name, each in pings.items() if (each.source, each.destination) == ends]
+    for names in ([ping], alike):
+        known = [sent(dataset, name)["rtt_s"].max() for name in names]
+        if found := [longest for longest in known if isinstance(longest, float)]:
+            return max(found)
+    path = None if dataset.manifest.live else empty_path(dataset.scenario, own)
+    return path.round_trip / SECOND if path else 0.0
 
 
 def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:

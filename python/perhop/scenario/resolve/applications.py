@@ -10,13 +10,13 @@ from perhop.scenario.resolve.steps import NetworkState, sending_rate
 from perhop.units import MAX_DURATION, SECOND, WHOLE
 
 if TYPE_CHECKING:
-    from perhop.scenario.model.traffic import Flow
+    from perhop.scenario.model.traffic import Flow, Ping
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyPath:
-    """The path of a flow without other traffic, as the scenario begins.
+    """The path of a flow or ping without other traffic, as the scenario begins.
 
     Attributes:
         rate: The rate of its slowest link in bit/s.
@@ -27,16 +27,16 @@ class EmptyPath:
     round_trip: int
 
 
-def empty_path(scenario: ResolvedScenario, flow: Flow) -> EmptyPath | None:
-    """Return the path from a flow's source to its destination and back; None if one forks."""
-    hops = next_hops(scenario, (), (flow.source, flow.destination))
-    there = only_path(scenario, hops, flow.source, flow.destination)
-    back = only_path(scenario, hops, flow.destination, flow.source)
+def empty_path(scenario: ResolvedScenario, sender: Flow | Ping) -> EmptyPath | None:
+    """Return the path from a source to its destination and back; None if one forks."""
+    hops = next_hops(scenario, (), (sender.source, sender.destination))
+    there = only_path(scenario, hops, sender.source, sender.destination)
+    back = only_path(scenario, hops, sender.destination, sender.source)
     if not there or not back:
         return None
     network = NetworkState(scenario)
     ends = (scenario.directions[each] for each in (*there, *back))
-    delay = sum(link.medium(sender).delay for link, sender in ends)
+    delay = sum(link.medium(end).delay for link, end in ends)
     return EmptyPath(min(sending_rate(scenario, network, link) for link in there), delay)
 
 
