@@ -298,6 +298,26 @@ def test_code_points_are_compared_by_flow_and_direction(
     assert code == 0
 
 
+@pytest.mark.parametrize(("first", "other", "ok"), [(5, 6, True), (5, 7, False), (0, 1, False)])
+def test_one_of_few_packets_is_no_difference_of_code_points(
+    designed: Dataset, first: int, other: int, ok: bool
+) -> None:
+    """Of fifty packets, each is two points."""
+
+    def remarked(count: int) -> Dataset:
+        row = designed.codepoints.filter(flow="call").head(1)
+        rows = [row.with_columns(packets=pl.lit(50 - count, pl.Int64))]
+        if count:
+            rows.append(
+                row.with_columns(packets=pl.lit(count, pl.Int64), dscp_arrived=pl.lit(8, pl.Int32))
+            )
+        return replace(designed, codepoints=pl.concat(rows))
+
+    found = analysis.agreement(analysis.compare([remarked(first), remarked(other)]))
+    judged = [each.ok for each in found if each.kind == "codepoint" and "call, ef" in each.name]
+    assert judged == [ok, ok]
+
+
 def test_answers_without_their_code_point_differ(designed: Dataset) -> None:
     first = "rate: 1 Gbps, delay: 100 us"
     marks = "[{match: {dscp: ef}, dscp: af41}]"

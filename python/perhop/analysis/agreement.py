@@ -82,7 +82,8 @@ def agreement(
 
     Lost, marked and late packets are few and random. Their shares may differ by what chance
     explains in so many packets, if that is more than the tolerance. TCP causes most of its losses
-    and marks itself, in bursts: they may be twice those of the first run.
+    and marks itself, in bursts: they may be twice those of the first run. Code points
+    with which some of the packets arrive in each run may differ by one packet.
 
     Args:
         side_by_side: The runs. Phases in which no flow sends are left out. A flow's share is looked
@@ -111,6 +112,9 @@ def _tolerance(kind: str, beside: ComparedQuantity, allowed: float, *, of_tcp: b
     if kind in ("loss", "ecn") and of_tcp:
         # Of the packets that are not marked, it is the rest that may be twice as many.
         return max(allowed, min(first, 1 - first))
+    if kind == "codepoint" and all(value is None or 0 < value < 1 for value in beside.values):
+        # Of few packets, one alone may be more than the tolerance.
+        return max([allowed, *(1 / count for count in beside.packets if count)])
     return max(allowed, _chance(beside)) if kind in ("loss", "ecn", "order") else allowed
 
 
