@@ -188,6 +188,12 @@ def test_a_wrong_point_is_told_before_anything_runs(source: str, tmp_path: Path)
         _ = Sweep(source, {"links.1.rate": many}, tmp_path / "s").points
 
 
+def test_a_text_in_place_of_a_list_of_values_is_refused(source: str, tmp_path: Path) -> None:
+    """Its characters were the values: `"12"` ran with 1 and with 2."""
+    with pytest.raises(UsageError, match=r"flows\.tcp\.streams: `12` is one value"):
+        Sweep(source, {"flows.tcp.streams": "12"}, tmp_path)
+
+
 def test_values_are_separated_by_commas_outside_brackets() -> None:
     assert parse_vary("links.1.rate=5 Mbps, 10 Mbps") == ("links.1.rate", ["5 Mbps", "10 Mbps"])
     assert parse_vary("a={b: 1, c: [2, 3]},{b: 4}") == ("a", ["{b: 1, c: [2, 3]}", "{b: 4}"])

@@ -111,6 +111,16 @@ class Sweep:
         """The folder of the results."""
         return place(self.folder)
 
+    def __post_init__(self) -> None:
+        """Refuse a text in place of the values of a path: its characters are not the values.
+
+        Raises:
+            UsageError: The values of a path are one text.
+        """
+        for path, values in self.vary.items():
+            if isinstance(values, str):
+                raise UsageError(f"{path}: {quote(values)} is one value; expected a list of values")
+
     @property
     def values(self) -> dict[str, list[str]]:
         """The values of each varied path, as text."""
