@@ -181,3 +181,20 @@ def test_requests_that_nothing_could_answer_in_time_are_not_lost() -> None:
     assert [(each.measured, each.ok) for each in analysis.verdicts(waiting)] == [(None, False)] * 2
     lossy = parse(WAITING.replace("rate: 1 Mbps, delay: 5 s", "rate: 1 Mbps, loss: 99.99%"), "x")
     assert analysis.loss(library.run(lossy), "far") == 1.0
+
+
+@REAL_HOSTS
+@pytest.mark.parametrize("engine", ["emu", "kernel"])
+def test_linux_cannot_tell_copies_from_segments_sent_again_in_vain(engine: str) -> None:
+    """With as many copies as losses, none were counted."""
+    text_ = """\
+perhop: 1
+name: copies
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 10 Mbps, delay: 5 ms, loss: 4%, duplicate: 6%}]
+flows: {tcp: {from: a, to: b, tcp: {rate: 2 Mbps}}, udp: {from: a, to: b, udp: {rate: 1 Mbps}}}
+duration: 3 s
+"""
+    found = library.run(parse(text_, "copies.yaml"), engine=engine)
+    assert analysis.loss(found, "tcp") is None
+    assert 0.0 < (analysis.loss(found, "udp") or 0.0) < 0.2

@@ -140,10 +140,22 @@ class Traffic:
         return self._core.delivered()
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Return the tables of a dataset with rows of flows and pings."""
+        """Return the tables of a dataset with rows of flows and pings.
+
+        Losses of TCP are null if a link duplicates packets: Linux counts the copies with the
+        segments that were sent again in vain (`tcpi_dsack_dups`), which are none of the losses.
+        """
+        import polars as pl
+
         from perhop.engines.tables import tables
 
-        return tables(self._core.tables())
+        found = tables(self._core.tables())
+        ends = self._scenario.directions.values()
+        if "intervals" in found and any(link.medium(end).duplicate for link, end in ends):
+            tcp = [name for name, flow in self._scenario.flows.items() if flow.tcp is not None]
+            unknown = pl.when(~pl.col("flow").is_in(tcp)).then("lost").alias("lost")
+            found["intervals"] = found["intervals"].with_columns(unknown)
+        return found
 
     def stop(self) -> None:
         """End the traffic at the current time."""
