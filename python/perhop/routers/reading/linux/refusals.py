@@ -30,6 +30,9 @@ class RefusedError(Exception):
 _INVALID: Final = "RTNETLINK answers: Invalid argument"
 _INCOMPLETE: Final = "Command line is not complete"
 _MOST_BANDS: Final = 16
+_LAST_OF_BAND_2: Final = 6
+"""The priorities up to the last one that the default priomap of prio leads to band 2."""
+
 _MOST_PRIO: Final = 0xFFFF
 _MOST_GAIN: Final = 32
 _MOST_COOKIE: Final = 32
@@ -238,6 +241,8 @@ def _prio(values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> None
         raise RefusedError('"priomap" element is out of bands')
     if not 2 <= bands <= _MOST_BANDS:
         raise RefusedError(f"{_INVALID}: {bands} bands, 2 to {_MOST_BANDS}")
+    if bands == 2 and len(priomap) < _LAST_OF_BAND_2:
+        raise RefusedError(f"{_INVALID}: the default priomap has band 2, which 2 bands lack")
 
 
 def _tbf(values: Mapping[str, str]) -> None:
