@@ -222,3 +222,22 @@ def test_a_rule_behind_an_exception_with_all_of_its_packets_permits_none() -> No
 def test_disjoint_sets_have_no_packet_in_common(one: Match, other: Match) -> None:
     if Packets.of(one, ADDRESSES).disjoint(Packets.of(other, ADDRESSES)):
         assert not taken(one) & taken(other)
+
+
+VALUES = {
+    "dscp": st.sampled_from([[0], [8], [0, 8]]),
+    "ip": st.sampled_from([[4], [6]]),
+    "protocol": st.lists(st.sampled_from(["tcp", "udp", "icmp"]), min_size=1),
+    "source_port": ports,
+    "destination_port": ports,
+    "source": st.lists(
+        st.sampled_from(["a", "b", "10.0.0.0/24", "10.0.1.1", "::/0"]), min_size=1, max_size=2
+    ),
+}
+
+
+@given(st.sampled_from(sorted(VALUES)), st.data())
+def test_one_condition_tells_whether_sets_are_disjoint(key: str, data: st.DataObject) -> None:
+    one, other = (Match.model_validate({key: data.draw(VALUES[key])}) for _ in range(2))
+    disjoint = not taken(one) & taken(other)
+    assert Packets.of(one, ADDRESSES).disjoint(Packets.of(other, ADDRESSES)) == disjoint
