@@ -5,7 +5,7 @@ use perhop_net::{
     Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, PortId, TimerId, TunnelCounters,
     TunnelOverhead, TunnelSpec,
 };
-use perhop_queue::{Limit, Shaper};
+use perhop_queue::{Discipline, Limit, Shaper};
 
 use crate::lab::{Host, MILLISECOND, Router, fifo, packet, wire};
 
