@@ -637,8 +637,87 @@ mod tests {
     fn cubic_releases_bandwidth_to_newcomers() {
         let mut cubic = Cubic::new(true);
         let _ = cubic.on_loss(100.0);
-        assert_eq!(cubic.maximum(), 100.0);
+        assert_eq!(cubic.maximum, 100.0);
         let _ = cubic.on_loss(80.0);
-        assert_eq!(cubic.maximum(), 80.0 * 1.7 / 2.0);
+        assert_eq!(cubic.maximum, 80.0 * 1.7 / 2.0);
+    }
+
+    /// RFC 3465, section 2.2: at most two segments an acknowledgement; in congestion avoidance all
+    /// that is acknowledged counts, in whole segments of the window or, for QUIC, in bytes.
+    #[test]
+    fn renos_growth_by_an_acknowledgement() {
+        for (cwnd, bytes, limited, bytewise, after) in [
+            (10_000.0, 1_999, true, false, 11_999.0),
+            (10_000.0, 2_000, true, false, 12_000.0),
+            (10_000.0, 9_000, true, false, 12_000.0),
+            (10_000.0, 2_000, false, false, 10_000.0),
+            (20_000.0, 5_000, true, false, 20_250.0),
+            (20_800.0, 5_000, true, false, 21_050.0),
+            (25_000.0, 5_000, true, true, 25_200.0),
+            (25_600.0, 5_120, true, true, 25_800.0),
+            (20_000.0, 5_000, false, false, 20_000.0),
+        ] {
+            let mut window = Window { cwnd, ssthresh: 20_000.0 };
+            let acked = Acked { limited, bytewise, ..acked(bytes, 0) };
+            Congestion::Reno.on_ack(&mut window, MSS, acked);
+            assert_eq!(window, Window { cwnd: after, ssthresh: 20_000.0 }, "{cwnd} {bytes}");
+        }
+        // Less than a segment counts as one.
+        let mut window = Window { cwnd: 500.0, ssthresh: 500.0 };
+        Congestion::Reno.on_ack(&mut window, MSS, acked(500, 0));
+        assert_eq!(window.cwnd, 1_000.0);
+    }
+
+    /// The field of data packets, the need for pacing, Prague's factor, and what Linux has.
+    #[test]
+    fn properties_of_each_control() {
+        let random = || Stream::new(1, "test");
+        let linux = |hystart| CubicConfig { hystart, reno_friendly: true, linux: true };
+        let kind = |hystart| Some(LinuxKind::Cubic { reno_friendly: true, hystart });
+        let cases = [
+            (Congestion::Reno, Ecn::Ect0, false, None, Some(LinuxKind::Reno)),
+            (cubic(true), Ecn::Ect0, false, None, None),
+            (Congestion::cubic(linux(HyStartKind::None)), Ecn::Ect0, false, None, kind(false)),
+            (Congestion::cubic(linux(HyStartKind::Linux)), Ecn::Ect0, false, None, kind(true)),
+            (Congestion::cubic(linux(HyStartKind::PlusPlus)), Ecn::Ect0, false, None, None),
+            (Congestion::ledbat(), Ecn::Ect0, false, None, None),
+            (Congestion::dctcp(), Ecn::Ect0, false, None, None),
+            (Congestion::prague(), Ecn::Ect1, true, Some(1.0), None),
+            (Congestion::bbr(random()), Ecn::NotEct, true, None, None),
+            (Congestion::bbr1(random()), Ecn::NotEct, true, None, None),
+        ];
+        for (mut control, ect, paced, factor, kind) in cases {
+            let modelled = ect == Ecn::NotEct;
+            assert_eq!((control.ect(), control.needs_pacing()), (ect, paced), "{control:?}");
+            assert_eq!((control.pacing_factor(), control.linux()), (factor, kind), "{control:?}");
+            assert_eq!((control.is_modelled(), control.model().is_some()), (modelled, modelled));
+            assert_eq!(control.pacing_rate(), None);
+            assert_eq!(control.before_loss().is_some(), matches!(control, Congestion::Cubic(_)));
+        }
+    }
+
+    /// RFC 8257, section 3.3: alpha is 1 at first, so that a mark halves the window, of which two
+    /// segments stay; others answer as to a loss, by what was in flight.
+    #[test]
+    fn marks_reduce_the_window() {
+        for (mut control, cwnd, after) in [
+            (Congestion::dctcp(), 30_000.0, 15_000.0),
+            (Congestion::dctcp(), 3_000.0, 2_000.0),
+            (Congestion::Reno, 30_000.0, 10_000.0),
+            (cubic(true), 30_000.0, 14_000.0),
+            (Congestion::ledbat(), 30_000.0, 10_000.0),
+        ] {
+            let mut window = Window::new(cwnd);
+            let at = Marked {
+                now: Time::ZERO,
+                ack: 0,
+                end: 0,
+                delivered: 1_000,
+                marked: 1_000,
+                smoothed_rtt: Duration::from_millis(100),
+            };
+            assert!(control.on_mark(&mut window, MSS, flight(20_000.0), at));
+            assert_eq!(window, Window { cwnd: after, ssthresh: after }, "{control:?}");
+        }
     }
 }

@@ -174,3 +174,127 @@ impl Deliveries {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + MS(ms)
+    }
+
+    fn packet(ms: u64, order: u32) -> DeliveredPacket {
+        DeliveredPacket { at: at(ms), length: 1_000, order, data: true, ambiguous: false }
+    }
+
+    /// Rate, delivered, delivered before, in flight, lost, limited, in all, round trip in ms.
+    type Row = (f64, u64, u64, u64, u64, bool, u64, Option<u64>);
+
+    #[track_caller]
+    fn check(sample: Option<RateSample>, expected: Row) {
+        let sample = sample.expect("something was delivered");
+        let rtt = sample.rtt.map(|rtt| rtt.as_picos() / 1_000_000_000);
+        let RateSample { rate, delivered, prior_delivered, in_flight, lost, .. } = sample;
+        let (limited, total) = (sample.app_limited, sample.total);
+        let rate = rate.round();
+        assert_eq!(
+            (rate, delivered, prior_delivered, in_flight, lost, limited, total, rtt),
+            expected
+        );
+    }
+
+    /// Section 4.1.1.2: the longer of the times in which data was sent and in which it was
+    /// acknowledged. The first packet after a pause begins both.
+    #[test]
+    fn rates_are_of_the_longer_interval() {
+        let mut deliveries = Deliveries::default();
+        let first = deliveries.snapshot(1_000, 1_000, at(10));
+        let second = deliveries.snapshot(2_000, 1_000, at(12));
+        deliveries.deliver(packet(10, 0), first, at(30));
+        // 1000 bytes in 20 ms.
+        check(
+            deliveries.take(Duration::ZERO, at(30)),
+            (50_000.0, 1_000, 0, 1_000, 0, false, 1_000, Some(20)),
+        );
+        assert!(deliveries.take(Duration::ZERO, at(30)).is_none());
+        deliveries.deliver(packet(12, 1), second, at(32));
+        // 2000 bytes since the first was sent 22 ms ago.
+        check(
+            deliveries.take(MS(22), at(32)),
+            (90_909.0, 2_000, 0, 2_000, 0, false, 2_000, Some(20)),
+        );
+        // Sent 108 ms after the second, acknowledged 89 ms after it.
+        let third = deliveries.snapshot(1_500, 1_000, at(120));
+        let fourth = deliveries.snapshot(2_500, 1_000, at(121));
+        deliveries.lose(700, &second);
+        deliveries.deliver(packet(120, 2), third, at(121));
+        check(
+            deliveries.take(MS(108), at(121)),
+            (9_259.0, 1_000, 2_000, 1_500, 700, false, 3_000, Some(1)),
+        );
+        // Too short for the path, so that there is no rate.
+        deliveries.deliver_part(300, at(122));
+        deliveries.deliver(packet(121, 3), fourth, at(123));
+        check(
+            deliveries.take(MS(110), at(123)),
+            (0.0, 2_300, 2_000, 2_500, 700, false, 4_300, Some(2)),
+        );
+        let lost: Vec<_> = deliveries.take_losses().collect();
+        assert_eq!(lost.len(), 1);
+        let LostSegment { length, in_flight, lost, app_limited } = lost[0];
+        assert_eq!((length, in_flight, lost, app_limited), (700, 2_000, 700, false));
+        assert_eq!((deliveries.take_losses().count(), deliveries.delivered()), (0, 4_300));
+    }
+
+    /// The sample is that of the packet that was sent last. A SYN has no rate, and a packet that
+    /// was sent twice no round-trip time.
+    #[test]
+    fn samples_refer_to_the_newest_packet() {
+        let mut deliveries = Deliveries::default();
+        let [early, late] =
+            [(1_000, 10), (2_000, 20)].map(|(pipe, ms)| deliveries.snapshot(pipe, 1_000, at(ms)));
+        deliveries.deliver(packet(20, 6), late, at(50));
+        deliveries.deliver(packet(10, 5), early, at(50));
+        check(
+            deliveries.take(Duration::ZERO, at(50)),
+            (50_000.0, 2_000, 0, 2_000, 0, false, 2_000, Some(30)),
+        );
+        for (data, ambiguous, rate, rtt) in
+            [(false, false, 0.0, Some(30)), (true, true, 33_333.0, None)]
+        {
+            let mut deliveries = Deliveries::default();
+            let sent = deliveries.snapshot(1_000, 1_000, at(10));
+            let packet = DeliveredPacket { data, ambiguous, ..packet(10, 0) };
+            deliveries.deliver(packet, sent, at(40));
+            check(
+                deliveries.take(Duration::ZERO, at(40)),
+                (rate, 1_000, 0, 1_000, 0, false, 1_000, rtt),
+            );
+        }
+    }
+
+    /// Section 4.1.2.4: until more is delivered than was in flight when the application had no
+    /// data.
+    #[test]
+    fn limits_of_the_application_last_a_flight() {
+        let mut deliveries = Deliveries::default();
+        assert!(!deliveries.is_limited());
+        deliveries.limit(0);
+        assert!(deliveries.is_limited(), "with nothing in flight");
+        deliveries.limit(1_000);
+        let limited = deliveries.snapshot(1_000, 1_000, at(10));
+        deliveries.deliver(packet(10, 0), limited, at(30));
+        check(
+            deliveries.take(Duration::ZERO, at(30)),
+            (50_000.0, 1_000, 0, 1_000, 0, true, 1_000, Some(20)),
+        );
+        assert!(deliveries.is_limited(), "not beyond the flight");
+        let more = deliveries.snapshot(2_000, 1_000, at(31));
+        deliveries.deliver(packet(31, 1), more, at(51));
+        assert!(deliveries.take(Duration::ZERO, at(51)).unwrap().app_limited);
+        assert!(!deliveries.is_limited());
+        assert!(!deliveries.snapshot(2_000, 1_000, at(60)).app_limited);
+    }
+}

@@ -16,7 +16,7 @@ pub(super) struct Cubic {
     /// True if the window grows at least as fast as Reno's (section 4.3).
     reno_friendly: bool,
     /// Window before the last loss, or less by fast convergence: W_max.
-    maximum: f64,
+    pub maximum: f64,
     /// Window before the last loss: cwnd_prior.
     prior: f64,
     /// This congestion avoidance phase; `None` until its first acknowledgement.
@@ -92,11 +92,6 @@ impl Cubic {
         self.prior = cwnd;
         self.epoch = None;
         BETA
-    }
-
-    #[cfg(test)]
-    pub fn maximum(&self) -> f64 {
-        self.maximum
     }
 }
 

@@ -189,4 +189,36 @@ mod tests {
         assert!(!rounds.conservative());
         assert_eq!(rounds.round(55), 10.0 * MSS);
     }
+
+    /// Section 4.3: at most eight segments an acknowledgement without pacing; a window that is not
+    /// used does not grow.
+    #[test]
+    fn growth_by_an_acknowledgement() {
+        for (paced, bytes, limited, conservative, growth) in [
+            (false, 8_000, true, false, 8_000.0),
+            (false, 9_000, true, false, 8_000.0),
+            (true, 9_000, true, false, 9_000.0),
+            (false, 9_000, false, false, 0.0),
+            (false, 9_000, true, true, 2_000.0),
+            (true, 9_000, true, true, 2_250.0),
+        ] {
+            let mut hystart = HyStart::new(paced);
+            hystart.round_end = Offset::MAX;
+            hystart.conservative = conservative.then_some((Duration::ZERO, 0));
+            let mut window = Window::new(10.0 * MSS);
+            let acked = Acked {
+                now: Time::ZERO,
+                bytes,
+                smoothed_rtt: Duration::ZERO,
+                rtt: None,
+                ack: 1,
+                end: 1,
+                limited,
+                stretched: false,
+                bytewise: false,
+            };
+            hystart.on_ack(&mut window, MSS, acked);
+            assert_eq!(window.cwnd - 10.0 * MSS, growth, "{paced} {bytes} {limited}");
+        }
+    }
 }

@@ -233,4 +233,34 @@ mod tests {
         ledbat.take_sample(minutes(10), MS(30));
         assert_eq!(ledbat.base.iter().min(), Some(&MS(30)));
     }
+
+    /// RFC 6817, section 2.4.2: the least of the last four samples. Section 4.4: a slowdown leaves
+    /// two segments, to which slow start returns if the window was smaller.
+    #[test]
+    fn the_current_delay_is_the_least_of_four() {
+        let mut ledbat = Ledbat::new();
+        for (rtt, least) in [(50, 50), (70, 50), (60, 50), (80, 50), (90, 60), (95, 60), (99, 80)] {
+            ledbat.take_sample(Time::ZERO, MS(rtt));
+            assert_eq!(ledbat.recent.iter().min(), Some(&MS(least)));
+        }
+        ledbat.phase = LedbatPhase::Steady { slowdown: Time::ZERO };
+        let mut window = Window { cwnd: 1_500.0, ssthresh: 1_500.0 };
+        let acked = Acked {
+            now: Time::ZERO,
+            bytes: 1_000,
+            smoothed_rtt: MS(99),
+            rtt: None,
+            ack: 0,
+            end: 0,
+            limited: true,
+            stretched: false,
+            bytewise: false,
+        };
+        ledbat.on_ack(&mut window, MSS, acked);
+        assert_eq!(window, Window { cwnd: 2_000.0, ssthresh: 2_000.0 });
+        // Without a sample there is nothing to adapt to.
+        let mut window = Window::new(1_500.0);
+        Ledbat::new().on_ack(&mut window, MSS, acked);
+        assert_eq!(window, Window::new(1_500.0));
+    }
 }

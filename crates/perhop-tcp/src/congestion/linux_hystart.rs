@@ -192,4 +192,36 @@ mod tests {
         let risen = late(&mut hystart, 45_001);
         assert_eq!(risen.iter().position(|&risen| risen), Some(8));
     }
+
+    /// hystart_ack_delay: four segments of 64 KiB at twice a window of 20 MB in 40 ms, 1 GB/s, take
+    /// 262 us. A train may last half of 2.262 ms, or all of it with pacing.
+    #[test]
+    fn large_segments_delay_acknowledgements() {
+        for (paced, ends) in [(false, 114), (true, 227)] {
+            let mut hystart = LinuxHyStart::new(paced);
+            let mut window = Window::new(20_000.0 * MSS);
+            let found = (0..300).find(|&count| {
+                let acked = Acked {
+                    now: at(5_000 + count * 10),
+                    bytes: 1000,
+                    smoothed_rtt: Duration::from_millis(40),
+                    rtt: Some(Duration::from_millis(2)),
+                    ack: 2 + count,
+                    end: 1_000_000,
+                    limited: true,
+                    stretched: false,
+                    bytewise: false,
+                };
+                hystart.on_ack(&mut window, MSS, acked);
+                window.ssthresh.is_finite()
+            });
+            assert_eq!(found, Some(ends));
+            // A timeout begins anew, with what is known of pacing.
+            hystart.on_timeout();
+            assert_eq!(
+                (hystart.found, hystart.paced, hystart.least),
+                (false, paced, Duration::MAX)
+            );
+        }
+    }
 }

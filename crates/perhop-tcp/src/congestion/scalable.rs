@@ -185,4 +185,48 @@ mod tests {
         assert!(prague.on_mark(at(124), MS(5)).is_none());
         assert!(prague.on_mark(at(125), MS(5)).is_some());
     }
+
+    /// The share is that of a window of data: after data sent at its beginning is acknowledged;
+    /// Prague's lasts 25 ms at least from its 500th round trip on, and so does its response.
+    #[test]
+    fn windows_of_data_and_time() {
+        let at = |ms| Time::ZERO + MS(ms);
+        for (mut control, rounds, rtt, ends) in [
+            (Scalable::dctcp(), 0, 5, 100),
+            (Scalable::prague(), 0, 5, 100),
+            (Scalable::prague(), ROUNDS - 1, 5, 125),
+            (Scalable::prague(), ROUNDS, 25, 100),
+            (Scalable::prague(), ROUNDS, 24, 125),
+        ] {
+            if control.is_prague() {
+                control.rounds = Some(rounds);
+            }
+            let marked = |ms, ack, end, marked| Marked {
+                now: at(ms),
+                ack,
+                end,
+                delivered: 1_000,
+                marked,
+                smoothed_rtt: MS(rtt),
+            };
+            control.on_delivered(marked(100, 1, 9_000, 0));
+            assert_eq!(control.share, 15.0 / 16.0);
+            assert_eq!(control.rounds, control.is_prague().then_some(rounds + 1));
+            control.on_delivered(marked(100, 9_000, 9_500, 0));
+            assert_eq!(control.share, 15.0 / 16.0, "not beyond the end");
+            if ends > 100 {
+                control.on_delivered(marked(ends - 1, 9_001, 9_500, 0));
+                assert_eq!(control.share, 15.0 / 16.0, "too early");
+            }
+            // A third or half of the data was marked; more than all counts as all.
+            control.on_delivered(marked(ends, 9_001, 9_500, 1_000));
+            let share = if ends > 100 { 1.0 / 3.0 } else { 0.5 };
+            let expected = 15.0 / 16.0 + (share - 15.0 / 16.0) / 16.0;
+            assert!((control.share - expected).abs() < 1e-12, "{} {expected}", control.share);
+            control.not_before = Time::ZERO;
+            control.on_delivered(marked(500, 20_000, 20_000, 3_000));
+            let expected = expected + (1.0 - expected) / 16.0;
+            assert!((control.share - expected).abs() < 1e-12, "{} {expected}", control.share);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 mod linux_acks;
+mod tables;
 
 fn connected(sack: bool) -> Receiver {
     connected_as(sack, None)

@@ -245,12 +245,6 @@ impl Linux {
         }))
     }
 
-    /// Returns `true` after a timeout, until what was lost has arrived.
-    #[cfg(test)]
-    pub fn is_in_loss(&self) -> bool {
-        self.state == State::Loss
-    }
-
     /// Returns the minimum round-trip time of the connection.
     pub fn least_rtt(&self) -> Duration {
         self.least_rtt
@@ -603,3 +597,6 @@ impl Machine<'_> {
         self.linux.reordering_seen = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,12 @@ use crate::{Receiver, ReceiverConfig, TCP_HEADER_BYTES, TIMESTAMP_BYTES};
 
 mod by_hand;
 mod path_mtu;
+mod queue;
 mod recovery;
 mod response;
+mod script;
 mod undo;
+mod usage;
 
 const MSS: u16 = 1000;
 const DELAY: Duration = Duration::from_millis(10);

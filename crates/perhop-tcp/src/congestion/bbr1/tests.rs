@@ -1,5 +1,7 @@
 //! Parts of the model, compared with the draft's and Linux's arithmetic.
 
+mod tables;
+
 use super::*;
 use crate::delivery::RateSample;
 

@@ -211,3 +211,186 @@ impl Sender {
         self.as_linux(now, |machine| machine.restart());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::linux::Linux;
+    use crate::{Congestion, EcnMode, LossDetection, RtoRule, SenderConfig};
+
+    /// Returns a sender of 1000-byte segments with a round-trip time of 40 ms and thus a timeout of
+    /// 60 ticks, and its Linux state with this window and threshold.
+    fn linux(window: u32, threshold: u32, tso_divisor: u32) -> (Sender, Box<Linux>) {
+        let mut sender = Sender::new(SenderConfig {
+            mss: 1000,
+            window: 1 << 20,
+            initial_window: 10,
+            rto_rule: RtoRule::Linux,
+            min_rto: Duration::from_millis(200),
+            congestion: Congestion::Reno,
+            decrease_from_window: true,
+            loss_detection: LossDetection::Rack,
+            adaptive_reordering: false,
+            undo: true,
+            frto: true,
+            prr: true,
+            limited_transmit: true,
+            timestamps: false,
+            ecn: EcnMode::Off,
+            pacing: false,
+            tick_phase: Duration::ZERO,
+            tso_divisor,
+        });
+        let mut linux = sender.linux.take().expect("the settings are Linux's");
+        (linux.window, linux.threshold, linux.last_sent) = (window, threshold, 1_000);
+        sender.rtt.sample(Duration::from_millis(40), 1, 1);
+        (sender, linux)
+    }
+
+    /// tcp_cwnd_restart: halved for each timeout, but ten segments stay, or the window if it is
+    /// less; the threshold is three quarters of it at least.
+    #[test]
+    fn a_pause_halves_the_window_for_each_timeout() {
+        for (idle, window, threshold, after) in [
+            (60, 40, 10, (40, 10)),
+            (61, 40, 10, (20, 30)),
+            (61, 40, 35, (20, 35)),
+            (61, 43, 10, (21, 31)),
+            (120, 40, 10, (20, 30)),
+            (121, 40, 10, (10, 30)),
+            (121, 38, 10, (10, 28)),
+            (180, 80, 10, (20, 60)),
+            (181, 80, 10, (10, 60)),
+            (100_000, 80, 10, (10, 60)),
+            (100_000, 8, 4, (8, 6)),
+        ] {
+            let (mut sender, mut linux) = linux(window, threshold, 0);
+            let now = Time::from_picos((1_000 + idle) * super::super::TICK);
+            Machine { sender: &mut sender, linux: &mut linux, now }.restart();
+            assert_eq!((linux.window, linux.threshold), after, "{idle} {window}");
+        }
+        // Not while data is outstanding.
+        let (mut sender, mut linux) = linux(40, 10, 0);
+        sender.scoreboard.send(1, Time::ZERO);
+        let now = Time::from_picos(9_000 * super::super::TICK);
+        Machine { sender: &mut sender, linux: &mut linux, now }.restart();
+        assert_eq!(linux.window, 40);
+    }
+
+    /// tcp_tso_autosize and hystart_ack_delay: a 1024th of 2 or 1.2 windows per round trip of 40
+    /// ms, and four times 64 KiB at that rate, but a millisecond.
+    #[test]
+    fn sizes_follow_the_pacing_rate() {
+        for (window, threshold, divisor, chunk, held_back) in [
+            (20, INFINITE, 3, 2, 1_000),
+            (1_000, INFINITE, 3, 48, 1_000), // 50 MB/s: 48,828 B
+            (1_000, 2_000, 3, 29, 1_000),    // 30 MB/s: 29,296 B
+            (1_000, 2_002, 3, 48, 1_000),    // less than half the threshold
+            (1_000, INFINITE, 0, 2, 1_000),  // the sender does not wait for chunks
+            (20_000, INFINITE, 3, 65, 262),  // 1 GB/s, and 64 KiB at most
+            (20_000, 20_000, 3, 65, 436),
+        ] {
+            let (mut sender, mut linux) = linux(window, threshold, divisor);
+            let now = Time::from_picos(1_000 * super::super::TICK);
+            let mut machine = Machine { sender: &mut sender, linux: &mut linux, now };
+            machine.size_chunks();
+            assert_eq!(machine.held_back(), held_back, "{window} {threshold}");
+            assert_eq!(linux.chunk, chunk, "{window} {threshold}");
+        }
+        // What is outstanding counts if it is more than the window.
+        let (mut sender, mut linux) = linux(1, 1, 3);
+        (0..1_000).for_each(|_| _ = sender.scoreboard.send(1, Time::ZERO));
+        Machine { sender: &mut sender, linux: &mut linux, now: Time::ZERO }.size_chunks();
+        assert_eq!(linux.chunk, 29);
+    }
+
+    /// tcp_cwnd_reduction, before at 20 segments and with a threshold of 10: segments delivered and
+    /// sent before, outstanding, now delivered, safe; and the window after.
+    #[test]
+    fn rate_reduction_in_segments() {
+        for (before, sent, outstanding, delivered, safe, window) in [
+            (0, 0, 19, 1, false, 20), // half a segment is rounded up
+            (1, 1, 19, 1, false, 19),
+            (1, 1, 18, 2, false, 19),
+            (3, 1, 18, 2, false, 20), // ceil(2.5) - 1
+            (0, 0, 18, 0, false, 20), // nothing was delivered
+            (0, 0, 10, 1, false, 11), // no room, but the first retransmission
+            (4, 2, 10, 1, true, 10),
+            (4, 2, 5, 1, false, 8), // 5 - 2
+            (4, 2, 5, 1, true, 9),
+            (4, 2, 8, 1, true, 10), // up to the threshold
+            (4, 9, 5, 2, false, 7), // as many as are delivered
+            (4, 9, 0, 2, false, 2),
+        ] {
+            let (mut sender, mut linux) = linux(20, 10, 0);
+            (linux.window_before, linux.delivered, linux.sent) = (20, before, sent);
+            (0..outstanding).for_each(|_| _ = sender.scoreboard.send(1, Time::ZERO));
+            let mut machine = Machine { sender: &mut sender, linux: &mut linux, now: Time::ZERO };
+            machine.reduce(delivered, safe);
+            let case = (before, sent, outstanding, delivered, safe);
+            assert_eq!(linux.window, window, "{case:?}");
+            assert_eq!(linux.delivered, before + delivered);
+        }
+    }
+
+    /// tcp_reno_cong_avoid: slow start up to the threshold, and the rest as in congestion
+    /// avoidance: a segment for a window, and one for credit that a larger window has left.
+    #[test]
+    fn growth_in_segments() {
+        for (window, threshold, credit, acked, after) in [
+            (10, INFINITE, 0, 7, (17, 0)),
+            (10, 17, 0, 7, (17, 0)),
+            (10, 15, 0, 7, (15, 2)),
+            (20, 15, 0, 7, (20, 7)),
+            (20, 15, 13, 6, (20, 19)),
+            (20, 15, 13, 7, (21, 0)),
+            (20, 15, 13, 30, (22, 3)),
+            (20, 15, 20, 3, (21, 3)),
+            (20, 20, 25, 1, (21, 1)),
+        ] {
+            let (mut sender, mut linux) = linux(window, threshold, 0);
+            linux.credit = credit;
+            Machine { sender: &mut sender, linux: &mut linux, now: Time::ZERO }.grow(acked);
+            assert_eq!(
+                (linux.window, linux.credit),
+                after,
+                "{window} {threshold} {credit} {acked}"
+            );
+        }
+    }
+
+    /// tcp_cwnd_validate and tcp_is_cwnd_limited, in a round trip that ends at 100: end of what is
+    /// acknowledged, limited now, limited before, outstanding and most before; then limited, and
+    /// most.
+    #[test]
+    fn use_of_the_window() {
+        for (una, limited, was, outstanding, most, after) in [
+            (50, false, false, 9, 10, (false, 10)),
+            (50, false, false, 11, 10, (false, 11)),
+            (50, false, true, 11, 10, (true, 10)),
+            (50, true, true, 9, 10, (true, 9)),
+            (99, false, true, 9, 10, (true, 10)),
+            (100, false, true, 9, 10, (false, 9)),
+        ] {
+            let (mut sender, mut linux) = linux(30, INFINITE, 0);
+            sender.scoreboard.send(una, Time::ZERO);
+            sender.scoreboard.acknowledge(una.into(), Time::ZERO, &mut Default::default());
+            (0..outstanding).for_each(|_| _ = sender.scoreboard.send(1, Time::ZERO));
+            (linux.limited, linux.most, linux.usage_until) = (was, most, 100);
+            let mut machine = Machine { sender: &mut sender, linux: &mut linux, now: Time::ZERO };
+            machine.validate(limited);
+            assert_eq!((linux.limited, linux.most), after, "{una} {limited} {was} {outstanding}");
+        }
+        for (limited, window, threshold, most, expected) in [
+            (true, 30, 30, 1, true),
+            (false, 30, 31, 15, false),
+            (false, 30, 31, 16, true),
+            (false, 30, 30, 16, false),
+        ] {
+            let (mut sender, mut linux) = linux(window, threshold, 0);
+            (linux.limited, linux.most) = (limited, most);
+            let machine = Machine { sender: &mut sender, linux: &mut linux, now: Time::ZERO };
+            assert_eq!(machine.is_limited(), expected, "{limited} {threshold} {most}");
+        }
+    }
+}
