@@ -28,6 +28,25 @@ fn before(segment: &str, end: Seq) -> u64 {
     }
 }
 
+/// Returns the segments in brief: three and more in a row by the first and the last.
+fn runs(sent: &[String]) -> String {
+    let mut brief: Vec<String> = Vec::new();
+    let mut rest = sent;
+    while let [first, others @ ..] = rest {
+        let follows = |&(count, next): &(u64, &String)| {
+            first.parse::<u64>().is_ok_and(|first| next.parse() == Ok(first + count))
+        };
+        let more = (1..).zip(others).take_while(follows).count();
+        let taken = if more >= 2 { more } else { 0 };
+        brief.push(match taken {
+            0 => first.clone(),
+            _ => format!("{first} to {}", others[taken - 1]),
+        });
+        rest = &others[taken..];
+    }
+    brief.join(" ")
+}
+
 /// Returns a number without zeros at its end.
 fn brief(value: f64) -> String {
     let text = format!("{value:.3}");
@@ -72,7 +91,7 @@ impl Script {
             due => brief(due.as_picos() as f64 / 1e9),
         };
         let (cwnd, ssthresh) = (brief(window.cwnd / mss), brief(window.ssthresh / mss));
-        format!("{} | {} | {cwnd}/{ssthresh} | {timer}", words.join(" "), sent.join(" "))
+        format!("{} | {} | {cwnd}/{ssthresh} | {timer}", words.join(" "), runs(&sent))
     }
 
     fn act(&mut self, now: Time, verb: &str, words: &[&str]) {

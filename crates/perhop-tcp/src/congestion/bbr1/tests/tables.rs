@@ -80,8 +80,8 @@ fn what_ends_or_discards_an_interval() {
         ("no data", |now| now.app_limited = now.delivered == 3_000, Some(11)),
         // The interval ends with the next loss, in round trip 5, and the second four later.
         ("late loss", |now| now.lossy = now.delivered != 4_000, Some(9)),
-        // An interval has sixteen round trips at most: the first ends with the sixteenth, the second
-        // four later; or it is discarded, and the loss in round trip 18 begins another.
+        // An interval has sixteen round trips at most: the first ends with the sixteenth, the
+        // second four later; or it is discarded, and the loss in round trip 18 begins another.
         (
             "rare losses",
             |now| now.lossy = now.delivered < 2_000 || now.delivered >= 16_000,
