@@ -67,9 +67,7 @@ impl<B> Discipline<B> for Codel<B> {
     #[inline]
     fn pass(&mut self, _now: Time, header: &Header) -> Pass {
         if self.config.limit.admits(Backlog::default(), header.size()) {
-            // A packet that does not wait has a delay below the target.
             self.longest = self.longest.max(header.size());
-            self.control.on_idle();
             Pass::Send
         } else {
             Pass::Drop(Cause::Limit)
@@ -119,11 +117,10 @@ impl Control {
         Self { first_above: None, drop_next: Time::ZERO, count: 0, last_count: 0, dropping: false }
     }
 
-    /// Records a delay below the target: the queue is empty, or a packet did not wait.
+    /// Records a delay below the target: the queue is empty.
     #[inline]
     pub fn on_idle(&mut self) {
         self.first_above = None;
-        self.dropping = false;
     }
 
     /// Counts packets that were dropped for another reason.
@@ -141,10 +138,8 @@ impl Control {
         now: Time,
         ledger: &mut Ledger<B>,
     ) -> Option<Packet<B>> {
-        let Some((mut packet, above)) = self.take(config, standing, waiting, now) else {
-            self.dropping = false;
-            return None;
-        };
+        // After an empty queue an interval begins, and the next packet ends the dropping state.
+        let (mut packet, above) = self.take(config, standing, waiting, now)?;
         if !above {
             self.dropping = false;
             return Some(packet);
@@ -172,11 +167,8 @@ impl Control {
                 self.drop_next += self.spacing(config.interval);
                 return marked;
             }
-            let Some((next, above)) = self.take(config, standing, waiting, now) else {
-                self.dropping = false;
-                return None;
-            };
-            packet = next;
+            let above;
+            (packet, above) = self.take(config, standing, waiting, now)?;
             if !above {
                 self.dropping = false;
                 break;

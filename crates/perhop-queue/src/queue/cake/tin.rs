@@ -369,7 +369,8 @@ impl Tin {
     }
 
     /// Returns the length of the first packet of the next queue with credit, or with credit after
-    /// the fewest rounds.
+    /// the fewest rounds of the present quanta. Flows that become bulk ones in these rounds lower
+    /// the quanta of their hosts' flows, so that another queue may be next.
     pub fn head<B>(&self, pool: &Pool<B>) -> Option<Bytes> {
         let mut best = None;
         for turn in self.sparse.iter().chain(&self.bulk) {
@@ -377,7 +378,7 @@ impl Tin {
             let Some(size) = self.flows[index].packets.head(pool) else { continue };
             let rounds = match turn.deficit {
                 1.. => return Some(size),
-                owed => 1 - owed / self.hosts.quantum(self.owners[index]).max(1),
+                owed => 1 - owed / self.hosts.quantum(self.owners[index]),
             };
             if best.is_none_or(|(fewest, _)| rounds < fewest) {
                 best = Some((rounds, size));
