@@ -354,3 +354,6 @@ impl<B> Discipline<B> for Class<B> {
         self.queue.drain(packets);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -393,3 +393,6 @@ impl<B> Discipline<B> for Classes<B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

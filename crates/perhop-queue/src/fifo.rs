@@ -249,3 +249,6 @@ impl<B> Discipline<B> for Fifo<B> {
         packets.extend(self.packets);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,8 @@ use perhop_core::{
     AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Class, Coding, Dequeue, Discipline, Fifo, Framing, Htb, HtbClassKind, HtbRates, HtbSpec,
-    Ledger, Limit, Match, MatchRules, Queue, Weight,
+    Backlog, Class, Coding, Dequeue, Discipline, Fifo, Framing, Htb, HtbClassKind, HtbRates,
+    HtbSpec, Ledger, Limit, Match, MatchRules, Queue, Weight,
 };
 
 const SECONDS: u64 = 20;
@@ -183,9 +183,20 @@ impl Instant {
         for dscp in dscps {
             self.htb.enqueue(self.now, packet((*dscp, 1500)), &mut self.ledger);
         }
-        let mut sent = Vec::new();
-        while let Dequeue::Packet(packet) = self.htb.dequeue(self.now, &mut self.ledger) {
-            sent.push(packet.header.dscp().get());
+        let (mut sent, mut waiting) = (Vec::new(), self.htb.backlog().packets);
+        loop {
+            let size = Bytes::new(1500);
+            assert_eq!(self.htb.backlog(), Backlog { packets: waiting, bytes: size * waiting });
+            assert_eq!(self.htb.head(self.now), (waiting > 0).then_some(size));
+            match self.htb.dequeue(self.now, &mut self.ledger) {
+                Dequeue::Packet(packet) => sent.push(packet.header.dscp().get()),
+                Dequeue::NotBefore(_) => break,
+                Dequeue::Idle => {
+                    assert_eq!(waiting, 0);
+                    break;
+                }
+            }
+            waiting -= 1;
         }
         sent
     }
@@ -197,10 +208,10 @@ fn plenty(rates: HtbRates) -> HtbRates {
 }
 
 /// Two classes within their guarantees take turns until one has nothing left, whatever their
-/// priority; and again when it has.
+/// priority, of which 7 is the last; and again when it has.
 #[test]
 fn a_class_that_is_empty_has_no_turn() {
-    for priority in [0, 1, 7] {
+    for priority in [0, 1, 7, 8, 255] {
         let class = || {
             let wide = HtbRates { burst: Bytes::new(1 << 20), ..rates(1000, 10_000, 1500) };
             Some(HtbRates { priority, ..plenty(wide) })
@@ -238,7 +249,7 @@ fn a_class_may_send_until_a_bucket_is_overdrawn() {
     for (burst, at_once, waits_ms) in [(1500, 2, [1500, 1500]), (1499, 1, [1, 1500])] {
         let bytes = Bytes::new(burst);
         let poor = HtbRates { burst: bytes, cburst: bytes, ..rates(8, 8, 1500) };
-        let mut tree = Instant::new(vec![leaf(0, Some(poor))]);
+        let mut tree = Instant::new(vec![leaf(1, Some(poor)), leaf(0, Some(poor))]);
         assert_eq!(tree.send(&[0, 0, 0, 0]).len(), at_once, "{burst}");
         for wait_ms in waits_ms {
             let due = tree.now + Duration::from_micros(1000 * wait_ms);

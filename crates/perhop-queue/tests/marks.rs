@@ -249,6 +249,28 @@ fn a_policer_before_inner_classes_selects_by_the_mark_that_packets_had() {
     assert_eq!(leave(&mut class, &[1, 1]), [9]);
 }
 
+/// Behind a mark, a packet that conforms keeps the DSCP by which it is classified; one that exceeds
+/// has that of the remark, for later policers, too.
+#[test]
+fn policers_before_marked_classes_leave_what_they_do_not_remark() {
+    let policers = || {
+        vec![
+            before("a", 1, &[1], Action::Remark(dscp(2))),
+            before("b", 1, &[2], Action::Remark(dscp(3))),
+        ]
+    };
+    for (offered, left, classes) in [
+        ([1, 5, 7], [9, 9, 9], [1, 0, 2]),
+        ([1, 1, 7], [2, 9, 9], [1, 1, 1]),
+        ([2, 2, 1], [3, 9, 9], [1, 1, 1]),
+        ([1, 1, 1], [2, 3, 9], [1, 1, 1]),
+    ] {
+        let mut class = behind(policers()).marked(dscp(9));
+        assert_eq!(leave(&mut class, &offered), left, "{offered:?}");
+        assert_eq!(sent(&class), classes, "{offered:?}");
+    }
+}
+
 #[test]
 fn a_framed_policer_counts_the_bytes_of_layer_2() {
     let framing = Framing { overhead: 14, ..Framing::default() };

@@ -260,4 +260,33 @@ mod tests {
         assert!(matches!(decision, Decision::Scan(_)));
         assert_eq!(decision.first(&rules, &header(0, 500)), 0);
     }
+    /// Two ports with twenty rules each: one part for either, and the last rule in both. With a
+    /// third of the rules more for one of them, dividing would leave more than half.
+    #[test]
+    fn rules_that_share_a_value_are_divided_once() {
+        let rules = |number: u16, first: u16| -> Vec<Match> {
+            let port = |rule| if rule < first { 7 } else { 8 };
+            let rule = |rule| Match { ports: vec![port(rule)..=port(rule)], ..Match::default() };
+            (0..number).map(rule).chain([Match::default()]).collect()
+        };
+        for (number, first, expected) in [(40, 20, 21), (40, 21, 41)] {
+            let rules = rules(number, first);
+            let decision = Decision::new(&rules, (0..=number).collect());
+            assert_eq!(longest(&decision), expected);
+            for (port, rule) in [(7, 0), (8, first), (6, number), (9, number)] {
+                assert_eq!(decision.first(&rules, &header(5, port)), rule);
+                assert_eq!(decision.first_from(rule, &rules, &header(port, 5)), rule);
+            }
+        }
+        // A list of four rules is examined in order.
+        let rules: Vec<Match> = rules(4, 2);
+        for (length, expected) in [(4, None), (5, Some(4))] {
+            let list = (0..length).collect();
+            let parts = match Decision::new(&rules[5 - usize::from(length)..], list) {
+                Decision::Scan(_) => None,
+                Decision::Cut(cut) => Some(cut.parts.len()),
+            };
+            assert_eq!(parts, expected);
+        }
+    }
 }

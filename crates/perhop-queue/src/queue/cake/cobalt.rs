@@ -132,8 +132,7 @@ impl Cobalt {
         if self.count > 0 && now >= self.next {
             self.forget(times, now);
         }
-        let target = times.target.as_picos().max(1);
-        let steps = now.since(self.blue_changed).as_picos() / target;
+        let steps = now.since(self.blue_changed).as_picos() / times.target.as_picos();
         if self.blue > 0 && steps > 0 {
             self.blue = self.blue.saturating_sub(FALL.saturating_mul(steps.min(4096) as u32));
             self.blue_changed += times.target * steps;
@@ -149,3 +148,6 @@ impl Cobalt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
