@@ -266,3 +266,43 @@ def test_a_rule_for_ipv6_alone_has_its_addresses() -> None:
     )
     match = read([source(text, "pf.conf")]).attachments[0].policy["classes"]["a"]["match"]
     assert match == {"ip": 6, "protocol": "tcp", "destination_port": 22}
+
+
+SETTING = KEPT["openbsd"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("pass out on em0 inet proto tcp set queue web", {"tcp4": "web"}),
+        ("pass out on em0 inet6 set queue web", {"tcp6": "web", "icmp6": "web"}),
+        ("pass out on em0 inet from any to <both> set queue web", {"tcp4": "web", "icmp4": "web"}),
+        ("pass out on em0 proto icmp set queue web", {"icmp4": "web"}),
+        ("pass out on em0 proto icmp6 set queue web", {"icmp6": "web"}),
+        ("pass out on em0 from any to ! <ten> set queue web", {"tcp6": "web", "icmp6": "web"}),
+        ("pass out on em0 to ! 2001:db8::9 set queue web", {"tcp6": "web", "icmp6": "web"}),
+        ("pass in on em1 proto tcp to <ten> set queue web\npass in on em1 inet\npass out", {}),
+        ("match out on em0 proto tcp set queue web\npass out quick on em0", {
+            "tcp4": "web", "tcp6": "web"}),
+        ("pass out quick on em0\nmatch out on em0 proto tcp set queue web", {}),
+        ("pass out on em0 proto tcp set queue web\nmatch out set queue ssh", {
+            "tcp4": "web", "tcp6": "web", "icmp4": "ssh", "icmp6": "ssh"}),
+        ("match in on em1 inet set queue web\npass in on em1\npass out", {
+            "tcp4": "web", "icmp4": "web"}),
+        ("set skip on { lo, em }\npass out on em0 inet set queue web", {}),
+    ],
+)  # fmt: skip
+def test_versions_and_match_rules_of_pf(rules: str, expected: dict[str, str]) -> None:
+    tables = "table <both> { 10.0.0.0/8, 2001:db8::/32 }\ntable <ten> { 10.0.0.0/8 }\n"
+    classes = policy(f"{SETTING}{tables}{rules}\n", "em0").policy["classes"]
+    for version, sender, receiver in ((4, "192.0.2.1", "10.0.0.1"), (6, "2001::1", "2001:db8::1")):
+        ends = {"source": ip_address(sender), "destination": ip_address(receiver)}
+        for protocol in ("tcp", "icmp"):
+            packet = {**PACKETS[0], **ends, "protocol": protocol}
+            found = class_of(classes, packet)
+            assert found == expected.get(f"{protocol}{version}", "std"), (protocol, version)
+
+
+def test_rules_without_a_queue_whose_packets_are_unknown_are_noted() -> None:
+    rules = "pass out quick on em0 proto tcp user root\npass out on em0 proto tcp set queue web\n"
+    assert "has no condition `user`: its packets" in notes(f"{SETTING}{rules}")[5]

@@ -34,7 +34,7 @@ PROTOCOLS: Final = {
 _NO_ADDRESS: Final = IPv4Address(0)
 _ALL_DSCPS: Final = frozenset(range(64))
 _ALL_PORTS: Final = (1, 65535)
-_ALL_ADDRESSES: Final = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+ALL_ADDRESSES: Final = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 _NOTHING: Final = (None,) * 8
 _IPV6: Final = 2**32
 """The first number of IPv6 addresses, after those of IPv4."""
@@ -228,7 +228,7 @@ class Conditions:
     def _ends(self) -> tuple[Networks | None, Networks | None, int | None]:
         """Return source, destination, and a version of IP in place of all addresses of it."""
         source, destination = self.source, self.destination
-        for every in _ALL_ADDRESSES:
+        for every in ALL_ADDRESSES:
             if (every,) in (source, destination):
                 source, destination = (
                     None if end == (every,) else end for end in (source, destination)
@@ -295,7 +295,7 @@ def _joined_networks(networks: Networks) -> Networks | None:
         *collapse_addresses(each for each in networks if isinstance(each, IPv4Network)),
         *collapse_addresses(each for each in networks if isinstance(each, IPv6Network)),
     )
-    return None if found == _ALL_ADDRESSES else found
+    return None if found == ALL_ADDRESSES else found
 
 
 def _common_networks(own: Networks, other: Networks) -> Networks:
@@ -322,6 +322,6 @@ def _format_ports(ports: Ports | None) -> list[str | int] | None:
 
 
 OF_VERSION: Final[dict[int, Conditions]] = {
-    every.version: Conditions(source=(every,)) for every in _ALL_ADDRESSES
+    every.version: Conditions(source=(every,)) for every in ALL_ADDRESSES
 }
 """All packets of a version of IP, by its number."""

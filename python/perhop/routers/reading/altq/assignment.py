@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.values import tos_dscps
@@ -32,7 +33,11 @@ _MAX_BLOCKED: Final = 2**17
 
 
 def assign(
-    ledger: Ledger, devices: Sequence[Device], lost: Collection[str], rules: Sequence[Rule]
+    ledger: Ledger,
+    devices: Sequence[Device],
+    lost: Collection[str],
+    rules: Sequence[Rule],
+    skips: Sequence[Rule],
 ) -> None:
     """Set the packets of the classes of each interface, as the rules assign them.
 
@@ -41,14 +46,18 @@ def assign(
         devices: The interfaces.
         lost: Names of queues that are not modelled.
         rules: The rules in the order of the file.
+        skips: Rules at the interfaces whose packets pf does not look at.
     """
     known: set[str] = set()
     for device in devices:
+        skipped = [each.statement for each in skips if each.at(device.interface)]
+        for statement in skipped:
+            ledger.modelled(statement)
         nodes = _by_name(device)
         known |= nodes.keys()
         if device.scheduler == "wfq":
             nodes = _undivided(device, nodes, rules, ledger)
-        device.entries = _entries(device, nodes, rules, _Blocks(ledger))
+        device.entries = _entries(device, nodes, rules, _Blocks(ledger), skipped=bool(skipped))
     replies = False
     for rule in rules:
         for name in {rule.queue, rule.urgent} - {""}:
@@ -100,7 +109,12 @@ def _by_name(device: Device) -> dict[str, Node]:
 
 
 def _entries(
-    device: Device, nodes: Mapping[str, Node], rules: Sequence[Rule], blocks: _Blocks
+    device: Device,
+    nodes: Mapping[str, Node],
+    rules: Sequence[Rule],
+    blocks: _Blocks,
+    *,
+    skipped: bool,
 ) -> list[Entry]:
     """Return the packets that an interface sends, and the class of each; the first one decides.
 
@@ -109,16 +123,11 @@ def _entries(
     are; rules at other interfaces. A rule without a queue leaves a packet the one that it has
     (`pf_test` of FreeBSD and OpenBSD set a queue if the state or the rule has one).
     """
-    here = [rule for rule in rules if rule.at(device.interface)]
+    here = [rule for rule in rules if rule.at(device.interface) and not skipped]
     received = [rule for rule in here if rule.direction != "out" and rule.stateful]
     services = [rule for rule in received if rule.blocks or rule.conditions.destination_ports]
     others = [rule for rule in received if rule.blocks or not rule.conditions.destination_ports]
     sent = [rule for rule in here if rule.direction != "in"]
-    if any(rule.matches and rule.queue for rule in sent):
-        # Rules to pass without a queue keep the queue of an earlier `match`.
-        sent = [rule for rule in sent if rule.queue or (rule.quick and not rule.matches)]
-    else:
-        sent = [rule for rule in sent if not rule.matches]
     elsewhere = [rule for rule in rules if rule.elsewhere(device.interface)]
     arrived = [rule for rule in elsewhere if rule.direction != "out"]
     left = [rule for rule in elsewhere if rule.direction == "out"]
@@ -126,8 +135,6 @@ def _entries(
     def decided(group: Iterator[Rule], *, reply: bool) -> Iterator[tuple[Conditions, Node | None]]:
         """Yield packets and their class; None if a rule leaves them the queue that they have."""
         for rule in blocks.passing(group, reply=reply):
-            if rule.matches and not rule.queue:
-                continue
             packets = rule.packets(reply=reply)
             urgent = nodes.get(rule.urgent)
             if urgent is not None:
@@ -173,14 +180,34 @@ def _assigning(rules: Sequence[Rule]) -> Iterator[Rule]:
         if rule.blocks or rule.queue:
             if not any(each.covers(rule) for each in silent):
                 yield rule
-        elif not rule.matches and len(silent) < _MAX_SILENT:
+        elif len(silent) < _MAX_SILENT:
             silent.append(rule)
 
 
 def _first_decides(rules: Sequence[Rule]) -> Iterator[Rule]:
-    """Return rules, of which the last one or a `quick` one decides, so that the first one does."""
-    yield from (rule for rule in rules if rule.quick and not rule.matches)
-    yield from (rule for rule in reversed(rules) if not rule.quick or rule.matches)
+    """Return rules, of which the last one or a `quick` one decides, so that the first one does.
+
+    Where that one has no queue, the last `match` rule with a queue assigns it: of all, or of those
+    before a `quick` one (`pf_test_rule` of OpenBSD and FreeBSD).
+    """
+    matches: list[Rule] = []
+    quick: list[tuple[Rule, int]] = []
+    last: list[Rule] = []
+    for rule in rules:
+        if rule.matches:
+            matches += [rule] if rule.queue else []
+        elif rule.quick:
+            quick.append((rule, len(matches)))
+        else:
+            last.append(rule)
+    pairs = 0
+    for rule, before in (*quick, *((each, len(matches)) for each in reversed(last))):
+        for match in reversed(matches[:before] if not (rule.queue or rule.blocks) else ()):
+            pairs += 1
+            if pairs <= _MAX_KEPT and not match.conditions.disjoint(rule.conditions):
+                yield replace(match, conditions=match.conditions & rule.conditions)
+        yield rule
+    yield from reversed(matches)
 
 
 class _Blocks:

@@ -42,6 +42,10 @@ class _Reader:
         self.queues: list[tuple[Statement, list[str]]] = []
         """The statements `altq on` and `queue`, with macros replaced."""
         self.rules: list[rules.Rule] = []
+        self.unknown: list[tuple[Statement, str]] = []
+        """Rules without a queue whose packets perhop cannot tell, and why."""
+        self.skips: list[rules.Rule] = []
+        """The statements `set skip`, as rules at their interfaces."""
         self.elsewhere: list[Statement] = []
         self.translated = False
         """True if a statement before translates addresses, and later ones compare the result."""
@@ -60,6 +64,10 @@ class _Reader:
             self.queues.append((statement, self._expanded(statement)))
         elif first == "block":
             self._block(statement)
+        elif words[:3] == ("set", "skip", "on"):
+            expanded, _ = self.macros.expand(words)
+            names = (each for each in syntax.items(expanded, 3)[0] if each != ",")
+            self.skips.append(rules.Rule(statement, interfaces=tuple(names)))
         elif first in ("nat", "rdr", "binat"):
             self.translated = True
         elif first in syntax.ANCHORS or first in ("include", "load"):
@@ -91,6 +99,8 @@ class _Reader:
         except rules.RuleError as error:
             if assigns:
                 self.ledger.ignored(statement, f"{error}")
+            elif words[0] == "pass":
+                self.unknown.append((statement, str(error)))
             return
         if assigns and not rule.queue:
             note = "; ".join(rule.notes) or "it assigns no queue"
@@ -191,6 +201,10 @@ class _Reader:
             for statement in syntax.statements(source):
                 self.statement(statement)
         self.anchors()
+        if any(rule.queue and not rule.blocks for rule in self.rules):
+            for statement, reason in self.unknown:
+                note = f"{reason}: its packets have the queue of another rule, not the default one"
+                self.ledger.ignored(statement, note)
         altq = any(words[0] == "altq" for _, words in self.queues)
         definitions = [
             queues.parse(self.ledger, statement, words, altq=altq)
@@ -207,7 +221,7 @@ class _Reader:
         roots = [each for each in definitions if not each.name]
         below = [each for each in definitions if each.name]
         found, lost = devices.build(self.ledger, roots, below, rates)
-        assignment.assign(self.ledger, found, lost, self.rules)
+        assignment.assign(self.ledger, found, lost, self.rules, self.skips)
         attached = [attachment(device, self.ledger) for device in found]
         tops = roots or [each for each in below if not each.parent]
         refused = self.ledger.refusals(name for each in tops for name in each.interfaces)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from perhop.routers.reading.conditions import ALL_ADDRESSES
 from perhop.routers.reading.matching import Network
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 __all__ = ["MAX_NETWORKS", "Networks", "complement", "outside"]
 
@@ -19,11 +20,11 @@ MAX_NETWORKS: Final = 512
 """The most prefixes that a rule compares a packet with."""
 
 
-def complement(networks: Networks) -> list[Network]:
-    """Return the IPv4 prefixes outside some prefixes."""
-    rest: list[Network] = [IPv4Network("0.0.0.0/0")]
+def complement(networks: Networks, versions: Collection[int]) -> list[Network]:
+    """Return the prefixes of some versions of IP outside some prefixes."""
+    rest: list[Network] = [each for each in ALL_ADDRESSES if each.version in versions]
     for taken in networks:
-        if isinstance(taken, IPv4Network) and len(rest) <= MAX_NETWORKS:
+        if len(rest) <= MAX_NETWORKS:
             rest = [part for each in rest for part in outside(each, taken)]
     return rest
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.altq.filters import NO_PROTOCOL
 from perhop.routers.reading.altq.prefixes import MAX_NETWORKS, complement
 from perhop.routers.reading.altq.syntax import bare, items
 from perhop.routers.reading.altq.values import network, port, tos, tos_dscps
-from perhop.routers.reading.conditions import PROTOCOLS
+from perhop.routers.reading.conditions import OF_VERSION, PROTOCOLS
 from perhop.routers.reading.matching import Conditions
 from perhop.units import quote
 
@@ -143,7 +142,7 @@ class _Reading:
     tables: Mapping[str, Networks | None]
     at: int = 0
     protocols: frozenset[str] | None = None
-    version: int = 0
+    versions: set[int] = field(default_factory=lambda: {4, 6})
     dscp: frozenset[int] | None = None
     source: Networks | None = None
     destination: Networks | None = None
@@ -193,8 +192,6 @@ def parse(statement: Statement, words: list[str], tables: Mapping[str, Networks 
     reading = _Reading(rule, words, tables, at=1)
     while reading.at < len(words):
         _option(reading, reading.next())
-    if reading.version == 6 and reading.source is None and reading.destination is None:
-        reading.source = (IPv6Network("::/0"),)
     rule.conditions = Conditions(
         reading.dscp,
         reading.protocols,
@@ -203,6 +200,12 @@ def parse(statement: Statement, words: list[str], tables: Mapping[str, Networks 
         reading.source_ports,
         reading.destination_ports,
     )
+    versions = reading.versions
+    if reading.destination is not None:
+        versions &= {each.version for each in reading.destination}
+    for version, other in ((4, 6), (6, 4)):
+        if version not in versions:
+            rule.conditions &= OF_VERSION[other]
     return rule
 
 
@@ -221,7 +224,7 @@ def _option(reading: _Reading, word: str) -> None:
         case "quick":
             rule.quick = True
         case "inet" | "inet6":
-            reading.version = 6 if word == "inet6" else 4
+            reading.versions &= {6 if word == "inet6" else 4}
         case "proto":
             _protocols(reading)
         case "from":
@@ -305,14 +308,22 @@ def _settings(reading: _Reading) -> None:
 
 def _protocols(reading: _Reading) -> None:
     found = set()
+    versions = set()
+    """The versions of IP of the kinds of ICMP."""
     for word in reading.items():
-        if word in PROTOCOLS:
+        if PROTOCOLS.get(word) == "icmp":
+            versions.add(4)
+        elif word in ("icmp6", "ipv6-icmp", "58"):
+            versions.add(6)
+        elif word in PROTOCOLS:
             found.add(PROTOCOLS[word])
-        elif word in ("icmp6", "ipv6-icmp"):
-            found.add("icmp")
-    if not found:
+    if not (found or versions):
         raise RuleError(f"its protocol: {NO_PROTOCOL}")
-    reading.protocols = frozenset(found)
+    reading.protocols = frozenset(found | ({"icmp"} if versions else set()))
+    if versions and not found:
+        reading.versions &= versions
+    elif versions and not reading.versions <= versions:
+        reading.rule.notes.append("ICMP of both versions of IP matches beside other protocols")
 
 
 def _addresses(reading: _Reading) -> Networks | None:
@@ -344,7 +355,9 @@ def _addresses(reading: _Reading) -> Networks | None:
         if some is None:
             unknown = True
         else:
-            found += complement(some) if not_next else some
+            # An address is of one version; packets of the other one are in no table without it.
+            versions = {4, 6} if text[:1] == "<" else {each.version for each in some}
+            found += complement(some, versions) if not_next else some
         not_next = negated
     if unknown or len(found) > MAX_NETWORKS:
         return None
