@@ -10,8 +10,8 @@ use crate::trace::{Trace, TraceMedium};
 use crate::under_way::UnderWay;
 use crate::wire::{Impairments, LinkCounters, Reorder, Wire};
 
-/// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back. Behind
-/// those of all links: the device of a tunnel at an end.
+/// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
+/// Behind those of all links: the device of a tunnel at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
