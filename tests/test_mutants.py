@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mutants import python, rust
+from mutants import python, rust, trial
 from mutants.__main__ import interval
-from mutants.areas import AREAS
+from mutants.areas import AREAS, Area
+from mutants.mutation import Mutation
 from mutants.reasons import EQUIVALENTS, SURVIVORS, UNKNOWN, keep_survivors, reasons
-from mutants.trial import ROOT
+from mutants.trial import ROOT, Outcome, Trials
 
 RUST = """//! Text with 1 < 2.
 const DROPS: u32 = 16;
@@ -105,3 +106,36 @@ def test_survivors_are_kept_until_a_test_sees_them(
     keep_survivors({("b.py", "1", "2"), ("c.py", "3", "")}, {("a.py", "1", "2")})
     assert reasons(path) == {("b.py", "1", "2"): "Of two lines.", ("c.py", "3", ""): UNKNOWN}
     assert path.read_text().startswith("# Head.\n# Two lines.\n\nb.py\n")
+
+
+def test_a_fault_is_compiled_in_the_tree_of_its_area(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "pub fn one() -> u32 {\n    1\n}\n"
+    files = {
+        "Cargo.toml": '[workspace]\nmembers = ["crates/*"]\nresolver = "3"\n',
+        "crates/user/Cargo.toml": '[dependencies]\nsmall = {path = "../small"}\n',
+    }
+    for crate in ("small", "user"):
+        manifest = f"crates/{crate}/Cargo.toml"
+        package = f'[package]\nname = "{crate}"\nedition = "2024"\n'
+        files[manifest] = package + files.get(manifest, "")
+        files[f"crates/{crate}/src/lib.rs"] = source
+        test = f"#[test]\nfn one() {{ assert_eq!({crate}::one(), 1) }}\n"
+        files[f"crates/{crate}/tests/outside.rs"] = test
+    for name, text in files.items():
+        path = tmp_path / "root" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name, value in {
+        "ROOT": tmp_path / "root",
+        "TREES": tmp_path / "root/target/mutants/trees",
+        "COPIED": ("crates",),
+        "FILES": ("Cargo.toml",),
+    }.items():
+        monkeypatch.setattr(trial, name, value)
+    at = source.index("1\n")
+    for crate in ("small", "user", "small"):
+        area = Area(f"crates/{crate}/src", crate, {"": ("outside",)})
+        fault = Mutation(f"crates/{crate}/src/lib.rs", at, at + 1, "2", source)
+        assert Trials(area, trial.TREES / crate).of(fault) is Outcome.KILLED

@@ -22,7 +22,8 @@ ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = ("crates", "python", "tests", "services", "docs")
 FILES: Final = ("Cargo.toml", "Cargo.lock", "rustfmt.toml", "pyproject.toml", "conftest.py")
 TREES: Final = ROOT / "target/mutants/trees"
-"""The copies. They keep their places, so that other crates need not be compiled again."""
+"""The copies. They keep their places, so that other crates need not be compiled again. Beside this
+folder, each area has one of what cargo compiles."""
 MARKS: Final = "not real_hosts and not measures and not deadlines and not slow"
 LOADED: Final = ("numpy", "polars", "pydantic", "pytest", "rich", "yaml")
 """Libraries that a trial in Python finds loaded: to load them takes as long as many a test."""
@@ -121,7 +122,9 @@ class Trials:
         chosen = [f"--test={test}" for test in tests] or ["--lib"]
         environment = os.environ | {
             "CARGO_PROFILE_DEV_DEBUG": "0",
-            "CARGO_TARGET_DIR": str(ROOT / "target/mutants"),
+            # Of its own: cargo takes crates of trees in one directory for the same, whatever tree
+            # they were compiled from.
+            "CARGO_TARGET_DIR": str(TREES.parent / self._folder.name),
             "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1",
             "PROPTEST_MAX_SHRINK_ITERS": "0",
         }
