@@ -199,8 +199,9 @@ def test_errors_have_the_words_of_tc() -> None:
         "tc filter add block 22 protocol ip matchall action drop\n"
     )
     assert notes(text) == {
-        2: "`IPv4` is not an address or prefix",
-        3: "`0:1` is not a number",
+        1: "eth0 has no policy, as tc refuses wan.sh:2",
+        2: 'tc refuses it: Error: inet prefix is expected rather than "IPv4".',
+        3: 'tc refuses it: Illegal "ip_tos"',
         4: "filters of a shared block are not modelled",
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import u32, units
 from perhop.routers.reading.linux.model import Action, Filter, Test
-from perhop.routers.reading.linux.refusals import RefusedError, illegal, unknown
+from perhop.routers.reading.linux.refusals import RefusedError, illegal, twice, unknown
 from perhop.routers.reading.linux.u32 import UnsupportedMatchError
 from perhop.routers.reading.matching import OF_VERSION, Conditions
 
@@ -31,7 +31,8 @@ _ACTIONS: Final = frozenset(
     {"police", "gact", "mirred", "skbedit", "pedit", "connmark", "ctinfo", "ct", "csum", "vlan"}
     | {"nat", "bpf", "sample", "xt", "ipt", "simple", "tunnel_key", "mpls", "skbmod", "ife"}
 )
-_BARE: Final = frozenset({"gact", "pedit", "csum", "vlan"})
+_MOST_RANDOM: Final = 10000
+_BARE: Final = frozenset({"pedit", "csum", "vlan"})
 _DIRECTIONS: Final = frozenset({"egress", "ingress", "redirect", "mirror"})
 _OF_ACTIONS: Final = frozenset({"cookie", "index", "hw_stats"})
 _TAGGED: Final = frozenset({"802.1q", "802.1ad", "0x8100", "0x88a8"})
@@ -57,7 +58,7 @@ class Words(list[str]):
         try:
             return self.pop()
         except IndexError:
-            raise ValueError("the command ends too early") from None
+            raise RefusedError("Command line is not complete") from None
 
     def all(self) -> list[str]:
         """Return the remaining words in order, which stay."""
@@ -131,20 +132,29 @@ def _common(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
 def actions(words: Words) -> list[Action]:
     """Return the actions that follow ``action``."""
     found: list[Action] = []
-    while words:
+    while words or not found:
         if words.next == "action":
             words.take()
-        kind = words.next
+        if words.next == "gact":
+            words.take()
+            if words.next == "action":  # as tc shows it
+                continue
+            if words and words.next not in _VERDICTS and words.next not in ("goto", "jump"):
+                raise RefusedError(f"Bad action type {words.next[:20]}")
+        kind = words.next or words.take()
         if kind == "stolen":
             raise RefusedError("Bad action type stolen")
         if kind in _VERDICTS or kind in ("goto", "jump"):
             words.take()
             found.append(Action("gact", {}, kind))
-            if kind in ("goto", "jump") and words:
+            if kind == "goto" and words.next == "chain":
                 words.take()
+            if kind in ("goto", "jump") and not words.take().isdigit():
+                raise RefusedError(f"Bad action type {kind}")
             if words.next == "random":
-                del words[-4:]
+                words.take()
                 found.append(Action("random", {}))
+                _random(words)
         elif kind in _ACTIONS or re.fullmatch("[a-z_]+", kind):
             if kind in ("flowid", "classid"):
                 break
@@ -158,10 +168,27 @@ def actions(words: Words) -> list[Action]:
     return found
 
 
+def _random(words: Words) -> None:
+    """Take the words after `random`, and refuse what tc refuses; it shows "type" before them."""
+    kind = words.take()
+    if kind != "type" and not any(each.startswith(kind) for each in ("netrand", "determ")):
+        raise illegal("random type")
+    verdict, share = words.take(), words.take()
+    if kind == "type":
+        return
+    if verdict not in _VERDICTS:
+        raise RefusedError(f"Bad action type {verdict[:20]}")
+    if not share.isdigit() or int(share) > _MOST_RANDOM:
+        raise RefusedError(f"Illegal probability val {share[:20]}")
+
+
 def _settings(words: Words, kind: str) -> tuple[dict[str, str], str]:
     """Return the settings of an action, up to the next one or the class of the filter."""
     values: dict[str, str] = {}
     verdict = ""
+    said = words.all()
+    ends = (at for at, word in enumerate(said) if word in ("action", "flowid", "classid"))
+    twice(kind, said[: next(ends, len(said))])
     while words and words.next not in ("action", "flowid", "classid"):
         word = words.take()
         if word in _VERDICTS:
@@ -189,7 +216,10 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             words.take()
             if words.next == "mark":
                 words.take()
-                marks.append((units.number(words.take()), units.number(words.take())))
+                try:
+                    marks.append((units.number(words.take()), units.number(words.take())))
+                except ValueError:
+                    raise illegal("match") from None
                 continue
             said = words.all()
             try:
@@ -207,17 +237,22 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             words = Words(rest)
         elif word == "divisor":
             words.take()
-            words.take()
+            size = words.take()
+            if size not in _DIVISORS:
+                raise illegal("divisor")
             divisor = True
             base.made = _table(base.handle)
         elif word == "ht":
             words.take()
-            base.table = _table(words.take())
+            base.table = _table(words.take(), word)
         elif word == "link":
             words.take()
-            base.link = _table(words.take())
+            base.link = _table(words.take(), word)
         elif word in ("hashkey", "offset", "sample", "indev", "order"):
             if word in ("hashkey", "offset"):
+                words.take()
+                if words.next not in ("mask", "at", "plus", "shift", "eat"):
+                    raise unknown(words.next or words.take())
                 if word == "hashkey":
                     ledger.approximated(place, "it leads to all filters of its hash table")
                 while words and words.next not in ("match", "link", "flowid", "classid", "ht"):
@@ -227,7 +262,9 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                     words.take()
             else:
                 words.take()
-                words.take()
+                value = words.take()
+                if word == "order" and not value.isdigit():
+                    raise illegal("order")
                 if word == "indev":
                     lost = "the interface of arrival is no condition of a scenario"
         else:
@@ -295,7 +332,12 @@ def _class(text: str, base: Filter) -> int:
         raise illegal("classid") from None
 
 
-def _table(text: str) -> int:
+_DIVISORS: Final = frozenset(str(1 << power) for power in range(9))
+
+
+def _table(text: str, word: str = "divisor") -> int:
+    if not re.fullmatch("(0x)?[0-9a-fA-F]*(:[0-9a-fA-F]*){0,2}", text):
+        raise illegal(word)
     return int(text.partition(":")[0] or "0", 16) & 0xFFF
 
 
@@ -316,9 +358,9 @@ def _fw(words: Words, base: Filter) -> None:
             if word == "police":
                 words.append("police")
             base.actions = (*base.actions, *actions(words))
-        elif word in _OF_ACTIONS:
+        elif word in _OF_ACTIONS or word == "indev":
             words.take()
-        elif word not in _FLAGS and word not in ("indev", "order", "mask"):
+        elif word != "order":
             raise unknown(word)
 
 
@@ -359,7 +401,8 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             case "ip_tos":
                 tos, _, mask = value.partition("/")
                 bits = int(mask or "0xff", 16)
-                wanted = int(tos, 16)
+                # `flower_parse_ip_tos_ttl`: the value is decimal if it can be, the mask never.
+                wanted = int(tos, 10 if tos.isdecimal() else 16)
                 if bits & 3:
                     ledger.approximated(place, "it compares the bits of ECN, too")
                 header &= Conditions(dscp=u32.dscps(wanted, bits))

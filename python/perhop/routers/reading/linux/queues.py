@@ -45,6 +45,9 @@ _KNOWN: Final = {
 PLAIN: Final = frozenset(_KNOWN)
 """The qdiscs without classes and without a rate of their own."""
 
+_DROPS_ALL: Final = ("pfifo", "bfifo", "pfifo_head_drop", "fq")
+"""Disciplines with a `limit 0` that is not the default."""
+
 
 def queue(
     qdisc: Qdisc | None, place: Place, length: int | None, ledger: Ledger
@@ -71,6 +74,8 @@ def queue(
     for key in options.values:
         if key not in known:
             ledger.approximated(options.at(key), f"`{key[:30]}` is not modelled")
+    if qdisc.kind in _DROPS_ALL and options.values.get("limit") == "0":
+        ledger.approximated(options.at("limit"), "`limit 0` drops all packets: not modelled")
     match qdisc.kind:
         case "pfifo" | "pfifo_head_drop":
             limit = options.number("limit")

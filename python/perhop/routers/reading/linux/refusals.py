@@ -8,7 +8,7 @@ tc-testing) that must fail.
 from __future__ import annotations
 
 import re
-from fractions import Fraction
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import units
@@ -67,12 +67,59 @@ _QDISCS: Final[Mapping[str, str]] = {
 }
 """The words of disciplines; others are not checked."""
 
-_NETEM: Final = (
-    *("limit", "latency", "delay", "distribution", "loss", "drop", "duplicate", "reorder", "gap"),
-    *("corrupt", "ecn", "rate", "slot", "seed"),
-)
-"""The words of netem, which tc abbreviates."""
 
+def _chance(text: str) -> object:
+    """Read a share up to 1."""
+    if units.share(text) > 1:
+        raise ValueError(text)
+    return units.share(text)
+
+
+def _cell(text: str) -> object:
+    """Read a size, and the cell of its rate table, which is a power of two."""
+    size, slash, cell = text.partition("/")
+    if slash and units.number(cell).bit_count() != 1:
+        raise ValueError(text)
+    return units.size(size)
+
+
+def _whole(text: str) -> object:
+    """Read a number with a sign."""
+    return units.number(text.removeprefix("-"))
+
+
+_LATENCY: Final = (
+    *((units.time, "latency"), (units.time, "latency")),
+    (_chance, "latency"),
+)
+_NETEM: Final[Mapping[str, Sequence[tuple[Callable[[str], object], str]]]] = {
+    "limit": ((units.size, "limit"),),
+    **dict.fromkeys(("latency", "delay"), _LATENCY),
+    **dict.fromkeys(("loss", "drop"), ((_chance, "loss percent"), (_chance, "loss correlation"))),
+    **{key: ((_chance, key), (_chance, key)) for key in ("reorder", "corrupt", "duplicate")},
+    "gap": ((units.number, "gap"),),
+    "ecn": (),
+    "distribution": ((str, ""),),
+    "rate": ((units.rate, "rate"), *((_whole, "packet overhead"),) * 3),
+    "slot": ((units.time, "slot"), (units.time, "slot")),
+    "packets": ((units.number, "slot packets"),),
+    "bytes": ((units.number, "slot bytes"),),
+    "seed": ((str, "seed"),),
+}
+"""The words of netem, which tc abbreviates, with their values: the first is needed."""
+
+_NETEM_MODELS: Final[Mapping[str, Sequence[tuple[Callable[[str], object], str]]]] = {
+    "random": _NETEM["loss"],
+    "state": tuple((_chance, f"loss p{way}") for way in (13, 31, 32, 23, 14)),
+    "gemodel": tuple((_chance, f"loss gemodel {letter}") for letter in "prhk"),
+}
+_MODELS: Final = {
+    **dict.fromkeys(("loss", "drop"), tuple(_NETEM_MODELS)),
+    "slot": ("distribution",),
+}
+_DISTRIBUTIONS: Final = ("normal", "pareto", "paretonormal", "experimental", "uniform")
+
+_LINK_LAYERS: Final = ("ethernet", "atm", "adsl")
 _CAKE_BYTES: Final = {"overhead": (-64, 256), "mpu": (0, 256)}
 
 _CLASSES: Final[Mapping[str, str]] = {
@@ -83,19 +130,58 @@ _CLASSES: Final[Mapping[str, str]] = {
 }
 
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    **dict.fromkeys(("rate", "ceil", "peakrate", "bandwidth", "maxrate"), units.rate),
-    **dict.fromkeys(("burst", "buffer", "maxburst", "cburst", "cbuffer", "cmaxburst"), units.size),
-    **dict.fromkeys(("latency", "target", "interval", "tupdate"), units.time),
-    **dict.fromkeys(("bands", "strict", "flows", "r2q", "direct_qlen", "depth"), units.number),
-    **dict.fromkeys(("buckets", "flow_limit"), units.number),
-    "divisor": units.number,
+    **dict.fromkeys(
+        ("rate", "ceil", "peakrate", "bandwidth", "maxrate", "low_rate_threshold"), units.rate
+    ),
+    **dict.fromkeys(("burst", "buffer", "maxburst", "cburst", "cbuffer", "cmaxburst"), _cell),
+    **dict.fromkeys(
+        ("latency", "target", "interval", "tupdate", "rtt", "ce_threshold"), units.time
+    ),
+    **dict.fromkeys(("refill_delay", "timer_slack", "horizon", "horizon_cap"), units.time),
+    **dict.fromkeys(
+        ("bands", "strict", "flows", "r2q", "direct_qlen", "depth", "buckets"), units.number
+    ),
+    **dict.fromkeys(("flow_limit", "divisor", "drop_batch", "redflowlimit"), units.number),
+    **dict.fromkeys(("memory_limit", "initial_quantum", "min", "max"), units.size),
+    **dict.fromkeys(("mpu", "overhead", "index", "pkts_rate", "pkts_burst"), units.number),
+    **dict.fromkeys(("mtu", "minburst"), _cell),
+    "avrate": units.rate,
+    "perturb": _whole,
+    "probability": units.share,
 }
+_TWICE: Final[Mapping[str, tuple[str, str]]] = {
+    "htb": ('Double "{}" spec', "rate ceil"),
+    "tbf": (
+        'tbf: duplicate "{}" specification',
+        "limit latency buffer/burst/maxburst mtu/minburst rate peakrate",
+    ),
+    "police": (
+        'Error: duplicate "{}"',
+        "rate avrate peakrate buffer/burst/maxburst mtu/minburst",
+    ),
+    "ets": ('Duplicate "{}"', "bands strict quanta priomap"),
+}
+"""The words that a kind has once at most."""
 _COUNTS_PACKETS: Final = ("pfifo", "codel", "fq_codel", "pie", "sfq", "fq", "fq_pie")
 _PROTOCOLS: Final = (
     "loop pup pupat ip x25 arp bpq ieeepup ieeepupat dec dna_dl dna_rc dna_rt lat diag cust sca "
     "rarp atalk aarp ipx ipv6 ppp_disc ppp_ses atmmpoa atmfate 802_3 ax25 all 802_2 snap ddcmp "
     "wan_ppp ppp_mp localtalk can ppptalk tr_802_2 mobitex control irda econet tipc profinet aoe "
     "ethercat 802.1q 802.1ad mpls_uc mpls_mc teb cfm"
+)
+_FILTERS: Final = (
+    "route",
+    "u32",
+    "fw",
+    "flow",
+    "bpf",
+    "basic",
+    "cgroup",
+    "flower",
+    "matchall",
+    "rsvp",
+    "rsvp6",
+    "tcindex",
 )
 _VERDICTS: Final = "ok pass drop shot continue pipe reclassify stolen trap goto jump"
 _ACTIONS: Final = (
@@ -105,6 +191,25 @@ _ACTIONS: Final = (
 _TAGGED: Final = frozenset({"802.1q", "802.1ad", "0x8100", "0x88a8"})
 _IP_PROTOCOLS: Final = frozenset({"ip", "ipv6", "0x800", "0x0800", "0x86dd"})
 _WITHOUT_VALUE: Final = frozenset({"skip_sw", "skip_hw", "verbose"})
+_KEYS: Final = (
+    "indev ct_state ct_zone ct_mark ct_label vlan_id num_of_vlans vlan_prio vlan_ethtype cvlan_id "
+    "cvlan_prio cvlan_ethtype mpls mpls_label mpls_tc mpls_bos mpls_ttl pppoe_sid "
+    "ppp_proto dst_mac "
+    "src_mac ip_proto ip_tos ip_ttl dst_ip src_ip dst_port src_port tcp_flags ip_flags type code "
+    "arp_tip arp_sip arp_op arp_tha arp_sha enc_dst_ip enc_src_ip enc_key_id enc_dst_port enc_tos "
+    "enc_ttl enc_flags geneve_opts vxlan_opts erspan_opts gtp_opts pfcp_opts l2tpv3_sid hw_tc cfm "
+    "spi"
+)
+_BYTE: Final = "(0*[0-9]{1,2}|0*1[0-9]{2}|0*2[0-4][0-9]|0*25[0-5]|(0x)?0*[0-9a-fA-F]{1,2})"
+_MAC: Final = "([0-9a-fA-F]{1,2}:){5}[0-9a-fA-F]{1,2}(/.*)?"
+_FORMS: Final = {
+    **dict.fromkeys(("ip_tos", "ip_ttl"), f"{_BYTE}(/(0x)?0*[0-9a-fA-F]{{1,2}})?"),
+    **dict.fromkeys(("src_mac", "dst_mac"), _MAC),
+    "tcp_flags": "(0x)?0*[0-9a-fA-F]{1,3}(/(0x)?0*[0-9a-fA-F]{1,3})?",
+    "ip_flags": "((no)?(first)?frag|(no)?firstfrag)(/(no)?(first)?frag)*",
+}
+"""The values of keys of flower."""
+
 _OF_FLOWER: Final = frozenset({"tcp", "udp", "sctp", "icmp", "icmpv6", "l2tp"})
 _WITH_PORTS: Final = frozenset({"tcp", "udp", "sctp", "6", "11", "84"})
 _POLICE: Final = (
@@ -123,6 +228,18 @@ def illegal(key: str) -> RefusedError:
     return RefusedError(f'Illegal "{key}"')
 
 
+def twice(kind: str, words: Sequence[str]) -> None:
+    """Refuse words that stand more than once.
+
+    Raises:
+        RefusedError: One does.
+    """
+    said, names = _TWICE.get(kind, ("", ""))
+    for name in names.split():
+        if sum(words.count(each) for each in name.split("/")) > 1:
+            raise RefusedError(said.format(name))
+
+
 def _words(kind: str, known: Mapping[str, str], values: Mapping[str, str]) -> None:
     """Refuse words that a kind does not have, and values that are none."""
     if kind not in known:
@@ -132,7 +249,7 @@ def _words(kind: str, known: Mapping[str, str], values: Mapping[str, str]) -> No
         if word not in words:
             raise unknown(word)
     for key, text in values.items():
-        if kind == "cake" and key in CAKE_FLAGS:
+        if kind == "cake" and (key in CAKE_FLAGS or key in _CAKE_BYTES):
             continue
         reader = _READERS.get(key)
         if key == "limit" and kind in _COUNTS_PACKETS:
@@ -145,15 +262,28 @@ def _words(kind: str, known: Mapping[str, str], values: Mapping[str, str]) -> No
             try:
                 reader(text)
             except ValueError:
+                if kind == "tbf":
+                    said = f'tbf: illegal value for "{key}": "{text[:40]}"'
+                    raise RefusedError(said) from None
                 raise illegal(key) from None
+    if values.get("linklayer", "atm") not in _LINK_LAYERS:
+        layer = values["linklayer"][:40]
+        said = f'tbf: illegal value for "linklayer": "{layer}"'
+        raise RefusedError(said) if kind == "tbf" else illegal("linklayer")
 
 
-def qdisc(kind: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> None:
+def qdisc(
+    kind: str,
+    values: Mapping[str, str],
+    lists: Mapping[str, Sequence[str]],
+    words: Sequence[str],
+) -> None:
     """Refuse the settings of a discipline that tc or the kernel refuses.
 
     Raises:
         RefusedError: They are refused.
     """
+    twice(kind, words)
     _words(kind, _QDISCS, values)
     match kind:
         case "ets":
@@ -162,20 +292,28 @@ def qdisc(kind: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str
             _prio(values, lists)
         case "tbf":
             _tbf(values)
-        case "htb" if "default" in values:
-            if not re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", values["default"]):
-                raise RefusedError(illegal("default").args[0] if values["default"] else _INCOMPLETE)
+        case "htb" | "hfsc" if "default" in values:
+            most = 8 if kind == "htb" else 4
+            if not values["default"]:
+                raise RefusedError(_INCOMPLETE)
+            if not re.fullmatch(f"(0x)?0*[0-9a-fA-F]{{1,{most}}}", values["default"]):
+                said = 'HFSC: Illegal "default"'
+                raise illegal("default") if kind == "htb" else RefusedError(said)
         case "cake":
             _cake(values)
         case "netem":
-            _netem(values, lists)
-        case "fq_pie":
-            _fq_pie(values)
+            _netem(words)
+        case "pie" | "fq_pie":
+            for key, most in (("alpha", _MOST_GAIN), ("beta", _MOST_GAIN), ("ecn_prob", 100)):
+                text = values.get(key, "0")
+                if not re.fullmatch("[0-9]{1,3}", text) or int(text) > most:
+                    raise illegal(key)
         case "red":
             _red(values)
         case "fq_codel" if _count(values.get("flows", "")) > _MOST_FLOWS:
             raise RefusedError(f"{_INVALID}: more than {_MOST_FLOWS} flows")
         case "sfq":
+            _sfq(values)
             divisor = _count(values.get("divisor", ""))
             if divisor & (divisor - 1) or divisor > _MOST_FLOWS:
                 raise RefusedError(f"{_INVALID}: divisor is no power of two up to {_MOST_FLOWS}")
@@ -254,7 +392,8 @@ def _tbf(values: Mapping[str, str]) -> None:
         raise RefusedError('tbf: the "burst" parameter is mandatory.')
     if "limit" in values and "latency" in values:
         raise RefusedError('tbf: specifying both "latency" and "limit" is not allowed')
-    if "limit" not in values and "latency" not in values:
+    limit = units.size(values.get("limit", "0")) or units.time(values.get("latency", "0"))
+    if not limit:
         raise RefusedError('tbf: either "limit" or "latency" is required.')
     if "peakrate" in values:
         if "mtu" not in values and "minburst" not in values:
@@ -276,54 +415,58 @@ def _cake(values: Mapping[str, str]) -> None:
                 raise RefusedError(f'Illegal value for "{key}": "{values[key][:40]}"') from None
 
 
-def _fq_pie(values: Mapping[str, str]) -> None:
-    for key in ("alpha", "beta"):
-        if key in values and not (values[key].isdigit() and int(values[key]) <= _MOST_GAIN):
-            raise illegal(key)
+def _sfq(values: Mapping[str, str]) -> None:
+    if units.number(values.get("limit", "2")) < 2:
+        raise RefusedError('Illegal "limit", must be > 1')
+    if values.get("perturb", "").startswith("-"):
+        raise RefusedError("Error: sch_sfq: invalid perturb period.")
+    for key in ("min", "max", "burst", "probability"):
+        if key in values and "redflowlimit" not in values:
+            raise RefusedError("Required parameter (redflowlimit) is missing")
+    sizes = [units.size(values[key]) for key in ("min", "max") if key in values]
+    if len(sizes) == 2 and sizes[0] >= sizes[1]:
+        raise RefusedError('"min" is not smaller than "max"')
 
 
-def _netem(values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> None:
+def _netem(words: Sequence[str]) -> None:
     """Refuse what `netem_parse_opt` of iproute2 refuses."""
-    if "slot" not in values:  # it has several values
-        for word in values:
-            if not any(each.startswith(word) for each in _NETEM) and not word[0].isdigit():
-                _netem_value(lists)
-                raise unknown(word)
-    _netem_value(lists)
-    times = [*lists.get("delay", ()), *lists.get("latency", ())]
-    delay, jitter = (any(times[n : n + 1]) and bool(units.time(times[n])) for n in (0, 1))
-    if "reorder" in lists and not delay:
-        raise RefusedError("reordering not possible without specifying some delay")
-    if values.get("gap", "0") != "0" and "reorder" not in lists:
-        raise RefusedError("gap specified without reorder probability")
-    if "distribution" in values and not (delay and jitter):
-        raise RefusedError("distribution specified but no latency and jitter values")
-    for key, reader in (("limit", units.size), ("rate", units.rate)):
-        if key in values:
+    left, given, times = [*reversed(words)], set(), [0, 0]
+    while left:
+        said = left.pop()
+        word = next((each for each in _NETEM if each.startswith(said)), "")
+        if not word:
+            raise unknown(said)
+        given.add("loss" if word == "drop" else word)
+        if word in ("loss", "drop", "slot") and left:
+            model = next((each for each in _MODELS[word] if each.startswith(left[-1])), "")
+            if not model and not left[-1][0].isdigit():
+                kind = "slot" if word == "slot" else "loss"
+                raise RefusedError(f"Unknown {kind} parameter: {left[-1][:40]}")
+            if model:
+                left.pop()
+            word = model or word
+        for position, (reader, name) in enumerate({**_NETEM, **_NETEM_MODELS}[word]):
+            if position and not (left and re.match("-?[0-9]", left[-1])):
+                break
+            if not left:
+                raise RefusedError(_INCOMPLETE)
+            text = left.pop()
             try:
-                reader(values[key])
+                value = reader(text)
             except ValueError:
-                raise illegal(key) from None
-
-
-def _netem_value(lists: Mapping[str, Sequence[str]]) -> None:
-    """Refuse the first value of a list of netem."""
-    for key, some in lists.items():
-        first = next((each for each in some if each != "random"), "")
-        reader: Callable[[str], object] = units.share
-        if key in ("delay", "latency"):
-            reader = units.time
-        if first in ("state", "gemodel"):
-            continue
-        try:
-            value = reader(first)
-            if isinstance(value, Fraction) and value > 1:
-                raise ValueError(first)
-        except ValueError:
-            if key == "loss":
-                said = f"Unknown loss parameter: {first}" if not first else 'Illegal "loss percent"'
-                raise RefusedError(said) from None
-            raise illegal("latency" if key == "delay" else key) from None
+                raise illegal(name) from None
+            if name == "latency" and position < len(times):
+                times[position] = int(bool(value))
+            if word == "distribution" and text not in _DISTRIBUTIONS:
+                raise RefusedError(f"No distribution data for {text[:40]}")
+    if "reorder" in given and not times[0]:
+        raise RefusedError("reordering not possible without specifying some delay")
+    if "gap" in given and "reorder" not in given:
+        raise RefusedError("gap specified without reorder probability")
+    if "distribution" in given and not all(times):
+        raise RefusedError("distribution specified but no latency and jitter values")
+    if "ecn" in given and "loss" not in given:
+        raise RefusedError("ecn requested without loss model")
 
 
 _CURVE: Final = re.compile(
@@ -331,38 +474,56 @@ _CURVE: Final = re.compile(
 )
 """The words of a service curve, in the order that tc wants (`hfsc_get_sc`)."""
 
+_OF_CURVES: Final = {
+    **dict.fromkeys(("m1", "m2", "rate"), units.rate),
+    **dict.fromkeys(("d", "dmax"), units.time),
+    "umax": units.size,
+}
 
-def class_(kind: str, values: Mapping[str, str], *, numbered: bool) -> None:
+
+def class_(kind: str, values: Mapping[str, str], words: Sequence[str], *, numbered: bool) -> None:
     """Refuse the settings of a class that tc or the kernel refuses.
 
     Raises:
         RefusedError: They are refused.
     """
-    if kind in ("htb", "hfsc") and not numbered:
+    if kind in ("htb", "hfsc", "") and not numbered:
         raise RefusedError(f"{_INVALID}: it has no `classid`")
+    twice(kind, words)
     _words(kind, _CLASSES, values)
     if kind == "htb":
         rate = values.get("rate", "")
         if not rate or ("%" not in rate and not units.rate(rate)):
             raise RefusedError('"rate" is required.')
-        for key in ("prio", "mtu", "mpu", "overhead"):
+        for key in ("prio", "mtu"):
             try:
                 units.number(values.get(key, "0"))
             except ValueError:
                 raise illegal(key) from None
-        if values.get("linklayer", "atm") not in ("ethernet", "atm", "adsl"):
-            raise illegal("linklayer")
     if kind == "hfsc":
         for key, text in values.items():
             if key not in ("rt", "ls", "sc", "ul"):
                 raise RefusedError(f'HFSC: What is "{key[:20]}" ?')
             if not _CURVE.fullmatch(text):
                 raise RefusedError(f'HFSC: Illegal "{key}"')
+            parts = text.split()
+            for name, value in zip(parts[::2], parts[1::2], strict=True):
+                try:
+                    _OF_CURVES[name](value)
+                except ValueError:
+                    raise RefusedError(f'HFSC: Illegal "{name}"') from None
         curves = [key for key in ("rt", "ls", "sc", "ul") if key in values]
         if not curves:
             raise RefusedError("HFSC: no parameters given")
         if curves == ["ul"] or set(curves) == {"ul", "rt"}:
             raise RefusedError("HFSC: Upper-limit Service Curve without Link-Share Service Curve")
+    if kind == "ets" and "quantum" in values:
+        if not values["quantum"]:
+            raise RefusedError(_INCOMPLETE)
+        if not values["quantum"].isdigit():
+            raise RefusedError('Illegal "quanta" element')
+        if not int(values["quantum"]):
+            raise RefusedError('"quanta" must be > 0')
     if kind == "drr" and values.get("quantum") and not units.size(values["quantum"]):
         raise RefusedError("Error: Attribute failed policy validation.")
 
@@ -381,8 +542,21 @@ def filter_(kind: str, given: Mapping[str, str], words: Sequence[str]) -> None:
         "0x[0-9a-f]{1,4}|[0-9]{1,5}", protocol
     ):
         raise RefusedError(f'argument "{protocol[:20]}" is wrong: invalid protocol')
+    if not re.fullmatch("0x[0-9a-fA-F]{1,8}|[0-9]{1,10}", given.get("chain", "0")):
+        raise RefusedError(f'argument "{given["chain"][:20]}" is wrong: invalid chain index value')
+    if not kind:
+        raise RefusedError("Error: Filter kind and protocol must be specified.")
+    if kind not in _FILTERS:
+        option = f', hence option "{words[0][:20]}" is unparsable' if words else ""
+        raise RefusedError(f'Unknown filter "{kind[:20]}"{option}')
     handle = given.get("handle", "")
     match kind:
+        case "u32" if not re.fullmatch("(0x)?[0-9a-fA-F]*(:[0-9a-fA-F]*){0,2}", handle):
+            raise RefusedError("Illegal filter ID")
+        case "flower" | "matchall" | "basic" if not re.fullmatch(
+            "|0x[0-9a-fA-F]{1,8}|[0-9]{1,10}", handle
+        ):
+            raise illegal("handle")
         case "fw":
             for part in handle.split("/") if handle else ():
                 if not re.fullmatch("0x[0-9a-fA-F]{1,8}|[0-9]{1,10}", part):
@@ -410,13 +584,20 @@ def _flower(protocol: str, words: Sequence[str]) -> None:
     """Refuse keys of flower without the key, or the protocol, that they need before them."""
     tagged = protocol in _TAGGED or not {"vlan_ethtype", "cvlan_ethtype"}.isdisjoint(words)
     ip = tagged or protocol in _IP_PROTOCOLS
+    version = 6 if protocol in ("ipv6", "0x86dd") else 4
     number = ""
     left = list(words)
-    while left and left[0] not in ("action", "classid", "flowid"):
+    while left and left[0] not in ("action", "classid", "flowid", "police"):
         key = left.pop(0)
-        if key in _WITHOUT_VALUE or not left:
+        if not any(each.startswith(key) for each in (*_KEYS.split(), *_WITHOUT_VALUE)):
+            raise unknown(key)
+        if key in _WITHOUT_VALUE:
             continue
+        if not left:
+            raise RefusedError(_INCOMPLETE)
         value = left.pop(0)
+        if key in _FORMS and not re.fullmatch(_FORMS[key], value):
+            raise illegal(key)
         match key:
             case "ip_proto":
                 named = value in _OF_FLOWER
@@ -425,12 +606,29 @@ def _flower(protocol: str, words: Sequence[str]) -> None:
                 number = value.removeprefix("0x").lstrip("0").lower()
             case "src_ip" | "dst_ip" if not ip:
                 raise illegal(key)
+            case "src_ip" | "dst_ip" if not tagged and not _prefix(value, version):
+                raise RefusedError(f'Error: inet prefix is expected rather than "{value[:50]}".')
+            case "vlan_id" | "vlan_prio" if protocol not in _TAGGED:
+                raise RefusedError(f"Can't set \"{key}\" if ethertype isn't 802.1Q or 802.1AD")
             case "src_port" | "dst_port":
                 ports = re.fullmatch("([0-9]{1,5})(?:-([0-9]{1,5}))?(/.*)?", value)
                 if number not in _WITH_PORTS or ports is None:
                     raise illegal(key)
-                if ports[2] and int(ports[2]) <= int(ports[1]):
+                if max(int(ports[1]), int(ports[2] or 0)) > _MOST_PRIO:
                     raise illegal(key)
+                if ports[2] and not 0 < int(ports[1]) < int(ports[2]):
+                    raise illegal(key)
+
+
+def _prefix(text: str, version: int) -> bool:
+    """Return whether a text is an address or a prefix, as tc abbreviates it, too."""
+    if text in ("any", "all", "default"):
+        return True
+    short = re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}(/[0-9]{1,2})?", text)
+    try:
+        return ip_network(text, strict=False).version == version
+    except ValueError:
+        return version == 4 and short is not None
 
 
 def beside(other: Filter, protocol: str, kind: str) -> None:
@@ -455,17 +653,83 @@ def action(made: Action) -> None:
     """
     if made.kind not in _ACTIONS.split():
         raise RefusedError(f"Bad action type {made.kind[:20]}")
-    if made.kind != "police":
-        return
     values = made.values
+    match made.kind:
+        case "skbedit":
+            _skbedit(values)
+        case "mirred":
+            first = next(iter(values), "egress")
+            if first not in ("egress", "ingress", "index"):
+                raise RefusedError(f"mirred option not supported {first[:40]}")
+            if "index" not in values and (
+                {"redirect", "mirror"}.isdisjoint(values) or not {"dev", "blockid"} & values.keys()
+            ):
+                raise RefusedError(_INCOMPLETE)
+    if made.kind != "police":
+        if values.get("index") and not values["index"].isdigit():
+            raise illegal("index")
+        return
     for key in values:
         if key not in _POLICE.split() and key not in _VERDICTS.split():
             raise RefusedError(f"Bad action type {key[:20]}")
     for part in values.get("conform-exceed", "").split("/"):
         if part and part not in _VERDICTS.split():
             raise RefusedError(f'bad action parsing: "{part[:20]}"')
-    burst = any(key in values for key in ("burst", "buffer", "maxburst"))
-    if "rate" in values and not burst:
-        raise RefusedError("'burst' requires 'rate'.")
-    if not {"rate", "avrate", "mtu", "pkts_rate", "index"} & values.keys():
+    found = {_ALIASES.get(key, key): _of_police(key, text) for key, text in values.items()}
+    if not any(found.get(key) for key in ("rate", "avrate", "mtu", "pkts_rate", "index")):
         raise RefusedError("'rate' or 'avrate' or 'mtu' or 'pkts_rate' MUST be specified.")
+    if bool(found.get("rate")) != bool(found.get("burst")):
+        raise RefusedError("'burst' requires 'rate'.")
+    if bool(found.get("pkts_rate")) != bool(found.get("pkts_burst")):
+        raise RefusedError("'pkts_burst' requires 'pkts_rate'.")
+    if found.get("peakrate") and not found.get("rate"):
+        raise RefusedError("'rate' must be specified, if 'peakrate' is.")
+    if found.get("peakrate") and not found.get("mtu"):
+        raise RefusedError("'mtu' is required, if 'peakrate' is requested.")
+    if found.get("rate") and found.get("pkts_rate"):
+        raise RefusedError("'rate' and 'pkts_rate' are not allowed in same action.")
+
+
+_ALIASES: Final = {"buffer": "burst", "maxburst": "burst", "minburst": "mtu"}
+
+
+def _of_police(key: str, text: str) -> object:
+    """Return the value of a word of a policer; its text if it is no quantity."""
+    reader = _READERS.get(key)
+    if reader is None and key != "linklayer":
+        return text
+    if not text:
+        raise RefusedError(_INCOMPLETE)
+    try:
+        if reader is None and text not in _LINK_LAYERS:
+            raise ValueError(text)
+        return reader(text) if reader and "%" not in text else text
+    except ValueError:
+        name = {"burst": "buffer", "maxburst": "buffer", "minburst": "mtu"}.get(key, key)
+        raise RefusedError(f'Error: argument "{text[:40]}" is wrong: {name}') from None
+
+
+_PACKETS: Final = ("host", "broadcast", "multicast", "otherhost")
+
+
+def _skbedit(values: Mapping[str, str]) -> None:
+    if not values:
+        raise RefusedError(_INCOMPLETE)
+    for key, text in values.items():
+        try:
+            match key:
+                case "priority":
+                    units.classid(text)
+                case "mark":
+                    for part in text.split("/"):
+                        units.number(part)
+                case "queue_mapping" | "index":
+                    units.number(text)
+                case "ptype" if text not in _PACKETS:
+                    raise RefusedError(f"Illegal ptype ({text[:20]})")
+                case "ptype" | "inheritdsfield" | "hw_stats" | "cookie":
+                    pass
+                case _:
+                    raise unknown(key)
+        except ValueError:
+            raise RefusedError(f"Illegal {key}") from None

@@ -78,6 +78,16 @@ _RATES: Final = frozenset({"rate", "ceil", "peakrate"})
 _SPEED: Final = 10**9
 """The speed of a card that the script does not tell, in bit/s."""
 
+_NO_ENTRY: Final = "RTNETLINK answers: No such file or directory"
+_INVALID: Final = "RTNETLINK answers: Invalid argument"
+_OF_QDISC: Final = (
+    "Error: Failed to find specified qdisc.",
+    "Error: Specified class not found.",
+)
+_OF_FILTER: Final = (
+    "Error: Parent Qdisc doesn't exists.",
+    "Error: Specified class doesn't exist.",
+)
 _SLOPES: Final = frozenset({"sc", "rt", "ls", "ul"})
 _ROOT_TABLE: Final = 0x800
 _MOST_OBJECTS: Final = 2**17
@@ -159,6 +169,9 @@ class Tc:
             else:
                 self._action(verb, rest, place)
         except refusals.RefusedError as error:
+            if self._shown:
+                self.ledger.ignored(place, _because(str(error)))
+                return
             self.ledger.ignored(place, f"tc refuses it: {error}", Fault.REFUSED)
             if "dev" in words[:-1]:
                 name = space + words[words.index("dev") + 1]
@@ -182,7 +195,7 @@ class Tc:
             elif word == "parent":
                 text = words.take()
                 named = True
-                parent = ROOT if text == "root" else units.classid(text)
+                parent = _identity(units.classid, text, "parent ID")
                 if parent >> 16 == 0xFFFF and parent & 0xFFFF in (0, 0xFFF1):
                     parent = INGRESS
             elif word == "handle":
@@ -208,9 +221,12 @@ class Tc:
                 parent = found.parent if found else ROOT
             self._remove(branch, place, parent in device.qdiscs, lambda: device.remove(parent))
             return
+        said = words.all()
         options, lists = self._options(words, place, kind)
         if not self._shown:
-            refusals.qdisc(kind, options.values, lists)
+            refusals.qdisc(kind, options.values, lists, said)
+            if parent < INGRESS and verb in ("add", "replace"):
+                _standing(device, parent, *_OF_QDISC)
         self._of_speed(options, device)
         if handle == 0xFFFF and kind in ("ingress", "clsact"):
             parent = INGRESS
@@ -335,7 +351,8 @@ class Tc:
         given, kind = _before_kind(words, _OF_CLASSES)
         device = self._device(given, space)
         name = device.name
-        parent = 0 if "root" in given else units.classid(given.get("parent", "0:0"))
+        above = "0:0" if "root" in given else given.get("parent", "0:0")
+        parent = _identity(units.classid, above, "parent ID")
         said = given.get("classid", "0:0")
         classid = _identity(lambda text: units.classid(text, parent >> 16), said, "class ID")
         if verb == "del":
@@ -343,16 +360,20 @@ class Tc:
             self._remove(branch, place, gone is not None, lambda: device.classes.pop(classid))
             return
         if not classid:
-            refusals.class_(kind, {}, numbered=False)
+            refusals.class_(kind, {}, (), numbered=False)
             raise ValueError("it has no `classid`")
         qdisc = device.numbered(classid >> 16)
         if qdisc is None:
-            raise ValueError(f"{name} has no qdisc {classid >> 16:x}:")
+            reason = _INVALID if device.numbered(parent >> 16) else _NO_ENTRY
+            raise refusals.RefusedError(f"{reason}: {name} has no qdisc {classid >> 16:x}:")
+        if qdisc.kind == "hfsc" and parent & 0xFFFF and parent not in device.classes:
+            raise refusals.RefusedError(f"{_NO_ENTRY}: {name} has no class {given['parent']}")
+        rest = words.all()
         options, lists = self._options(words, place, kind)
         for key, some in lists.items():
             options.values[key] = " ".join(some)
         if not self._shown:
-            refusals.class_(kind, options.values, numbered=True)
+            refusals.class_(kind, options.values, rest, numbered=True)
             if kind == "ets" and "quantum" in options.values:
                 strict = qdisc.options.number("strict") or 0
                 if classid & 0xFFFF <= strict:
@@ -399,12 +420,12 @@ class Tc:
         given, kind = _before_kind(words, _OF_FILTERS)
         if "block" in given:
             raise ValueError("filters of a shared block are not modelled")
-        if units.number(given.get("chain", "0")):
-            raise ValueError("only chain 0 of filters is modelled")
         device = self._device(given, space)
         name = device.name
         if not self._shown and verb != "del":
             refusals.filter_(kind, given, words.all())
+        if units.number(given.get("chain", "0")):
+            raise ValueError("only chain 0 of filters is modelled")
         parent = _identity(units.classid, given.get("parent", "0:0"), "parent ID")
         for hook, hooked in _HOOKS.items():
             parent = hooked if hook in given else parent
@@ -429,8 +450,11 @@ class Tc:
             kept = [each for each in device.filters if each not in gone]
             self._remove(branch, place, bool(gone), lambda: setattr(device, "filters", kept))
             return
-        if parent < INGRESS and device.numbered(parent >> 16) is None:
-            raise ValueError(f"{name} has no qdisc {parent >> 16:x}:")
+        if not self._shown and parent & 0xFFFF and parent < INGRESS:
+            _standing(device, parent, *_OF_FILTER)
+        hooked = parent in (CLSACT_INGRESS, CLSACT_EGRESS)
+        if (device.qdiscs.get(INGRESS) if hooked else device.numbered(parent >> 16)) is None:
+            raise refusals.RefusedError(_OF_FILTER[0])
         if prio == 0:
             # The kernel gives a filter without a priority one before those of the others.
             key = (name, parent)
@@ -469,6 +493,16 @@ class Tc:
         device.filters.append(made)
 
 
+def _standing(device: Device, parent: int, no_qdisc: str, no_class: str) -> None:
+    """Refuse a qdisc or a filter below a qdisc or class that the interface does not have."""
+    above = device.numbered(parent >> 16)
+    if above is None:
+        raise refusals.RefusedError(no_qdisc)
+    root = above.kind == "hfsc" and not parent & 0xFFFF
+    if above.kind in ("htb", "hfsc", "drr") and parent not in device.classes and not root:
+        raise refusals.RefusedError(no_class)
+
+
 def _before_kind(words: Words, names: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """Return the settings before the kind of a class or filter, and the kind.
 
@@ -484,7 +518,11 @@ def _before_kind(words: Words, names: Mapping[str, str]) -> tuple[dict[str, str]
         elif word in _ALONE:
             given[word] = ""
         elif word in names:
-            given[names[word]] = words.take()
+            name, value = names[word], words.take()
+            if name in given:
+                said = {"prio": "priority"}.get(name, name)
+                raise refusals.RefusedError(f'Error: duplicate "{said}": "{value[:40]}"')
+            given[name] = value
         else:
             return given, word
     return given, ""

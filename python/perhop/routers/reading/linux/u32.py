@@ -90,15 +90,11 @@ def _mask(word: str) -> int:
     return int(word, 16)
 
 
-def protocol(word: str) -> int:
-    """Return the number of a protocol."""
-    known = _NUMBERS.get(word.lower())
-    return units.number(word) if known is None else known
-
-
 def _ipv4(text: str) -> tuple[int, int] | None:
     """Return the number and mask of a prefix such as ``10.0.0.0/8``; None for other forms."""
-    address, _, length = text.partition("/")
+    address, _, length = ("0/0" if text in ("any", "all", "default") else text).partition("/")
+    if re.fullmatch(r"[0-9]+(\.[0-9]+){0,2}", address):  # `get_addr_ipv4` fills up
+        address += ".0" * (3 - address.count("."))
     try:
         number = int.from_bytes(inet_pton(AF_INET, address), "big")
     except OSError:
@@ -110,7 +106,20 @@ def _ipv4(text: str) -> tuple[int, int] | None:
     return number & mask, mask
 
 
-_SHORT: Final = frozenset({"sport", "dport", "protocol", "tos", "dsfield", "precedence"})
+_SHORT: Final = frozenset(
+    ("sport", "dport", "protocol", "tos", "dsfield", "precedence", "ihl", "icmp_type", "icmp_code")
+)
+_WORDS: Final = {
+    "ip": "src dst tos dsfield ds precedence ihl protocol nofrag firstfrag df mf dport sport "
+    "icmp_type icmp_code",
+    "ip6": "src dst priority protocol flowlabel dport sport icmp_type icmp_code",
+    "tcp": "src dst",
+    "udp": "src dst",
+    "icmp": "type code",
+    "ether": "src dst",
+    "mark": "",
+}
+"""The fields of protocols."""
 
 
 def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
@@ -130,6 +139,9 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
             at = start if place.startswith("nexthdr") else 0
             at += int(place.removeprefix("nexthdr").lstrip("+") or "0", 0)
             rest = rest[2:]
+        length = _RAW[kind]
+        if max(value, mask) >> (8 * length) or (length == 4 and at % 4):
+            raise ValueError(f"`{kind}` needs a value and a mask of its length, at its own bytes")
         return [(at, _RAW[kind], value, mask)], rest, version
     if kind in ("ip", "ip6"):
         version = 6 if kind == "ip6" else 4
@@ -148,11 +160,13 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
             at = (12 if version == 4 else 8) + (size if field == "dst" else 0)
             mask = int(network.netmask)
             return [(at, size, int(network.network_address), mask)], rest[1:], version
-        value = protocol(rest[0]) if field == "protocol" else _value(rest[0])
+        if not any(each.startswith(field) for each in _WORDS[kind].split()):
+            raise ValueError(f"`{field[:20]}` is no field")
+        value = _value(rest[0])
         after = rest[1:]
         masked = bool(after) and re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,8}", after[0]) is not None
         full = 0xFFFF if field in ("sport", "dport") else 0xFF
-        if not masked or (field in _SHORT and value > full):
+        if not masked or (field in _SHORT and max(value, _mask(after[0])) > full):
             raise ValueError(f"`{field}` needs a value of its length, and a mask")
         mask, rest = _mask(after[0]), after[1:]
         if field in ("tos", "dsfield", "precedence", "priority", "ds"):
@@ -165,9 +179,11 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
     if kind in ("tcp", "udp"):
         field, rest = rest[0].lower(), rest[1:]
         if field not in ("src", "dst"):
-            raise UnsupportedMatchError(f"{kind} {field[:20]} is no condition of a scenario")
+            raise ValueError(f"`{field[:20]}` is no field")
         number, mask = _value(rest[0]), _mask(rest[1])
         return [(start + (2 if field == "dst" else 0), 2, number, mask)], rest[2:], version
+    if kind not in _WORDS:
+        raise ValueError(f"`{kind[:20]}` is no match")
     names = {"mark": "mark", "ether": "an Ethernet address", "icmp": "the type of an ICMP packet"}
     raise UnsupportedMatchError(f"{names.get(kind, kind[:20])} is no condition of a scenario")
 
