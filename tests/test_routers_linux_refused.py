@@ -511,3 +511,11 @@ def test_a_limit_of_zero_packets_is_told(kind: str) -> None:
     """Linux shows `limit 0p`, and drops all; of codel, fq_codel and pie, it is the default."""
     (line,) = read([Source("wan.sh", f"tc {Q} {kind} limit 0\n")], "tc").lines
     assert "`limit 0` drops all packets" in line.note
+
+
+def test_a_parent_that_a_line_may_add_is_not_missing() -> None:
+    """perhop does not read the line, as it does not know the handle."""
+    text = f"tc qdisc add dev v0 root handle $NUMBER: htb\ntc {CLASS}"
+    found = read([Source("wan.sh", text)], "tc")
+    assert "has no qdisc 1:" in found.lines[1].note
+    assert found.refusals == ()

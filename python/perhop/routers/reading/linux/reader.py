@@ -237,6 +237,7 @@ def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str =
     ledger.about(command.place, command.text)
     if command.lost:
         ledger.ignored(command.place, command.lost)
+        tc.unread = True
         return
     said = "".join(words)
     for index, word in enumerate(words) if "$" in said or "`" in said else ():
@@ -244,6 +245,7 @@ def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str =
             part = unknown(word)
             if part and (index == 0 or words[index - 1] != "dev"):
                 ledger.ignored(command.place, f"the value of {part} is not in the script")
+                tc.unread = True
                 return
     tc.run(words, command.place, branch=command.branch, space=space)
 

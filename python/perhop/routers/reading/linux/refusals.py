@@ -20,11 +20,24 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading.linux.model import Action, Filter
 
-__all__ = ["RefusedError", "action", "class_", "filter_", "illegal", "qdisc", "unknown"]
+__all__ = [
+    "AbsentError",
+    "RefusedError",
+    "action",
+    "class_",
+    "filter_",
+    "illegal",
+    "qdisc",
+    "unknown",
+]
 
 
 class RefusedError(Exception):
     """A command that tc or the kernel refuses; the message is theirs."""
+
+
+class AbsentError(RefusedError):
+    """A command below a qdisc or a class that the interface does not have."""
 
 
 _INVALID: Final = "RTNETLINK answers: Invalid argument"

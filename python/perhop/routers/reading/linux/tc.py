@@ -108,6 +108,8 @@ class Tc:
         """Lines that change a qdisc or class, and those that add it."""
         self.commands: list[HostCommand] = []
         """The commands that the host would run, but those that would fail or do nothing."""
+        self.unread = False
+        """True after a command that is not read, which may add what a later one needs."""
         self._vain = False
         self._firsts: dict[tuple[str, int, int], tuple[str, str]] = {}
         """The protocol and classifier of filters, by interface, parent and priority."""
@@ -169,7 +171,7 @@ class Tc:
             else:
                 self._action(verb, rest, place)
         except refusals.RefusedError as error:
-            if self._shown:
+            if self._shown or (self.unread and isinstance(error, refusals.AbsentError)):
                 self.ledger.ignored(place, _because(str(error)))
                 return
             self.ledger.ignored(place, f"tc refuses it: {error}", Fault.REFUSED)
@@ -177,6 +179,7 @@ class Tc:
                 name = space + words[words.index("dev") + 1]
                 self.refused.setdefault(name, (place, str(error)))
         except (ValueError, OverflowError) as error:
+            self.unread = True
             self.ledger.ignored(place, _because(str(error)))
 
     def _qdisc(self, verb: str, words: Words, place: Place, branch: bool, space: str) -> None:
@@ -365,9 +368,9 @@ class Tc:
         qdisc = device.numbered(classid >> 16)
         if qdisc is None:
             reason = _INVALID if device.numbered(parent >> 16) else _NO_ENTRY
-            raise refusals.RefusedError(f"{reason}: {name} has no qdisc {classid >> 16:x}:")
+            raise refusals.AbsentError(f"{reason}: {name} has no qdisc {classid >> 16:x}:")
         if qdisc.kind == "hfsc" and parent & 0xFFFF and parent not in device.classes:
-            raise refusals.RefusedError(f"{_NO_ENTRY}: {name} has no class {given['parent']}")
+            raise refusals.AbsentError(f"{_NO_ENTRY}: {name} has no class {given['parent']}")
         rest = words.all()
         options, lists = self._options(words, place, kind)
         for key, some in lists.items():
@@ -454,7 +457,7 @@ class Tc:
             _standing(device, parent, *_OF_FILTER)
         hooked = parent in (CLSACT_INGRESS, CLSACT_EGRESS)
         if (device.qdiscs.get(INGRESS) if hooked else device.numbered(parent >> 16)) is None:
-            raise refusals.RefusedError(_OF_FILTER[0])
+            raise refusals.AbsentError(_OF_FILTER[0])
         if prio == 0:
             # The kernel gives a filter without a priority one before those of the others.
             key = (name, parent)
@@ -497,10 +500,10 @@ def _standing(device: Device, parent: int, no_qdisc: str, no_class: str) -> None
     """Refuse a qdisc or a filter below a qdisc or class that the interface does not have."""
     above = device.numbered(parent >> 16)
     if above is None:
-        raise refusals.RefusedError(no_qdisc)
+        raise refusals.AbsentError(no_qdisc)
     root = above.kind == "hfsc" and not parent & 0xFFFF
     if above.kind in ("htb", "hfsc", "drr") and parent not in device.classes and not root:
-        raise refusals.RefusedError(no_class)
+        raise refusals.AbsentError(no_class)
 
 
 def _before_kind(words: Words, names: Mapping[str, str]) -> tuple[dict[str, str], str]:
