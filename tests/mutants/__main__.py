@@ -52,7 +52,9 @@ def report(name: str, sample: int, seed: int, file: str, *, keep: bool) -> bool:
     if keep:
         keep_survivors(found[Outcome.ALIVE], found[Outcome.KILLED] | found[Outcome.HUNG])
     if not tried:
-        print(f"{name}: no fault to try")
+        print(f"{name}: no fault was tried")
+        if stopped:
+            raise KeyboardInterrupt
         return True
     killed = counts[Outcome.KILLED] + counts[Outcome.HUNG]
     low, high = interval(killed, tried)
