@@ -206,7 +206,7 @@ def test_a_configuration_is_written_for_another_family(perhop: Perhop, place: Pa
     (place / "edge.cfg").write_text(EDGE)
     code, out, err = perhop("export", "edge.cfg", "--to", "junos")
     assert (code, out) == (3, "")
-    lost = "edge.cfg:9: compression header ip: not modelled: unknown statement"
+    lost = "edge.cfg:9: compression header ip: not modelled: unknown statement of a class"
     assert f"perhop: warning: {lost}\n" in err
     assert "edge.cfg:10:1: policies.WAN.classes.class-default.queue.limit: Junos has buffers" in err
     code, out, _ = perhop("export", "edge.cfg", "--to", "junos", "--approximate")

@@ -203,7 +203,11 @@ def test_disciplines_of_altq(family: str) -> None:
     )
     assert read_again(family, cbq) == []
     priq = scenario(
-        "a: match: {dscp: 1}", "b: match: {protocol: icmp}", "c: match: any", scheduler="priority"
+        "a: match: {dscp: 1}",
+        # The traffic is of IPv4; `proto icmp` of pf is of IPv4 alone, too.
+        f"b: match: {{protocol: icmp{', ip: 4' if family == 'pf' else ''}}}",
+        "c: match: any",
+        scheduler="priority",
     )
     assert read_again(family, priq) == []
     shared = scenario(

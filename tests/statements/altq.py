@@ -546,7 +546,7 @@ OTHER_WORDS: frozenset[str] = frozenset(
         *("gentle", "limit", "others", "packet", "peak_burst", "peak_rate", "police", "rate"),
         *("remark", "scheduler", "send", "token_bucket", "unused", "violate"),
         # Statements of pf.conf that assign no packets: they are read because of others.
-        *("antispoof", "binat", "file", "nat", "rdr", "table"),
+        *("antispoof", "binat", "file", "nat", "rdr", "skip", "table"),
         # Names of programs, functions and families.
         *("altqd", "are_under", "assign", "complement", "names", "openbsd", "outside", "pf"),
         *("pfctl", "read", "rules"),

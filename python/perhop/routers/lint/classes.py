@@ -49,6 +49,9 @@ UNCLASSIFIED: Final = Rule(
 
 RULES: Final = (EMPTY, SHADOWED, UNCLASSIFIED)
 
+WITH_DEFAULT: Final = "set `default` to a class, or add a filter that matches all packets"
+"""What to do about packets that no filter leads to a class."""
+
 _WITHOUT_DEFAULT: Final = frozenset({"tc", "altq", "pf"})
 """Families whose default class is one that somebody made for packets."""
 
@@ -82,9 +85,7 @@ def _judge(
             judged.place(),
             f"packets of policy {quote(judged.attached.attachment.name)} that no "
             f"{'match' if vyos else 'filter'} leads to a class {done}",
-            "give the policy a `default`"
-            if vyos
-            else "set `default` to a class, or add a filter that matches all packets",
+            "give the policy a `default`" if vyos else WITH_DEFAULT,
         )
     packets = judged.packets
     parent = judged.loc[:-2]

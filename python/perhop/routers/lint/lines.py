@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from perhop.routers.lint.classes import EMPTY, SHADOWED
+from perhop.routers.lint.classes import EMPTY, SHADOWED, UNCLASSIFIED, WITH_DEFAULT
 from perhop.routers.lint.exactness import selects
 from perhop.routers.lint.findings import Finding, Rule, Severity
 from perhop.routers.lint.guarantees import ABOVE_PARENT, CEILING
@@ -166,6 +166,8 @@ def findings(configuration: Configuration, inexact: frozenset[Place] | None) -> 
                     )
             case Fault.REFUSED:
                 yield Finding(REFUSED, line.place, about, "correct it")
+            case Fault.UNCLASSIFIED:
+                yield Finding(UNCLASSIFIED, line.place, about, WITH_DEFAULT)
             case Fault.SHORT_LINE:
                 yield Finding(SHORT_LINE, line.place, about, "raise `limit`")
             case Fault.WITHOUT_EFFECT:

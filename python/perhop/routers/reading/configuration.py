@@ -125,6 +125,9 @@ class Fault(StrEnum):
     ABOVE_PARENT = "above parent"
     """The guarantees of a class and of those beside it exceed that of the class around them."""
 
+    UNCLASSIFIED = "unclassified"
+    """No filter leads all packets to a class, and others are dropped."""
+
     BELOW_GUARANTEE = "below guarantee"
     """The ceiling of a class is below its guarantee, which it therefore never gets."""
 

@@ -311,6 +311,9 @@ class Tree:
         for index, (verdict, leaf) in enumerate(landed):
             if leaf == -1:
                 place = verdict.filter.place if verdict.filter is not None else qdisc.place
+                if verdict.filter is None:
+                    note = "packets that no filter leads to a class are dropped"
+                    self.ledger.fault(place, note, Fault.UNCLASSIFIED)
                 identity = ("drop", verdict.packets.policers)
                 key = self.policers.add(identity, place, "dropped", DROPS, "")
                 keys = (*verdict.packets.policers, key)
