@@ -164,6 +164,8 @@ def test_fields_of_requests_and_replies() -> None:
         ping(2, 0.1, node="b", dscp_sent=46, dscp_arrived=46, dscp_echoed=0, answer="echo reply"),
         ping(3, 0.1, node="r", dscp_sent=46, dscp_arrived=46, answer="time exceeded"),
         ping(4, None, dscp_sent=46),
+        # Nobody knows where this one arrived.
+        ping(5, None, dscp_sent=46, dscp_arrived=63),
     ]
     assert codepoints(run(pings=rows), "probe").sort(
         "node", "dscp_sent", "dscp_arrived"

@@ -26,7 +26,7 @@ def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.
             return _of_flows(dataset).get((name,), _NONE)
         rows = cut(of_flow(dataset, "codepoints", name), clip(dataset, window) or _NEVER)
         return _shares(rows, "dscp")
-    answered = sent(dataset, name, window).filter(pl.col("dscp_arrived").is_not_null())
+    answered = sent(dataset, name, window).drop_nulls(["node", "dscp_arrived"])
     replies = answered.filter(pl.col("answer") == "echo reply").select(
         pl.lit(dataset.scenario.pings[name].source).alias("node"),
         pl.col("dscp_sent" if _by_stamp(dataset, name) else "dscp_arrived").alias("dscp_sent"),
@@ -53,7 +53,7 @@ def ecn_fields(dataset: Dataset, name: str, window: Window | None = None) -> pl.
         udp = scenario.flows[name].datagrams
         field = None if udp is None else _ECN[udp.ecn]
         return _shares(rows.with_columns(pl.lit(field, pl.Int32).alias("ecn_sent")), "ecn")
-    answered = sent(dataset, name, window).filter(pl.col("ecn_arrived").is_not_null())
+    answered = sent(dataset, name, window).drop_nulls(["node", "ecn_arrived"])
     requests = answered.select(
         "node", pl.lit(_ECN[scenario.pings[name].ecn], pl.Int32).alias("ecn_sent"), "ecn_arrived"
     )
