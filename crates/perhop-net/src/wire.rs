@@ -216,18 +216,7 @@ mod tests {
     use super::*;
     use crate::variation::VariationDistribution;
 
-    const PERFECT: Wire = Wire {
-        rate: Rate::new(1_000_000_000).unwrap(),
-        delay: Duration::ZERO,
-        jitter: Duration::ZERO,
-        variation: None,
-        delay_limit: None,
-        loss: 0,
-        duplicate: 0,
-        reorder: None,
-        gilbert: None,
-        overhead: Overhead::NONE,
-    };
+    const PERFECT: Wire = Wire { rate: Rate::new(1_000_000_000).unwrap(), ..Wire::NONE };
 
     fn arrivals(wire: &Wire, due: &[u64]) -> (Vec<Option<u64>>, LinkCounters) {
         let mut impairments = Impairments::new(Stream::new(1, "wire"));

@@ -132,7 +132,8 @@ impl Cobalt {
         if self.count > 0 && now >= self.next {
             self.forget(times, now);
         }
-        let steps = now.since(self.blue_changed).as_picos() / times.target.as_picos();
+        let target = times.target.as_picos().max(1);
+        let steps = now.since(self.blue_changed).as_picos() / target;
         if self.blue > 0 && steps > 0 {
             self.blue = self.blue.saturating_sub(FALL.saturating_mul(steps.min(4096) as u32));
             self.blue_changed += times.target * steps;
