@@ -98,3 +98,17 @@ def known(name: str, names: Iterable[str], kind: str, loc: Loc) -> Iterator[Find
         hint = did_you_mean(name, names)
         few = "" if hint else listed(names)
         yield Finding(loc, f"{quote(name)} is not a {kind}{few}", hint)
+
+
+def not_an_end(
+    node: str, ends: tuple[str, str], kind: str, loc: Loc, expected: str = ""
+) -> Finding:
+    """Return the finding at a key for a node that is not among the two ends of a link or tunnel."""
+    first, second = ends
+    return Finding(
+        loc,
+        f"{quote(node)} is not an end of this {kind}; "
+        f"expected {quote(first)} or {quote(second)}{expected}",
+        did_you_mean(node, ends),
+        at_key=True,
+    )

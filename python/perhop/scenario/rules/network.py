@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.hints import did_you_mean
 from perhop.scenario.model.ends import by_end
 from perhop.scenario.model.topology import BY_SENDER
-from perhop.scenario.rules.findings import Finding, known
+from perhop.scenario.rules.findings import Finding, known, not_an_end
 from perhop.units import format_rate, quote
 
 if TYPE_CHECKING:
@@ -65,15 +64,8 @@ def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
         keys.append(("trace", link.trace))
         for key, node in ((key, node) for key, nodes in keys for node in nodes):
             if node not in link.ends:
-                first, second = link.ends
                 both = ", or one value for both directions" if key in BY_SENDER else ""
-                yield Finding(
-                    ("links", index, key, node),
-                    f"{quote(node)} is not an end of this link; "
-                    f"expected {quote(first)} or {quote(second)}{both}",
-                    did_you_mean(node, link.ends),
-                    at_key=True,
-                )
+                yield not_an_end(node, link.ends, "link", ("links", index, key, node), both)
         for node, shape in link.shape.items():
             rate = link.medium(node).rate
             if shape.rate.of(rate) < 1:

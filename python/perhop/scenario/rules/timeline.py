@@ -9,7 +9,7 @@ from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.model.ends import by_end
 from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.steps import Step, changed_class, steps
-from perhop.scenario.rules.findings import Finding, known
+from perhop.scenario.rules.findings import Finding, known, not_an_end
 from perhop.scenario.rules.policies import excess_guarantees
 from perhop.units import format_duration, format_rate, quote
 
@@ -78,14 +78,7 @@ def keys_of_change(
         for key in ("rate", "delay", "loss"):
             for node in by_end(getattr(change, key)):
                 if node not in link.ends:
-                    first, second = link.ends
-                    yield Finding(
-                        (*loc, key, node),
-                        f"{quote(node)} is not an end of this link; "
-                        f"expected {quote(first)} or {quote(second)}",
-                        did_you_mean(node, link.ends),
-                        at_key=True,
-                    )
+                    yield not_an_end(node, link.ends, "link", (*loc, key, node))
     if (change.class_ is None) != (change.police is None):
         key, missing = ("class", "police") if change.police is None else ("police", "class")
         yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.hints import did_you_mean
 from perhop.scenario.model.classes import MOST_SHARED
 from perhop.scenario.model.matching import match_rules
 from perhop.scenario.model.tunnels import COPY
@@ -14,7 +13,7 @@ from perhop.scenario.resolve.paths import next_hops
 from perhop.scenario.resolve.shares import walk
 from perhop.scenario.resolve.steps import attachments
 from perhop.scenario.resolve.tunnels import entered, inside, tunnel_mtu
-from perhop.scenario.rules.findings import Finding, known
+from perhop.scenario.rules.findings import Finding, known, not_an_end
 from perhop.scenario.rules.ipv6 import LEAST_MTU as LEAST_MTU_V6
 from perhop.scenario.rules.network import link_ends
 from perhop.units import format_size, quote
@@ -85,14 +84,7 @@ def _devices(scenario: ResolvedScenario, name: str, tunnel: Tunnel) -> Iterator[
     for key, nodes in (("egress", tunnel.egress), ("shape", tunnel.shape)):
         for node in nodes:
             if node not in tunnel.ends:
-                first, second = tunnel.ends
-                yield Finding(
-                    (*loc, key, node),
-                    f"{quote(node)} is not an end of this tunnel; "
-                    f"expected {quote(first)} or {quote(second)}",
-                    did_you_mean(node, tunnel.ends),
-                    at_key=True,
-                )
+                yield not_an_end(node, tunnel.ends, "tunnel", (*loc, key, node))
             elif node not in tunnel.shape and not _shapes(scenario, tunnel.egress[node]):
                 yield Finding(
                     (*loc, key, node),
