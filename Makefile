@@ -114,6 +114,11 @@ validate-hosts: $(RELEASE) ## Compare modelled hosts with Linux's, in real time 
 validate-kernel: .venv/tools ## Record how Linux sends TCP and replay it, or RECORDINGS=FILE (Debian: iproute2; root)
 	@CARGO=$(CARGO) $(BIN)/python -m validation.kernel $(if $(RECORDINGS),--recordings $(RECORDINGS))
 
+.PHONY: validate-packetdrill
+validate-packetdrill: ## Run scripts of packetdrill over modelled hosts; SCRIPTS='FILE FOLDER', ours by default
+	@$(CARGO) run --quiet --package perhop-tcp --example packetdrill -- \
+		$(or $(SCRIPTS),crates/perhop-tcp/tests/packetdrill/scripts)
+
 .PHONY: validate-queues
 validate-queues: $(RELEASE) ## Compare queues with Linux's, in User Mode Linux (Debian: user-mode-linux; 4 minutes)
 	$(BIN)/python -m validation.linux_queues

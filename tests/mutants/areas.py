@@ -74,7 +74,7 @@ AREAS: Final = {
             "": ("marks", "reserved", "properties"),
         },
     ),
-    "tcp": _crate("tcp", {"": ("replay",)}),
+    "tcp": _crate("tcp", {"": ("replay", "packetdrill")}),
     "net": _crate("net", {"": ("network",)}),
     "resolve": _python(
         "scenario/resolve",

@@ -4,6 +4,8 @@
 //! of the acknowledgements before the first difference; then the classes of first differences.
 //! With `--least` the exit code is 1 if a share of all recordings is lower, in percent.
 
+#[path = "../tests/replay/linux.rs"]
+mod linux;
 #[path = "../tests/replay/recording.rs"]
 mod recording;
 

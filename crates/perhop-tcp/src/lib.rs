@@ -26,7 +26,7 @@ pub use handshake::{Handshake, window_shift};
 pub use receiver::{Receiver, ReceiverConfig, autotuned_shift};
 pub use rtt::{RtoRule, RttEstimator};
 pub use segment::{Flags, SackBlocks, Segment, Seq};
-pub use sender::{LossDetection, Sender, SenderConfig};
+pub use sender::{LossDetection, Sender, SenderConfig, TcpInfo};
 
 /// Header bytes of a TCP segment over IPv4 without options.
 pub const HEADER_BYTES: u32 = 40;

@@ -28,6 +28,7 @@ use crate::scoreboard::{Progress, Scoreboard};
 use crate::{Flags, Offset, RttEstimator, Segment, Seq, Window};
 
 pub use config::{LossDetection, SenderConfig};
+pub use linux::TcpInfo;
 
 use linux::Linux;
 use pacing::Pacer;

@@ -1,5 +1,7 @@
 //! Recorded connections of Linux, replayed acknowledgement by acknowledgement.
 
+#[path = "replay/linux.rs"]
+mod linux;
 #[path = "replay/recording.rs"]
 mod recording;
 

@@ -8,6 +8,7 @@
 mod alert;
 mod cubic;
 mod growth;
+mod info;
 mod timers;
 mod transmit;
 
@@ -20,6 +21,8 @@ use crate::scoreboard::{Arrival, Facts, LinuxRack, millis};
 use crate::{Offset, Segment};
 
 use cubic::Cubic;
+
+pub use info::TcpInfo;
 
 /// Ticks of Linux's timers in a second (CONFIG_HZ of most distributions).
 const TICKS_PER_SECOND: u64 = 250;

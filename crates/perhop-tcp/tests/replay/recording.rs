@@ -11,11 +11,10 @@
 //! the timestamps of the sender's own segments for those of the recorded ones.
 
 use perhop_core::{Duration, Time};
-use perhop_tcp::{
-    Congestion, CubicConfig, EcnMode, Flags, HyStartKind, LossDetection, RtoRule, SackBlocks,
-    Segment, Sender, SenderConfig, Seq,
-};
+use perhop_tcp::{Flags, SackBlocks, Segment, Sender, Seq};
 use serde_json::Value;
+
+use crate::linux::Connection;
 
 /// Parts of a tick of 4 ms.
 const PHASES: u64 = 64;
@@ -172,34 +171,15 @@ impl Replay {
     fn new(settings: &Value, log: &[Value], phase: u64) -> Self {
         let has = |key: &str| number(&settings[key]) > 0 || settings[key] == Value::Bool(true);
         let (sack, stamped, ecn) = (has("sack"), has("ts"), has("ecn"));
-        let congestion = match settings["cc"].as_str() {
-            Some("reno") => Congestion::Reno,
-            _ => Congestion::cubic(CubicConfig {
-                hystart: HyStartKind::Linux,
-                reno_friendly: true,
-                linux: true,
-            }),
-        };
-        let config = SenderConfig {
+        let config = Connection {
             mss: number(&settings["mss"]) as u16,
-            window: u32::MAX,
-            initial_window: 10,
-            rto_rule: RtoRule::Linux,
-            min_rto: Duration::from_millis(200),
-            congestion,
-            decrease_from_window: true,
-            loss_detection: if sack { LossDetection::Rack } else { LossDetection::Duplicates },
-            adaptive_reordering: false,
-            undo: true,
-            frto: true,
-            prr: sack,
-            limited_transmit: true,
+            cubic: settings["cc"].as_str() != Some("reno"),
+            sack,
             timestamps: stamped,
-            ecn: if ecn { EcnMode::Classic } else { EcnMode::Off },
-            pacing: false,
-            tick_phase: Duration::from_picos(phase),
+            ecn,
             // Recordings without it are those of a recorder that sets 255.
-            tso_divisor: settings["divisor"].as_u64().map_or(255, |divisor| divisor as u32),
+            divisor: settings["divisor"].as_u64().map_or(255, |divisor| divisor as u32),
+            tick_phase: Duration::from_picos(phase),
         };
         // A timestamp is the millisecond of its transmission, which is recorded a little later.
         let stamps = log.iter().filter(|event| event[0] == "tx" && event[6].is_number());
@@ -215,7 +195,7 @@ impl Replay {
         // Ten seconds of time before, so that no time is negative.
         let origin = 10_000 * MS + (lead * MS as f64) as u64;
         Self {
-            sender: Sender::new(config),
+            sender: Sender::new(config.sender()),
             seed: number(&settings["seed"]),
             kind: settings["kind"].as_str().unwrap_or("").to_owned(),
             sack,
