@@ -192,6 +192,8 @@ impl Machine<'_> {
             || limit >= u64::from(linux.chunk) * mss
             || limit >= window / u64::from(divisor)
             || buffer < self.sender.written && limit >= length
+            // The FIN is part of the last buffer, which takes no more.
+            || buffer == self.sender.written && self.sender.closed
         {
             return None;
         }
