@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import statistics
+import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -296,6 +297,24 @@ def real_time() -> Iterator[None]:
         os.sched_setscheduler(0, *before)
 
 
+@contextmanager
+def awake() -> Iterator[None]:
+    """Keep each processor busy with a process that runs when nothing else wants to.
+
+    An idle processor of a virtual machine is given away, and comes back late: without this, a
+    machine that did nothing else answered the canary up to 9 ms late, and in some runs all first
+    slow starts overshot by a whole window, as their round-trip times were noise. Not with it.
+    """
+    spinning = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile 1: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", spinning]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
 def emulated(setting: Setting) -> tuple[list[dict[str, float]], list[float], int]:
     """Return the measurements of `emu`, in each instance.
 
@@ -312,7 +331,7 @@ def emulated(setting: Setting) -> tuple[list[dict[str, float]], list[float], int
     for turn in range(rounds):
         scenario = setting.scenario(range(at_once), watched=True)
         for attempt in range(ATTEMPTS):
-            with real_time():
+            with awake(), real_time():
                 dataset = perhop.run(scenario, engine="emu", seed=turn + 1)
             counters = dataset.manifest.counters
             lateness = max(counters["late_p99_ns"] / 1e3, canary_us(dataset))
