@@ -620,7 +620,11 @@ def test_a_shaper_that_the_link_lacks_is_a_warning(
 ) -> None:
     reader.configuration = configuration(replace(attachment("Gi0/1"), shape={"rate": "2 Mbps"}))
     [*_, note] = load(site()).policies["wan"].notes
-    assert note.startswith("x:1: the interface is shaped to 2 Mbps, and the link is not; expected")
+    # `run` prints notes with a caution above the tables.
+    assert note == (
+        "x:1: the interface is shaped to 2 Mbps, and the link is not, which can change what a class"
+        " gets by more than 5%; expected a `shape` of the link"
+    )
     assert (
         len(load(site("10 Mbps", "10 Mbps, shape: {r: {rate: 2 Mbps}}")).policies["wan"].notes) == 3
     )

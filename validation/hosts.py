@@ -305,7 +305,9 @@ def awake() -> Iterator[None]:
     machine that did nothing else answered the canary up to 9 ms late, and in some runs all first
     slow starts overshot by a whole window, as their round-trip times were noise. Not with it.
     """
-    spinning = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile 1: pass"
+    spinning = (
+        "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile 1: pass"
+    )
     busy = [subprocess.Popen([sys.executable, "-c", spinning]) for _ in range(os.cpu_count() or 1)]
     try:
         yield

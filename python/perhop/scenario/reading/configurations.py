@@ -116,6 +116,8 @@ def _policy(document: Document, loc: Loc, reference: dict[str, str]) -> dict[str
 
 def _unshaped(document: Document, loc: Loc, attachment: Attachment) -> list[str]:
     """Return a note if the interface is shaped, and a link with the policy is not."""
+    from perhop.routers.reading import CAUTION
+
     links = document.data.get("links")
     if attachment.shape is None or not isinstance(links, list):
         return []
@@ -128,4 +130,4 @@ def _unshaped(document: Document, loc: Loc, attachment: Attachment) -> list[str]
     )
     rate = attachment.shape.get("rate", "")
     said = f"{attachment.place(())}: the interface is shaped to {rate}, and the link is not"
-    return [f"{said}; expected a `shape` of the link"] if bare else []
+    return [f"{said}, which {CAUTION}; expected a `shape` of the link"] if bare else []
