@@ -3,7 +3,8 @@
 Records how this machine's Linux sends TCP over scripted paths (`kernel_recorder.py`, which needs
 root), and replays the recordings with the modelled sender, acknowledgement by acknowledgement. A
 connection is identical if the sender sends the same segments in the same order to its end. First
-differences are counted by class.
+differences are counted by class. Then it records how Linux receives (`kernel_receiver.py`), and
+counts the acknowledgements that the modelled receiver sends, too, and windows that are alike.
 
 The exit code is 1 if fewer recordings are identical, or fewer acknowledgements come before the
 first difference, than the goals say, and 3 if nothing can be recorded.
@@ -18,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 RECORDER = Path(__file__).parent / "kernel_recorder.py"
 GOALS = (90, 97)
 """Least shares of identical recordings, and of acknowledgements before differences, in percent."""
@@ -36,7 +38,15 @@ def main() -> int:
         if not options.recordings:
             words = [path, *map(str, (options.seed, options.count, options.divisor))]
             command = ["unshare", "--net", sys.executable, str(RECORDER), *words]
-            recorded = subprocess.run(command, check=False)
+            received = f"{folder}/received.jsonl"
+            receiver = [*command[:3], "-m", "validation.kernel_receiver", received, *words[1:3]]
+            for each in (command, receiver):
+                recorded = subprocess.run(each, cwd=ROOT, check=False)
+                if recorded.returncode:
+                    break
+            else:
+                with Path(path).open("a", encoding="utf-8") as file:
+                    file.write(Path(received).read_text("utf-8"))
             if recorded.returncode != 0:
                 print("recording needs root and /dev/net/tun", file=sys.stderr)
                 return 3

@@ -147,11 +147,19 @@ def _checksum(data: bytes) -> int:
     return ~(total + (total >> 16)) & 0xFFFF
 
 
-def _packet(ports: tuple[int, int], seq: int, ack: int, flags: int, win: int, opts: bytes) -> bytes:
-    """Return a packet of the peer without data."""
+def peer_packet(
+    ports: tuple[int, int],
+    seq: int,
+    ack: int,
+    flags: int,
+    win: int,
+    opts: bytes,
+    data: bytes = b"",
+) -> bytes:
+    """Return a packet of the peer."""
     opts += b"\x01" * (-len(opts) % 4)
     words = (*ports, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, (20 + len(opts)) << 2, flags, win, 0, 0)
-    tcp = struct.pack("!HHIIBBHHH", *words) + opts
+    tcp = struct.pack("!HHIIBBHHH", *words) + opts + data
     total = _checksum(PEER + OWN + struct.pack("!BBH", 0, 6, len(tcp)) + tcp)
     tcp = tcp[:16] + struct.pack("!H", total) + tcp[18:]
     header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + PEER + OWN
@@ -279,7 +287,7 @@ class World:
         flags = SYN | ACK | (ECE if path["ecn"] else 0)
         ports = (connection.port, connection.own_port)
         first = (connection.first or 0) + 1
-        packet = _packet(ports, connection.own_first, first, flags, 65535, options)
+        packet = peer_packet(ports, connection.own_first, first, flags, 65535, options)
         connection.log.append(["synack", self.now() - connection.began])
         self.inject(connection, packet)
         for after, size in path["writes"]:
@@ -444,7 +452,7 @@ class World:
                 options += struct.pack("!II", *((first + edge) & 0xFFFFFFFF for edge in block))
         flags = ACK | (ECE if echo else 0)
         ports = (connection.port, connection.own_port)
-        packet = _packet(
+        packet = peer_packet(
             ports, connection.own_first + 1, first + position, flags, path["win"], options
         )
         self.read()
@@ -454,7 +462,7 @@ class World:
         self.inject(connection, packet)
 
 
-def _device() -> int:
+def open_device() -> int:
     """Return the TUN device of this namespace, which needs the rights to make one."""
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH", b"t0", TUN_WITHOUT_HEADER))
@@ -483,7 +491,7 @@ def record(path: str, seed: int, count: int, divisor: int) -> None:
         count: The number of connections.
         divisor: The share of the window that is not deferred (`tcp_tso_win_divisor`).
     """
-    device = _device()
+    device = open_device()
     _set("tcp_tso_win_divisor", divisor)
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     with Path(path).open("w", encoding="utf-8") as file:

@@ -3,9 +3,14 @@
 //! Prints, for each kind of path, the share of recordings that are identical to the end, and that
 //! of the acknowledgements before the first difference; then the classes of first differences.
 //! With `--least` the exit code is 1 if a share of all recordings is lower, in percent.
+//!
+//! Of recordings of receivers, it prints the shares of acknowledgements that both send, and of
+//! windows that are alike; with `--least` each must be 85% at least.
 
 #[path = "../tests/replay/linux.rs"]
 mod linux;
+#[path = "../tests/replay/receiving.rs"]
+mod receiving;
 #[path = "../tests/replay/recording.rs"]
 mod recording;
 
@@ -13,6 +18,8 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::process::ExitCode;
 
+/// Least shares of receivers, in percent.
+const RECEIVERS: f64 = 85.0;
 const USAGE: &str = "usage: replay FILE [--differences] [--least IDENTICAL AGREED]";
 
 fn main() -> ExitCode {
@@ -27,8 +34,14 @@ fn main() -> ExitCode {
     let mut kinds = BTreeMap::<String, recording::Sum>::new();
     let mut classes = BTreeMap::<recording::Class, usize>::new();
     let mut all = recording::Sum::default();
+    let mut receivers = receiving::Outcome::default();
     for line in std::io::BufReader::new(file).lines() {
-        let outcome = recording::replay(&line.expect("lines are text"));
+        let line = line.expect("lines are text");
+        if receiving::is_receiver(&line) {
+            receivers.add(&receiving::replay(&line));
+            continue;
+        }
+        let outcome = recording::replay(&line);
         if let Some(class) = outcome.class {
             *classes.entry(class).or_default() += 1;
         }
@@ -55,7 +68,20 @@ fn main() -> ExitCode {
     for (class, count) in &classes {
         println!("{count:>8}: {class}");
     }
-    let below = least.filter(|least| all.is_below(*least));
+    let shares = receivers.shares();
+    if receivers.theirs > 0 {
+        let receiving::Outcome { theirs, own, same, .. } = receivers;
+        let [of_theirs, of_own, windows] = shares;
+        println!(
+            "receivers: {same} of Linux's {theirs} acknowledgements ({of_theirs:.1}%), and of {own} \
+             own ones ({of_own:.1}%); windows within 5%: {windows:.1}%"
+        );
+        if least.is_some() && shares.into_iter().any(|share| share < RECEIVERS) {
+            println!("below the goal of {RECEIVERS}%");
+            return ExitCode::FAILURE;
+        }
+    }
+    let below = least.filter(|least| all.recordings > 0 && all.is_below(*least));
     if let Some([identical, agreed]) = below {
         println!("below the goals of {identical}% identical and {agreed}% of acknowledgements");
         return ExitCode::FAILURE;

@@ -233,10 +233,10 @@ impl Receiver {
             self.received.delivered += delivered;
             self.received.last = now;
         }
-        if self.autotuning.is_some() && delivered > 0 {
-            self.autotune(now, segment);
-        }
         let new = end > before && self.duplicate.is_none();
+        if self.autotuning.is_some() && (delivered > 0 || new && self.config.sack) {
+            self.autotune(now, segment, delivered > 0);
+        }
         if let Some(linux) = &mut self.linux
             && (new && !ended && !prompt)
         {
@@ -306,8 +306,10 @@ impl Receiver {
         let rtt = delay.round_trip().into_iter().chain(tuned).min();
         let delay = delay.delay();
         let missing = (!self.beyond.is_empty()).then_some(self.next);
+        if delay == Duration::ZERO {
+            return Some(self.acknowledge(now));
+        }
         let wait = match linux.take(missing, rtt) {
-            _ if delay == Duration::ZERO => return Some(self.acknowledge(now)),
             Answer::InOrder if self.unacknowledged < 2 => delay,
             Answer::After(wait) if self.config.sack => wait,
             _ => return Some(self.acknowledge(now)),
@@ -316,8 +318,8 @@ impl Receiver {
         None
     }
 
-    /// Adapts the window to data that arrived in order. Growth is advertised at once.
-    fn autotune(&mut self, now: Time, segment: &Segment) {
+    /// Adapts the window to data that arrived, in order or not. Growth is advertised at once.
+    fn autotune(&mut self, now: Time, segment: &Segment, in_order: bool) {
         let echo = segment.timestamps.map_or(0, |(_, echo)| echo);
         let new = echo != std::mem::replace(&mut self.last_echo, echo);
         // Short segments may have waited for data to fill them.
@@ -327,8 +329,10 @@ impl Receiver {
             self.longest = self.longest.max(segment.payload);
             segment.payload >= usual
         });
+        let start = segment.seq.to_offset(self.next).unwrap_or(self.next);
         let arrival = Arrival {
             payload: segment.payload.into(),
+            end: start + Offset::from(segment.payload),
             echoed: if new && full { elapsed_in_millis(echo, now) } else { None },
             next: self.next,
             highest: self.highest,
@@ -336,9 +340,11 @@ impl Receiver {
             advertised: self.advertised,
         };
         let Some(autotuning) = &mut self.autotuning else { return };
-        if autotuning.on_data(now, &arrival)
-            && let Some(delay) = &mut self.delay
-        {
+        let grew = match in_order {
+            true => autotuning.on_data(now, &arrival),
+            false => autotuning.on_disorder(&arrival),
+        };
+        if grew && let Some(delay) = &mut self.delay {
             delay.hurry_once();
         }
     }

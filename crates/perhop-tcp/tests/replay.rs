@@ -2,6 +2,8 @@
 
 #[path = "replay/linux.rs"]
 mod linux;
+#[path = "replay/receiving.rs"]
+mod receiving;
 #[path = "replay/recording.rs"]
 mod recording;
 
@@ -23,6 +25,23 @@ fn linux_sends_the_same_segments() {
     outcomes.iter().for_each(|outcome| all.add(outcome));
     assert_eq!((all.recordings, all.acks), (25, 1351));
     assert!(!all.is_below([100.0, 100.0]));
+}
+
+/// Linux 6.18 as a receiver, of segments in order and out of order: what it acknowledges at once,
+/// late or together, and the windows that it offers.
+#[test]
+fn linux_acknowledges_the_same() {
+    let recordings = include_str!("recordings/linux-6.18-receiver.jsonl");
+    assert!(recordings.lines().all(receiving::is_receiver));
+    let mut all = receiving::Outcome::default();
+    recordings.lines().for_each(|line| all.add(&receiving::replay(line)));
+    let shares = all.shares();
+    assert!(all.theirs == 1_007 && shares.iter().all(|share| *share > 99.0), "{shares:?}");
+    // Acknowledgements that come at other times are not the same.
+    let late = recordings.replace("[\"ack\",", "[\"ack\",9");
+    let mut other = receiving::Outcome::default();
+    late.lines().for_each(|line| other.add(&receiving::replay(line)));
+    assert_eq!((other.theirs, other.same), (all.theirs, 0));
 }
 
 /// A segment that Linux sent and the sender does not is a difference, and so is one that Linux did

@@ -16,10 +16,12 @@ const BUFFER: u32 = 131_072;
 /// Payload below which a segment does not grow the window, in bytes.
 const LEAST_PAYLOAD: u32 = 128;
 
-/// Information about data that arrived in order.
+/// Information about data that arrived.
 pub(super) struct Arrival {
     /// Payload of the segment.
     pub payload: u32,
+    /// End of its data.
+    pub end: Offset,
     /// Time since the transmission of the acknowledgement whose timestamp it echoes, if that is
     /// new.
     pub echoed: Option<Duration>,
@@ -80,27 +82,43 @@ impl Autotuning {
     }
 
     /// Takes data that arrived and was read. Returns `true` if the window to offer grew.
+    ///
+    /// Of data that fills a hole the segment itself comes first; what waited behind it counts later
+    /// (`tcp_data_queue`).
     pub fn on_data(&mut self, now: Time, arrival: &Arrival) -> bool {
         let start = arrival.next - Offset::from(arrival.payload).min(arrival.next);
         self.round.get_or_insert((start, now));
         if let Some(rtt) = arrival.echoed {
             self.sample(rtt, false);
         }
-        self.measure_window(now, arrival);
-        let grew = self.grow(arrival);
-        self.adjust(now, arrival);
+        let first = arrival.end.min(arrival.next);
+        let waited = arrival.next - first;
+        self.measure_window(now, first, arrival.advertised);
+        let grew = self.grow(arrival.payload, arrival.held + waited);
+        self.adjust(now, first, waited, arrival);
+        grew
+    }
+
+    /// Takes data that arrived beyond a hole, which selective acknowledgements report: the buffer
+    /// makes room for what waits (`tcp_data_queue_ofo`). Returns `true` if the window to offer grew.
+    pub fn on_disorder(&mut self, arrival: &Arrival) -> bool {
+        if let Some(rtt) = arrival.echoed {
+            self.sample(rtt, false);
+        }
+        let grew = self.grow(arrival.payload, arrival.held);
+        self.enlarge(0, arrival);
         grew
     }
 
     /// Measures a round trip by the arrival of a whole window (`tcp_rcv_rtt_measure`).
-    fn measure_window(&mut self, now: Time, arrival: &Arrival) {
+    fn measure_window(&mut self, now: Time, next: Offset, advertised: u32) {
         if let Some((end, since)) = self.window {
-            if arrival.next < end {
+            if next < end {
                 return;
             }
             self.sample(now.since(since), true);
         }
-        self.window = Some((arrival.next + Offset::from(arrival.advertised), now));
+        self.window = Some((next + Offset::from(advertised), now));
     }
 
     /// Takes a sample; one `by_window` is an upper bound (`tcp_rcv_rtt_update`).
@@ -114,33 +132,42 @@ impl Autotuning {
     }
 
     /// Grows the window by two segments for each that arrives, up to its limit (`tcp_grow_window`).
-    fn grow(&mut self, arrival: &Arrival) -> bool {
-        let space = u64::from(self.full).saturating_sub(arrival.held);
+    fn grow(&mut self, payload: u32, held: u64) -> bool {
+        let space = u64::from(self.full).saturating_sub(held);
         let room = space.saturating_sub(self.offered.into()) as u32;
-        if room == 0 || arrival.payload < LEAST_PAYLOAD {
+        if room == 0 || payload < LEAST_PAYLOAD {
             return false;
         }
-        self.offered += room.min(2 * self.mss.max(arrival.payload));
+        self.offered += room.min(2 * self.mss.max(payload));
         true
     }
 
     /// Adjusts the buffer once a round trip: room for twice the data read in it, and more in
-    /// proportion to its growth (`tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`).
-    fn adjust(&mut self, now: Time, arrival: &Arrival) {
+    /// proportion to its growth (`tcp_rcv_space_adjust`).
+    ///
+    /// `first` bytes were read so far, and `waited` more are there: these count against them, and
+    /// belong to the next round trip.
+    fn adjust(&mut self, now: Time, first: Offset, waited: u64, arrival: &Arrival) {
         let (Some((start, since)), Some(rtt_8)) = (self.round, self.rtt_8) else { return };
         if now.since(since) < rtt_8 / 8 {
             return;
         }
-        let read = arrival.next - start;
+        let read = (first - start).saturating_sub(waited);
         if read > self.read {
             let twice = 2 * u128::from(read);
             let growth = 2 * twice * u128::from(read - self.read) / u128::from(self.read);
-            let beyond = arrival.highest.saturating_sub(arrival.next);
-            let wanted = twice + growth + u128::from(beyond);
-            self.full = self.full.max(wanted.min(self.largest.into()) as u32);
             self.read = read;
+            self.enlarge(growth, arrival);
         }
-        self.round = Some((arrival.next, now));
+        self.round = Some((first, now));
+    }
+
+    /// Makes room for twice what is read in a round trip, for `growth` and for what waits behind a
+    /// hole (`tcp_rcvbuf_grow`).
+    fn enlarge(&mut self, growth: u128, arrival: &Arrival) {
+        let beyond = arrival.highest.saturating_sub(arrival.next);
+        let wanted = 2 * u128::from(self.read) + growth + u128::from(beyond);
+        self.full = self.full.max(wanted.min(self.largest.into()) as u32);
     }
 }
 
@@ -159,6 +186,7 @@ mod tests {
     fn full(next: Offset, echoed: Option<u64>) -> Arrival {
         Arrival {
             payload: MSS as u32,
+            end: next,
             echoed: echoed.map(Duration::from_millis),
             next,
             highest: next,
@@ -219,6 +247,42 @@ mod tests {
         tuning.on_data(at(0), &full(1 + MSS, Some(100)));
         tuning.on_data(at(100), &full(1 + 1000 * MSS, Some(100)));
         assert_eq!(tuning.full, 200_000);
+    }
+
+    /// As Linux 6.18 was seen to do: nothing is read while the segment at 36201 is missing. When it
+    /// comes, 37648 bytes are read first, and the 23168 that waited count against them: no more than
+    /// the 14480 before. The next round begins behind the segment, and ends 62264 bytes later.
+    #[test]
+    fn data_that_waited_belongs_to_the_next_round() {
+        let mut tuning = Autotuning::new(1448, LARGEST);
+        tuning.on_data(at(0), &full(1 + MSS, Some(40)));
+        let filled = Arrival { end: 37_649, ..full(60_817, None) };
+        tuning.on_data(at(50), &filled);
+        assert_eq!((tuning.read, tuning.full), (14_480, 81_920));
+        assert_eq!(tuning.round, Some((37_649, at(50))));
+        tuning.on_data(at(100), &full(99_913, None));
+        // 124528 + 2 * 124528 * 47784 / 14480.
+        assert_eq!((tuning.read, tuning.full), (62_264, 124_528 + 821_884));
+    }
+
+    /// Data beyond a hole opens the window as other data does, and the buffer makes room for twice
+    /// what is read and for what waits.
+    #[test]
+    fn the_buffer_grows_for_what_waits() {
+        let mut tuning = Autotuning::new(1448, LARGEST);
+        tuning.on_data(at(0), &full(1 + MSS, Some(40)));
+        let beyond = |highest, held| Arrival { highest, held, ..full(1 + MSS, Some(80)) };
+        assert!(tuning.on_disorder(&beyond(1 + 3 * MSS, MSS)));
+        assert_eq!((tuning.offered, tuning.full), (65_160 + 4 * 1448, 81_920));
+        // What waits takes room from the window: less than two segments are left.
+        assert!(tuning.on_disorder(&beyond(20_000, 9_000)));
+        assert_eq!(tuning.offered, 81_920 - 9_000);
+        assert!(!tuning.on_disorder(&beyond(1_449 + 52_960, 20_000)));
+        assert_eq!(tuning.full, 2 * 14_480 + 52_960);
+        assert!(tuning.on_disorder(&beyond(1_449 + 52_961, 0)));
+        assert_eq!(tuning.full, 2 * 14_480 + 52_961);
+        // Each is a sample of the round-trip time: 320, 360, 395, 425.625, 452.421875 eighths of ms.
+        assert_eq!(tuning.rtt(), Some(Duration::from_picos(56_552_734_375)));
     }
 
     /// Without timestamps the round-trip time is the least time in which a window arrives.
