@@ -260,6 +260,47 @@ fn the_least_quantum_is_a_payload_of_ethernet() {
     let drr = Drr::new(&weights);
     assert_eq!([0, 1, 2].map(|class| drr.quantum(class).get()), [2250, 1500, 5250]);
     assert_eq!(Drr::with_quanta(&weights).quantum(2), Bytes::new(7));
+    // No quantum is above 2⁴⁸ bytes, so that deficits do not overflow.
+    let most = 1 << 48;
+    let weights = [1, most / 1500, most / 1500 + 1, most, u64::MAX];
+    let weights = weights.map(|weight| Weight::new(weight).unwrap());
+    let quanta = |drr: Drr| [0, 1, 2, 3, 4].map(|class| drr.quantum(class).get());
+    let below = most / 1500 * 1500;
+    assert_eq!(quanta(Drr::new(&weights)), [1500, below, most, most, most]);
+    assert_eq!(quanta(Drr::with_quanta(&weights))[3..], [most, most]);
+}
+
+/// Quanta of 500 and 300, and packets of 500, 500 and 300, 300: each class sends one with exactly
+/// its deficit, and has none left. Packets of 501 and 301 need two turns each.
+#[test]
+fn a_deficit_covers_a_packet_of_its_size() {
+    let mut drr = with_quanta(&[500, 300]);
+    let sent = drain(&mut drr, &[&[500, 500], &[300, 300]]);
+    assert_eq!(sent, [(0, 500), (1, 300), (0, 500), (1, 300)]);
+    // 500 and 300 are not enough; of 1000 and 600, 499 and 299 are left, and a quantum more is
+    // exactly the next packet.
+    let sent = drain(&mut drr, &[&[501, 999, 1], &[301, 599, 2]]);
+    assert_eq!(sent, [(0, 501), (1, 301), (0, 999), (1, 599), (0, 1), (1, 2)]);
+}
+
+/// A class that waits, such as for a shaper, loses its credit and its turn, but not its debt.
+#[test]
+fn a_class_that_is_withdrawn_begins_anew() {
+    let mut drr = with_quanta(&[500, 500]);
+    (0..2).for_each(|class| drr.activate(class, Bytes::new(200)));
+    assert_eq!(drr.select(), Some(0));
+    drr.served(0, Bytes::new(200), Some(Bytes::new(200)));
+    drr.withdraw(0);
+    // It goes behind the other class, and has 500 bytes then, not 800.
+    drr.activate(0, Bytes::new(501));
+    assert_eq!(drr.select(), Some(1));
+    drr.served(1, Bytes::new(200), Some(Bytes::new(301)));
+    // Both lack a byte in their turns, and class 1, which has kept 300, has its next turn first.
+    assert_eq!(drr.select(), Some(1));
+    drr.served(1, Bytes::new(301), None);
+    assert_eq!(drr.select(), Some(0));
+    drr.served(0, Bytes::new(501), None);
+    assert_eq!(drr.select(), None);
 }
 
 /// Turns and packets in units of 100 bytes, so that deficits often equal the head packet.

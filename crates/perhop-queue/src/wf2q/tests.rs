@@ -83,6 +83,41 @@ fn a_busy_period_begins_from_zero() {
     wfq.served_at_once(0, Bytes::new(100));
     (0..2).for_each(|class| wfq.activate(class, Bytes::new(100)));
     assert_eq!(send(&mut wfq, 4), [1, 0, 1, 0]);
+    // Whatever the virtual time was before: 100 bytes of service are 200 of virtual time.
+    wfq = scheduler(&[1, 1]);
+    wfq.activate(1, Bytes::new(100));
+    assert_eq!(send(&mut wfq, 3), [1; 3]);
+    assert_eq!(wfq.select(), Some(1));
+    wfq.served(1, Bytes::new(1000), None);
+    assert_eq!(wfq.select(), None);
+    wfq.restart();
+    wfq.served_at_once(0, Bytes::new(100));
+    (0..2).for_each(|class| wfq.activate(class, Bytes::new(100)));
+    assert_eq!(send(&mut wfq, 4), [1, 0, 1, 0]);
+    // A packet that was in service when the last period ended does not count for the next one: by
+    // weights of 1 and 3 it is as after a start, and not as if the fluid server were 1000 bytes on.
+    wfq = scheduler(&[1, 3]);
+    wfq.activate(0, Bytes::new(1000));
+    assert_eq!(wfq.select(), Some(0));
+    wfq.served(0, Bytes::new(1000), None);
+    wfq.restart();
+    (0..2).for_each(|class| wfq.activate(class, Bytes::new(100)));
+    assert_eq!(send(&mut wfq, 8), [1, 0, 1, 1, 1, 0, 1, 1]);
+}
+
+/// A class whose shaper makes it wait is withdrawn, and is charged nothing. Weights of 1 and 1:
+/// class 0 has sent 100 bytes, so that its start tag is 200, and class 1 is next whenever both wait.
+#[test]
+fn a_class_that_is_withdrawn_keeps_its_tag() {
+    let mut wfq = scheduler(&[1, 1]);
+    (0..2).for_each(|class| wfq.activate(class, Bytes::new(100)));
+    assert_eq!(send(&mut wfq, 1), [0]);
+    assert_eq!(wfq.select(), Some(1));
+    wfq.withdraw(1);
+    // Alone, the first class goes on, ahead of its share.
+    assert_eq!(send(&mut wfq, 2), [0, 0]);
+    wfq.activate(1, Bytes::new(100));
+    assert_eq!(send(&mut wfq, 3), [1, 0, 1]);
 }
 
 /// The paper's equations (28) and (29), with one list of classes and no heaps. Virtual times are
