@@ -12,6 +12,7 @@ struct Plain {
     bucket: TokenBucket,
     priority: usize,
     per_byte: VirtualTime,
+    per_borrowed: VirtualTime,
     active: bool,
     green: bool,
     guaranteed: VirtualTime,
@@ -19,13 +20,17 @@ struct Plain {
 }
 
 impl Reference {
-    fn new(classes: &[(Weight, Priority)]) -> Self {
-        let sum: u128 = classes.iter().map(|(rate, _)| u128::from(rate.get())).sum();
+    fn new(classes: &[(Weight, Priority, Weight)]) -> Self {
+        let sum = |weight: fn(&(Weight, Priority, Weight)) -> Weight| -> u128 {
+            classes.iter().map(|class| u128::from(weight(class).get())).sum()
+        };
+        let (sum, excesses) = (sum(|class| class.0), sum(|class| class.2));
         let burst = Bytes::new(1500 * (1 + classes.len() as u64));
-        let plain = |&(weight, priority): &(Weight, Priority)| Plain {
+        let plain = |&(weight, priority, excess): &(Weight, Priority, Weight)| Plain {
             bucket: TokenBucket::new(Rate::new(weight.get()).unwrap(), burst),
             priority: usize::from(priority),
             per_byte: (sum << 32) / u128::from(weight.get()),
+            per_borrowed: (excesses << 32) / u128::from(excess.get()),
             active: false,
             green: true,
             guaranteed: 0,
@@ -62,17 +67,28 @@ impl Reference {
 
     fn served(&mut self, class: usize, sent: Bytes, more: bool) {
         let share = &mut self.shares[class];
-        let time = u128::from(sent.get()) * share.per_byte;
+        let sent_bytes = u128::from(sent.get());
         if share.green {
             self.green = share.guaranteed;
-            share.guaranteed += time;
+            share.guaranteed += sent_bytes * share.per_byte;
             share.bucket.take(sent);
             share.green = share.bucket.is_positive();
         } else {
             self.borrowers[share.priority] = share.borrowed;
-            share.borrowed += time;
+            share.borrowed += sent_bytes * share.per_borrowed;
         }
         share.active = more;
+    }
+
+    /// A green class sends out of order: it pays, and keeps its place among the green ones.
+    fn served_before(&mut self, class: usize, sent: Bytes, more: bool) {
+        let share = &mut self.shares[class];
+        share.bucket.take(sent);
+        share.green = share.bucket.is_positive();
+        share.active = more;
+        if more && !share.green {
+            share.borrowed = share.borrowed.max(self.borrowers[share.priority]);
+        }
     }
 }
 
@@ -81,8 +97,12 @@ enum Step {
     Activate(usize),
     /// The selected class sends; true if it is still backlogged.
     Serve(u64, bool),
+    /// A class within its guarantee sends, whether selected or not; true if it is still backlogged.
+    Before(usize, u64, bool),
     /// The selected class has nothing to send for now.
     Withdraw,
+    /// Any class has nothing to send for now.
+    WithdrawAny(usize),
     /// A class sends the first packet of a busy period.
     Pass(usize, u64),
     Wait(u64),
@@ -92,7 +112,10 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => any::<usize>().prop_map(Step::Activate),
         12 => (40_u64..1501, prop::bool::weighted(0.8)).prop_map(|(b, more)| Step::Serve(b, more)),
+        2 => (any::<usize>(), 40_u64..1501, prop::bool::weighted(0.8))
+            .prop_map(|(class, bytes, more)| Step::Before(class, bytes, more)),
         1 => Just(Step::Withdraw),
+        1 => any::<usize>().prop_map(Step::WithdrawAny),
         1 => (any::<usize>(), 40_u64..1501).prop_map(|(class, bytes)| Step::Pass(class, bytes)),
         8 => (0_u64..20_000_000_000).prop_map(Step::Wait),
     ]
@@ -102,12 +125,21 @@ proptest! {
     /// The heaps decide as the reference does.
     #[test]
     fn it_decides_as_a_scan_does(
-        classes in prop::collection::vec((1_000_u64..5_000_000, 0_u8..4), 1..20),
+        classes in prop::collection::vec(
+            (1_000_u64..5_000_000, 0_u8..4, prop::option::of(1_u64..100)), 1..20,
+        ),
         steps in prop::collection::vec(step(), 1..400),
     ) {
-        let weighted = |&(rate, priority)| (Weight::new(rate).unwrap(), priority);
-        let classes: Vec<(Weight, Priority)> = classes.iter().map(weighted).collect();
-        let (mut fast, mut plain) = (LinkShare::new(&classes), Reference::new(&classes));
+        let weighted = |&(rate, priority, excess): &(u64, Priority, Option<u64>)| {
+            (weight(rate), priority, weight(excess.unwrap_or(rate)))
+        };
+        let classes: Vec<(Weight, Priority, Weight)> = classes.iter().map(weighted).collect();
+        let mut plain = Reference::new(&classes);
+        let mut fast = match classes.iter().all(|class| class.0 == class.2) {
+            // The guarantees are the weights.
+            true => LinkShare::new(&classes.iter().map(|c| (c.0, c.1)).collect::<Vec<_>>()),
+            false => LinkShare::with_excess(&classes),
+        };
         let mut now = Time::ZERO;
         for step in steps {
             match step {
@@ -123,6 +155,20 @@ proptest! {
                         fast.served(class, Bytes::new(bytes), more);
                         plain.served(class, Bytes::new(bytes), more);
                     }
+                }
+                Step::Before(class, bytes, more) => {
+                    let class = class % classes.len();
+                    let Plain { active, green, .. } = plain.shares[class];
+                    prop_assert_eq!(fast.is_guaranteed(class), active && green);
+                    if active && green {
+                        fast.served_before(class, Bytes::new(bytes), more);
+                        plain.served_before(class, Bytes::new(bytes), more);
+                    }
+                }
+                Step::WithdrawAny(class) => {
+                    let class = class % classes.len();
+                    fast.withdraw(class);
+                    plain.shares[class].active = false;
                 }
                 Step::Withdraw => {
                     if let Some(class) = plain.select() {
