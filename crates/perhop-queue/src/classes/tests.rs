@@ -1,9 +1,15 @@
+mod turns;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::lab::packet;
-use crate::{Fifo, Limit, Queue, Shaper};
-use perhop_core::{Dscp, Duration, Rate};
+use crate::{
+    Cause, Cbq, CbqClassKind, CbqConfig, CbqSpec, DualPi2, DualPi2Config, Fifo, Framing, Hfsc,
+    HfscClassKind, HfscCurves, HfscSpec, Htb, HtbClassKind, HtbRates, HtbSpec, Limit, Measure,
+    Queue, QueueConfig, RedConfig, RedProfile, RedRule, RedSpec, ServiceCurve, Shaper,
+};
+use perhop_core::{Dscp, Duration, Ecn, Rate, Stream};
 
 const STRICT: ClassService = ClassService::Strict;
 
@@ -156,5 +162,182 @@ proptest! {
                 prop_assert_eq!(&dropped.drops, &expected.drops);
             }
         }
+    }
+}
+
+/// Quanta of 100 and 200 bytes, and packets of 100: one and two in turn. As weights, they stand for
+/// 1500 and 3000 bytes in deficit round robin, and divide packet by packet in WF²Q+: finish tags of
+/// 300 and 150, start tags of 300 and 150.
+#[test]
+fn weights_by_kind_of_sharing() {
+    let drr = [[0].repeat(15), [1].repeat(15)].concat();
+    for (sharing, expected) in [
+        (Sharing::DrrQuanta, [0, 1, 1].repeat(10)),
+        (Sharing::Drr, drr),
+        (Sharing::Wfq, [1, 0, 1].repeat(10)),
+    ] {
+        let share = |weight| ClassService::Share(Weight::new(weight).unwrap(), 0);
+        let specs = vec![spec(0, share(100), fifo(99)), spec(1, share(200), fifo(99))];
+        let mut classes = Classes::sharing(specs, sharing);
+        let mut ledger = Ledger::new();
+        for number in 0..60 {
+            classes.enqueue(Time::ZERO, packet(100, number % 2), &mut ledger);
+        }
+        let sent: Vec<u8> = (0..30)
+            .map(|_| match classes.dequeue(Time::ZERO, &mut ledger) {
+                Dequeue::Packet(sent) => sent.header.dscp().get(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sent, expected, "{sharing:?}");
+    }
+}
+
+/// Returns the sets of classes, each of two: one of this queue for the DSCP 8, and one for the rest.
+fn sets(queue: impl Fn() -> Queue<()>) -> Vec<Queue<()>> {
+    let rate = Rate::new(8_000_000).unwrap();
+    let matches =
+        || MatchRules::from(Match { dscps: vec![Dscp::new(8).unwrap()], ..Match::default() });
+    let pair = || [(matches(), Class::new(queue())), (MatchRules::default(), fifo(99))];
+    let mut sets = Vec::new();
+    let shared = ClassService::Share(Weight::new(1_000_000).unwrap(), 0);
+    for (service, sharing) in [
+        (STRICT, Sharing::Wfq),
+        (shared, Sharing::Wfq),
+        (shared, Sharing::Drr),
+        (shared, Sharing::LinkShare),
+    ] {
+        let services = [service, shared];
+        let specs = pair().into_iter().zip(services);
+        let spec = |((matches, class), service)| ClassSpec { matches, service, class };
+        let classes = Classes::sharing(specs.map(spec).collect(), sharing);
+        sets.push(Queue::Classes(Box::new(classes)));
+    }
+    let curve = Some(ServiceCurve { m1: 4_000_000, d: Duration::ZERO, m2: 4_000_000 });
+    for realtime in [None, curve] {
+        let curves = HfscCurves { realtime, linkshare: curve, upperlimit: None };
+        let spec =
+            |(matches, class)| HfscSpec { matches, curves, kind: HfscClassKind::Leaf(class) };
+        sets.push(Queue::Hfsc(Box::new(Hfsc::new(pair().into_iter().map(spec).collect()))));
+    }
+    let rates = HtbRates {
+        rate,
+        burst: Bytes::new(100_000),
+        ceil: rate,
+        cburst: Bytes::new(100_000),
+        priority: 0,
+        quantum: Weight::new(100).unwrap(),
+    };
+    for own in [None, Some(rates)] {
+        let spec =
+            |(matches, class), rates| HtbSpec { matches, rates, kind: HtbClassKind::Leaf(class) };
+        let [first, last] = pair();
+        let specs = vec![spec(first, own), spec(last, Some(rates))];
+        sets.push(Queue::Htb(Box::new(Htb::new(rates, Framing::default(), specs))));
+    }
+    let config = CbqConfig {
+        rate,
+        tick: Duration::from_millis(1),
+        packet: Bytes::new(1500),
+        maxburst: None,
+        minburst: 2,
+        token_bucket: false,
+        efficient: true,
+        kick: true,
+    };
+    let spec = |(matches, class)| CbqSpec {
+        matches,
+        rate: Rate::new(4_000_000).unwrap(),
+        borrow: true,
+        kind: CbqClassKind::Leaf(class, 0),
+    };
+    sets.push(Queue::Cbq(Box::new(Cbq::new(config, pair().into_iter().map(spec).collect()))));
+    sets
+}
+
+/// DualPI2 drops all but one of three packets that have waited for 30 times its target, when they
+/// are to be sent: its class has nothing left when it is asked for the second. The other class sends
+/// its two packets all the same, and so again.
+#[test]
+fn a_class_that_drops_all_that_waits_holds_nobody() {
+    let config = DualPi2Config {
+        limit: Limit::packets(99),
+        target: Duration::from_millis(1),
+        max_rtt: Duration::from_millis(3),
+        coupling: 2,
+        threshold: Duration::from_millis(1),
+        range: Duration::ZERO,
+        classic_share_ppb: 62_500_000,
+    };
+    for (number, mut queue) in
+        sets(|| Queue::DualPi2(Box::new(DualPi2::new(config)))).into_iter().enumerate()
+    {
+        let mut ledger = Ledger::new();
+        // Probabilities add up, and a sum above 1 drops: of a sum of 1 that is left, all go.
+        for (at, left, dropped) in [(0, &[0, 0, 8][..], 2), (100_000, &[0, 0], 5)] {
+            for dscp in [8, 0, 8, 0, 8] {
+                queue.enqueue(micros(at), packet(100, dscp), &mut ledger);
+            }
+            let (mut now, mut sent) = (micros(at + 30_000), Vec::new());
+            loop {
+                let Backlog { packets, bytes } = queue.backlog();
+                assert_eq!(bytes, Bytes::new(100) * packets);
+                match queue.dequeue(now, &mut ledger) {
+                    Dequeue::Packet(packet) => sent.push(packet.header.dscp().get()),
+                    Dequeue::NotBefore(at) => now = at,
+                    Dequeue::Idle => break,
+                }
+            }
+            sent.sort_unstable();
+            assert_eq!(sent, left, "set {number}");
+            assert_eq!((ledger.drops.len(), queue.backlog()), (dropped, Backlog::default()));
+            assert!(ledger.drops.iter().all(|drop| drop.cause == Cause::Early));
+            assert_eq!(queue.head(now), None);
+        }
+    }
+}
+
+/// RED of the greatest probability marks every packet that finds two waiting: the class counts the
+/// marks, and so does every class above it.
+#[test]
+fn marks_count_in_the_classes_above() {
+    let spec = RedSpec {
+        config: RedConfig {
+            limit: Limit::packets(99),
+            measure: Measure::Packets,
+            weight: 1.0,
+            packet_time: Duration::from_millis(1),
+            gentle: false,
+            ecn: true,
+            harddrop: false,
+        },
+        rules: vec![RedRule {
+            dscps: vec![],
+            thresholds: RedProfile { min: 0.0, max: 1.0, probability: 1.0 },
+        }],
+    };
+    let red = || QueueConfig::Red(spec.clone()).queue(|| Stream::new(1, "red"));
+    // The same one level deeper.
+    let curve = ServiceCurve { m1: 8_000, d: Duration::ZERO, m2: 8_000 };
+    let curves = HfscCurves { linkshare: Some(curve), ..HfscCurves::default() };
+    let leaf = |class| {
+        let kind = HfscClassKind::Leaf(class);
+        HfscSpec { matches: MatchRules::default(), curves, kind }
+    };
+    let kind = HfscClassKind::Interior("inner".into(), vec![leaf(Class::new(red()))]);
+    let inner = HfscSpec { kind, ..leaf(fifo(1)) };
+    let deep = Queue::Hfsc(Box::new(Hfsc::new(vec![inner])));
+    let shallow = sets(red).into_iter().map(|queue| (queue, vec![3, 3, 0]));
+    for (queue, expected) in shallow.chain([(deep, vec![3; 3])]) {
+        let mut class = Class::new(queue).named("all");
+        let mut ledger = Ledger::new();
+        for _ in 0..5 {
+            let mut packet = packet(100, 8);
+            packet.header.traffic_class = packet.header.traffic_class.with_ecn(Ecn::Ect0);
+            class.enqueue(Time::ZERO, packet, &mut ledger);
+        }
+        let mut marked = Vec::new();
+        class.visit(&mut |_, counters, _| marked.push(counters.marked));
+        assert_eq!((ledger.marks, marked), (3, expected));
     }
 }
