@@ -125,6 +125,34 @@ mod tests {
         assert_eq!(sent, [0, 1000, 1500, 1600]); // microseconds, a byte each
     }
 
+    /// 8 Mb/s are a byte in a microsecond; the bucket holds 1000 bytes. A packet that finds the link
+    /// idle passes if the bucket holds it, and costs its length unless the queue drops it. One of
+    /// more than the burst needs a full bucket, and overdraws it.
+    #[test]
+    fn an_idle_shaper_passes_what_the_bucket_holds() {
+        let limit = Limit::bytes(Bytes::new(1500));
+        let mut class = Class::new(Queue::Fifo(Fifo::<()>::new(limit)))
+            .shaped(Shaper::new(rate(8_000_000), Bytes::new(1000)));
+        for (micros, size, expected) in [
+            (0, 1501, Pass::Drop(crate::Cause::Limit)),
+            (0, 600, Pass::Send), // 400 are left
+            (0, 401, Pass::Enqueue),
+            (0, 400, Pass::Send),
+            (0, 1, Pass::Enqueue),
+            (99, 100, Pass::Enqueue),
+            (100, 100, Pass::Send),
+            (1_099, 1500, Pass::Enqueue),
+            (1_100, 1500, Pass::Send), // 500 are owed
+            (1_600, 1, Pass::Enqueue),
+            (1_601, 1, Pass::Send),
+        ] {
+            let now = Time::ZERO + Duration::from_micros(micros);
+            assert_eq!(class.pass(now, &packet(size, 0).header), expected, "{micros} {size}");
+        }
+        let (sent, drops) = (class.counters().sent, class.counters().dropped_total());
+        assert_eq!((sent.packets, sent.bytes.get(), drops), (5, 2601, 1));
+    }
+
     proptest! {
         /// The output stays below the arrival curve to the byte, and a packet that waits could not
         /// have been sent a picosecond earlier. An eager link polls at every arrival, and at each

@@ -280,3 +280,48 @@ fn a_framed_policer_counts_the_bytes_of_layer_2() {
         assert_eq!(leave(&mut class, &[0, 0, 0]).len(), conform);
     }
 }
+
+/// A packet that finds the link idle passes the policers that do not select it, and is measured
+/// by those that do. What they do is counted.
+#[test]
+fn an_idle_link_measures_too() {
+    let policers =
+        || vec![before("a", 1, &[1], Action::Remark(dscp(2))), before("b", 1, &[2], Action::Drop)];
+    for (offered, expected) in [
+        (1, perhop_queue::Pass::Enqueue),
+        (2, perhop_queue::Pass::Enqueue),
+        (5, perhop_queue::Pass::Send),
+    ] {
+        let mut class = behind(policers());
+        assert_eq!(class.pass(Time::ZERO, &packet(offered).header), expected, "{offered}");
+        assert_eq!(sent(&class), [0, 0, u64::from(offered == 5)]);
+    }
+    let mut class = behind(policers());
+    let mut ledger = Ledger::new();
+    for offered in [1, 1, 1, 2] {
+        class.enqueue(Time::ZERO, packet(offered), &mut ledger);
+    }
+    // Of "a", one conforms and two get the DSCP 2; of "b", the first of these conforms.
+    let mut rows = Vec::new();
+    class.visit(&mut |name, counters, waiting| {
+        let [conformed, exceeded] =
+            [counters.conformed, counters.exceeded].map(|each| (each.packets, each.bytes.get()));
+        rows.push((name.to_owned(), conformed, exceeded, counters.remarked, waiting.packets));
+    });
+    let row = |name: &str, conformed: u64, exceeded: u64, remarked, waiting| {
+        (
+            name.to_owned(),
+            (conformed, 1000 * conformed),
+            (exceeded, 1000 * exceeded),
+            remarked,
+            waiting,
+        )
+    };
+    let expected = [row("", 0, 0, 0, 2), row("a", 1, 2, 2, 0), row("b", 1, 2, 0, 0)];
+    assert_eq!(rows[..3], expected);
+    assert_eq!(class.backlog().bytes, Bytes::new(2000));
+    assert_eq!(class.head(Time::ZERO), Some(Bytes::new(1000)));
+    let mut drained = Vec::new();
+    class.drain(&mut drained);
+    assert_eq!(drained.iter().map(|sent| sent.header.dscp().get()).collect::<Vec<_>>(), [1, 2]);
+}

@@ -207,3 +207,129 @@ proptest! {
         }
     }
 }
+
+/// Measures packets, each at its millisecond, with its bytes and its mark of AF1.
+fn colours(policer: &mut Policer, packets: &[(u64, u64, u8)]) -> Vec<Verdict> {
+    let measure = |&(at, size, dscp): &(u64, u64, u8)| {
+        let now = Time::ZERO + Duration::from_millis(at);
+        policer.police(now, Bytes::new(size), Dscp::new(dscp).unwrap())
+    };
+    packets.iter().map(measure).collect()
+}
+
+use Verdict::{Conformed as Green, Exceeded as Yellow, Violated as Red};
+
+/// A byte per millisecond; 1000 bytes committed, 500 in excess. After each packet: Tc, Te.
+#[test]
+fn a_single_rate_by_hand() {
+    let policer = || Policer::single_rate(rate(8_000), Bytes::new(1000), Bytes::new(500));
+    let blind = [
+        ((0, 1501, 10), Red),       // 1000, 500: neither holds it
+        ((0, 1000, 14), Green),     // 0, 500: whatever its mark
+        ((0, 501, 10), Red),        // 0, 500
+        ((0, 500, 10), Yellow),     // 0, 0
+        ((0, 1, 10), Red),          // 0, 0
+        ((1, 1, 10), Green),        // 0, 0: the first byte is committed
+        ((1_001, 1000, 10), Green), // 0, 0
+        ((2_002, 1, 10), Green),    // 999, 1: what overflows is in excess
+        ((2_002, 1000, 10), Red),   // 999, 1: the bytes are in two buckets
+        ((2_002, 999, 10), Green),  // 0, 1
+        ((2_002, 1, 10), Yellow),   // 0, 0
+        ((9_000, 1000, 10), Green), // 0, 500: no more than the excess burst
+        ((9_000, 500, 10), Yellow), // 0, 0
+        ((9_000, 1, 10), Red),      // 0, 0
+    ];
+    let aware = [
+        ((0, 1, 14), Red),      // 1000, 500: red stays red, and takes nothing
+        ((0, 500, 12), Yellow), // 1000, 0: yellow takes nothing of the committed bytes
+        ((0, 1, 12), Red),      // 1000, 0
+        ((0, 1000, 10), Green), // 0, 0
+        ((0, 1, 46), Red),      // 0, 0: other marks are green
+        ((5, 5, 46), Green),    // 0, 0
+    ];
+    for (mut policer, table) in [(policer(), &blind[..]), (policer().colour_aware(), &aware)] {
+        let (packets, expected): (Vec<_>, Vec<_>) = table.iter().copied().unzip();
+        assert_eq!(colours(&mut policer, &packets), expected);
+    }
+}
+
+/// A byte per millisecond and 1000 bytes committed; two bytes and 1500 at the peak. After each
+/// packet: Tp, Tc.
+#[test]
+fn two_rates_by_hand() {
+    let policer =
+        || Policer::two_rate(rate(8_000), Bytes::new(1000), rate(16_000), Bytes::new(1500));
+    let blind = [
+        ((0, 1501, 10), Red),       // 1500, 1000
+        ((0, 1001, 14), Yellow),    // 499, 1000: nothing of the committed bytes
+        ((0, 500, 10), Red),        // 499, 1000: the peak decides, although it is committed
+        ((0, 499, 10), Green),      // 0, 501
+        ((1, 2, 10), Green),        // 0, 500
+        ((2, 3, 10), Red),          // 2, 501
+        ((500, 998, 10), Green),    // 0, 1: 2 + 2 · 498 and 501 + 498 are 998 and 999
+        ((501, 1, 10), Green),      // 1, 1
+        ((501, 2, 10), Red),        // 1, 1
+        ((502, 3, 10), Yellow),     // 0, 2
+        ((9_000, 1000, 10), Green), // 500, 0: both are full
+        ((9_000, 500, 10), Yellow), // 0, 0
+        ((9_000, 1, 10), Red),      // 0, 0
+    ];
+    let aware = [
+        ((0, 1, 14), Red),      // 1500, 1000: red takes nothing
+        ((0, 500, 12), Yellow), // 1000, 1000: yellow takes of the peak alone
+        ((0, 1000, 10), Green), // 0, 0
+        ((0, 1, 12), Red),      // 0, 0
+        ((1, 2, 12), Yellow),   // 0, 1
+        ((2, 2, 10), Green),    // 0, 0
+    ];
+    for (mut policer, table) in [(policer(), &blind[..]), (policer().colour_aware(), &aware)] {
+        let (packets, expected): (Vec<_>, Vec<_>) = table.iter().copied().unzip();
+        assert_eq!(colours(&mut policer, &packets), expected);
+    }
+}
+
+/// Two colours know yellow alone: a packet that is marked yellow or red does not conform.
+#[test]
+fn two_colours_by_hand() {
+    let packets = [(0, 1, 12), (0, 1, 14), (0, 1001, 10), (0, 1000, 10), (0, 1, 10), (1, 1, 46)];
+    let aware = [Yellow, Yellow, Yellow, Green, Yellow, Green];
+    assert_eq!(colours(&mut policer(8_000, 1000).colour_aware(), &packets), aware);
+    let blind = [Green, Green, Yellow, Yellow, Green, Green];
+    assert_eq!(colours(&mut policer(8_000, 1000), &packets), blind);
+}
+
+/// A new committed rate and burst after 100 ms: tokens that have arrived until then, at a byte per
+/// millisecond, stay as far as the new bucket holds them.
+#[test]
+fn a_policer_changes_its_rate_by_hand() {
+    let at = Time::ZERO + Duration::from_millis(100);
+    let set = |mut policer: Policer, packets: &[(u64, u64, u8)]| {
+        let _ = colours(&mut policer, &[(0, 1000, 10)]);
+        policer.set(at, rate(80_000), Bytes::new(900));
+        colours(&mut policer, packets)
+    };
+    // 100 bytes, and 50 more in 5 ms at ten bytes per millisecond; never more than 900.
+    let rates =
+        [(100, 101, 10), (105, 151, 10), (105, 150, 10), (1_000, 901, 10), (1_000, 900, 10)];
+    let two = policer(8_000, 1000);
+    assert_eq!(set(two, &rates), [Yellow, Yellow, Green, Yellow, Green]);
+    // What the committed bucket of 1000 bytes does not hold of 1300 goes to the excess bucket,
+    // which stays as it is; what it does not hold of 1000 from then on is lost.
+    let mut single = Policer::single_rate(rate(8_000), Bytes::new(1000), Bytes::new(800));
+    assert_eq!(colours(&mut single, &[(0, 1000, 10), (0, 800, 10)]), [Green, Yellow]);
+    single.set(Time::ZERO + Duration::from_millis(1_300), rate(8_000), Bytes::new(900));
+    let packets = [901, 900, 301, 300, 1].map(|size| (1_300, size, 10));
+    assert_eq!(colours(&mut single, &packets), [Red, Green, Red, Yellow, Red]);
+    // The peak keeps its rate and its burst of 1500 bytes.
+    let peak = Policer::two_rate(rate(8_000), Bytes::new(1000), rate(16_000), Bytes::new(1500));
+    let packets = [(100, 701, 10), (100, 700, 10), (101, 3, 10), (101, 2, 10), (9_000, 1500, 10)];
+    assert_eq!(set(peak, &packets), [Red, Yellow, Red, Green, Yellow]);
+}
+
+#[test]
+fn actions_by_verdict() {
+    let [send, remark, drop] = [Action::Send, Action::Remark(Dscp::EF), Action::Drop];
+    let actions = Actions { conform: remark, exceed: drop, violate: send };
+    assert_eq!(COLOURS.map(|colour| actions.of(colour)), [remark, drop, send]);
+    assert_eq!(COLOURS.map(|colour| Actions::exceed(remark).of(colour)), [send, remark, drop]);
+}
