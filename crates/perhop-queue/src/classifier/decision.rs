@@ -207,7 +207,7 @@ fn cut(rules: &[Match], list: &[u16], field: Field) -> Option<(Vec<u16>, Vec<Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perhop_core::{AckHint, NodeId, TrafficClass};
+    use perhop_core::{AckHint, Encapsulation, LinkClass, NodeId, TrafficClass};
 
     fn header(source_port: u16, destination_port: u16) -> Header {
         Header {
@@ -260,6 +260,55 @@ mod tests {
         assert!(matches!(decision, Decision::Scan(_)));
         assert_eq!(decision.first(&rules, &header(0, 500)), 0);
     }
+
+    /// Rules for `n` ports that are not adjacent make 2 n + 1 parts, and each of four rules that
+    /// depend on no field is in all of them: 28 + 4 · 57 = 256 entries are eight times the 32
+    /// rules, 29 + 4 · 59 = 265 more than eight times the 33.
+    #[test]
+    fn a_division_lengthens_the_list_eightfold_at_most() {
+        let elsewhere = LinkClass::arrived(Encapsulation::Dot1q, 1);
+        for (ports, parts) in [(28, Some(57)), (29, None)] {
+            let own = |number: u16| {
+                let port = 100 + 2 * number;
+                Match { destination_ports: vec![port..=port], ..Match::default() }
+            };
+            let everywhere = Match { link_classes: vec![elsewhere], ..Match::default() };
+            let rules: Vec<Match> = (0..ports)
+                .map(own)
+                .chain(std::iter::repeat_n(everywhere, 3))
+                .chain([Match::default()])
+                .collect();
+            let decision = Decision::new(&rules, (0..ports + 4).collect());
+            let divided = match &decision {
+                Decision::Scan(_) => None,
+                Decision::Cut(cut) => Some(cut.parts.len()),
+            };
+            assert_eq!(divided, parts);
+            for (port, rule) in [(100, 0), (102, 1), (101, ports + 3), (99, ports + 3)] {
+                assert_eq!(decision.first(&rules, &header(100, port)), rule);
+            }
+        }
+    }
+
+    /// Of several fields, the one that most rules ask for divides the list; of two that as many ask
+    /// for, the first.
+    #[test]
+    fn the_field_that_most_rules_ask_for_divides() {
+        let sources = |number: u16| Match { sources: vec![NodeId(number)], ..Match::default() };
+        let ports =
+            |number: u16| Match { destination_ports: vec![number..=number], ..Match::default() };
+        let both = |number| Match { sources: sources(number).sources, ..ports(number) };
+        for (other, field) in [
+            (sources(6), Field::Source),
+            (ports(6), Field::DestinationPort),
+            (both(6), Field::DestinationPort),
+        ] {
+            let rules: Vec<Match> = (1..6).map(both).chain([other, Match::default()]).collect();
+            let decision = Decision::new(&rules, (0..7).collect());
+            assert!(matches!(decision, Decision::Cut(cut) if cut.field == field), "{field:?}");
+        }
+    }
+
     /// Two ports with twenty rules each: one part for either, and the last rule in both. With a
     /// third of the rules more for one of them, dividing would leave more than half.
     #[test]

@@ -120,3 +120,93 @@ fn a_rule_for_each_class_needs_no_outcomes() {
     assert!(plain.outcomes.is_none());
     assert_eq!(plain.alone.iter().filter(|&&class| class < UNDECIDED).count(), Dscp::COUNT);
 }
+
+/// A packet of TCP with the DSCP 10, from port 1000 of node 1 to port 2000 of node 2, which arrived
+/// with the PCP 3; and, for each condition, whether it matches.
+#[test]
+fn conditions_by_hand() {
+    let header = Header {
+        size: 100,
+        source: NodeId(1),
+        destination: NodeId(2),
+        source_port: 1000,
+        destination_port: 2000,
+        traffic_class: TrafficClass::new(Dscp::new(10).unwrap()),
+        protocol: Transport::from(Protocol::Tcp)
+            .with_link_class(LinkClass::arrived(Encapsulation::Dot1q, 3)),
+        ttl: Header::TTL,
+        ack: AckHint::NONE,
+    };
+    let all = Match::default;
+    let dscps = |values: &[u8]| Match {
+        dscps: values.iter().map(|value| Dscp::new(*value).unwrap()).collect(),
+        ..all()
+    };
+    let ports = |ports: RangeInclusive<u16>| Match { ports: vec![0..=0, ports], ..all() };
+    let from = |ports: RangeInclusive<u16>| Match { source_ports: vec![0..=0, ports], ..all() };
+    let to = |ports: RangeInclusive<u16>| Match { destination_ports: vec![0..=0, ports], ..all() };
+    let arrived = |value| Match {
+        link_classes: vec![LinkClass::arrived(Encapsulation::Dot1q, value)],
+        ..all()
+    };
+    for (conditions, expected) in [
+        (all(), true),
+        (dscps(&[10]), true),
+        (dscps(&[9, 10]), true),
+        (dscps(&[9, 11]), false),
+        (Match { protocols: vec![Protocol::Udp, Protocol::Tcp], ..all() }, true),
+        (Match { protocols: vec![Protocol::Udp], ..all() }, false),
+        (ports(1000..=1000), true),
+        (ports(2000..=2000), true),
+        (ports(900..=1100), true),
+        (ports(1001..=1999), false),
+        (from(1000..=1000), true),
+        (from(900..=1000), true),
+        (from(1001..=1100), false),
+        (from(900..=999), false),
+        (from(2000..=2000), false),
+        (to(2000..=2000), true),
+        (to(2000..=2100), true),
+        (to(1900..=1999), false),
+        (to(2001..=2100), false),
+        (to(1000..=1000), false),
+        (Match { sources: vec![NodeId(7), NodeId(1)], ..all() }, true),
+        (Match { sources: vec![NodeId(2)], ..all() }, false),
+        (Match { destinations: vec![NodeId(7), NodeId(2)], ..all() }, true),
+        (Match { destinations: vec![NodeId(1)], ..all() }, false),
+        (arrived(3), true),
+        (arrived(4), false),
+        (Match { link_classes: vec![LinkClass::NONE], ..all() }, false),
+        // All conditions must hold.
+        (Match { sources: vec![NodeId(1)], ..dscps(&[10]) }, true),
+        (Match { sources: vec![NodeId(2)], ..dscps(&[10]) }, false),
+        (Match { sources: vec![NodeId(1)], ..dscps(&[11]) }, false),
+        (Match { sources: vec![NodeId(1)], destinations: vec![NodeId(1)], ..all() }, false),
+    ] {
+        assert_eq!(conditions.matches(&header), expected, "{conditions:?}");
+        let class = usize::from(!expected);
+        assert_eq!(Classifier::new([conditions, Match::default()]).classify(&header), class);
+    }
+}
+
+/// The last class takes what is left, also if it is the only one or excludes packets itself.
+#[test]
+fn the_last_class_takes_the_rest() {
+    let nothing = MatchRules(Vec::new());
+    let ef = Match { dscps: vec![Dscp::EF], ..Match::default() };
+    let other = MatchRules(vec![MatchRule { permit: false, conditions: Match::default() }]);
+    let header = crate::lab::packet(100, 0).header;
+    assert_eq!(Classifier::new([nothing.clone()]).classify(&header), 0);
+    assert_eq!(Classifier::new([ef.clone().into(), nothing.clone()]).classify(&header), 1);
+    assert_eq!(Classifier::new([ef.into(), nothing, other]).classify(&header), 2);
+}
+
+/// Classes and rules have numbers of 16 bits.
+#[test]
+fn a_classifier_has_65536_rules_at_most() {
+    let classes = |number| {
+        std::panic::catch_unwind(|| Classifier::new(std::iter::repeat_n(Match::default(), number)))
+    };
+    assert_eq!(classes(65_536).unwrap().classify(&crate::lab::packet(100, 0).header), 0);
+    assert!(classes(65_537).is_err());
+}
