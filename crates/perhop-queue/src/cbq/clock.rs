@@ -97,6 +97,60 @@ mod tests {
         assert_eq!(clock.timer(at(12_000), 20_000), at(30_000));
         // 20.001 ms are three ticks, plus one.
         assert_eq!(clock.timer(at(12_000), 20_001), at(50_000));
+        // A delay that is over, and one of more than any run.
+        assert_eq!(clock.timer(at(12_000), -1), at(30_000));
+        let longest = Time::from_picos(u64::MAX - 1);
+        assert_eq!(clock.timer(at(12_000), Micros::MAX), longest);
+        // A clock that never stands still.
+        let picos = Clock::new(Duration::ZERO);
+        assert_eq!(picos.next(Time::from_picos(7)), Time::from_picos(8));
+        assert_eq!(picos.timer(Time::from_picos(7), 1), Time::from_picos(7 + 1_000_000 + 1));
+    }
+
+    /// Packets of 1000 bytes that leave a full bucket at once: the last one overdraws it, or leaves
+    /// it empty.
+    #[test]
+    fn the_depth_of_the_regulator_by_rate() {
+        for (bps, packets) in [
+            (1, 1),
+            (1_000_000, 1),
+            (1_000_001, 4),
+            (10_000_000, 4),
+            (10_000_001, 8),
+            (200_000_000, 8),
+            (200_000_001, 24),
+            (2_500_000_000, 24),
+            (2_500_000_001, 128),
+            (100_000_000_000, 128),
+        ] {
+            let mut regulator = Regulator::new(Rate::new(bps).unwrap(), Bytes::new(1000));
+            let mut sent = 0;
+            while regulator.allows(Time::ZERO) {
+                regulator.take(Bytes::new(1000));
+                sent += 1;
+            }
+            assert_eq!(sent, packets, "{bps}");
+            // A byte less each, and one packet more.
+            let mut regulator = Regulator::new(Rate::new(bps).unwrap(), Bytes::new(1000));
+            (0..packets).for_each(|_| regulator.take(Bytes::new(999)));
+            assert!(regulator.allows(Time::ZERO), "{bps}");
+        }
+    }
+
+    /// 8 Mb/s, a byte in a microsecond. An empty bucket has the tokens of the time since it was last
+    /// filled, and not of that before; those of a picosecond are enough.
+    #[test]
+    fn the_regulator_fills_since_the_last_time() {
+        let mut regulator = Regulator::new(Rate::new(8_000_000).unwrap(), Bytes::new(1000));
+        regulator.take(Bytes::new(4000)); // the bucket, which was full
+        assert!(!regulator.allows(at(0)));
+        assert!(regulator.allows(Time::from_picos(1)));
+        regulator.take(Bytes::new(1000));
+        assert!(!regulator.allows(at(999)) && !regulator.allows(at(1_000)));
+        assert!(regulator.allows(at(1_001)));
+        regulator.take(Bytes::new(101));
+        assert!(!regulator.allows(at(1_100)) && !regulator.allows(at(1_101)));
+        assert!(regulator.allows(at(1_102)));
     }
 
     /// 100 Mb/s: 8 packets of 1500 B, filled at 12.5 bytes a microsecond.

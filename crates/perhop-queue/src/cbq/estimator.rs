@@ -225,4 +225,101 @@ mod tests {
         assert!(class.charge(2_000_005, 2_000_005, Bytes::new(1500)));
         assert_eq!(class.avgidle, 2541);
     }
+
+    /// At half of 1 Mb/s, a packet of 1250 bytes takes 10 ms on the link, and 10 ms more at the rate
+    /// of the class: 16 packets at once, and 4 if it waits for longer. Of 1250 bytes, maxidle is
+    /// 32 · 10,000 · 0.66193 for 16 and 32 · 10,000 · 0.13541 for 4.
+    #[test]
+    fn bursts_depend_on_the_wait() {
+        let bounds = |bytes, maxburst, minburst| {
+            let (class, link) = (rate(500_000), rate(1_000_000));
+            Bounds::new(class, link, Bytes::new(bytes), maxburst, minburst)
+        };
+        assert_eq!(bounds(1250, None, 2).maxidle, 211_817);
+        assert_eq!(bounds(1251, None, 2).maxidle, 43_366);
+        assert_eq!(bounds(1250, Some(4), 2).maxidle, 43_331);
+        // At least 1/32 of a packet, which a burst of none does not exceed.
+        assert_eq!(bounds(1250, Some(0), 2).maxidle, 10_000);
+        assert_eq!(bounds(1250, None, 2).minidle, -640_000);
+        // The wait of 10 ms, and 32 times what n - 1 packets use up: 1/31 for one, and
+        // (1 - g²)/g² = 63/961 for two. No more than maxburst.
+        for (maxburst, minburst, offtime) in [
+            (None, 0, 10_000),
+            (None, 1, 10_000),
+            (None, 2, 10_000 + 10_322),
+            (None, 3, 10_000 + 20_978),
+            (Some(2), 3, 10_000 + 10_322),
+        ] {
+            assert_eq!(
+                bounds(1250, maxburst, minburst).offtime,
+                offtime,
+                "{maxburst:?} {minburst}"
+            );
+        }
+    }
+
+    /// A class of 8 kb/s, at which 1500 bytes take 1.5 s: after two seconds it begins from its
+    /// maximum, which is 6.5 s scaled by 2⁵; a microsecond before, from its average.
+    #[test]
+    fn a_slow_class_is_as_good_as_new_after_two_seconds() {
+        let bounds = Bounds::new(rate(8_000), rate(10_000_000), Bytes::new(1500), None, 2);
+        let most = bounds.maxidle;
+        assert!((6_400_000..6_600_000).contains(&most), "{most}");
+        for (idle, average) in [(1_999_999, 499_999), (2_000_000, most)] {
+            let mut class = Estimator { avgidle: 0, ..Estimator::new(rate(8_000), bounds) };
+            assert!(class.charge(idle, idle, Bytes::new(1500)));
+            assert_eq!((class.avgidle, class.last), (average, idle));
+        }
+    }
+
+    /// An average of zero is over the limit, until the packet has been sent at the rate of the
+    /// class: 1000 bytes at 50 Mb/s take 160 µs. One of 1 is within it.
+    #[test]
+    fn a_class_is_over_its_limit_from_an_average_of_zero_on() {
+        for (idle, average, until) in [
+            (160, 0, Some(1_160 + 0)),
+            (161, 1, None),
+            // -32 / 32 · 31 = 31 µs more.
+            (128, -32, Some(1_160 + 31)),
+        ] {
+            let mut class = Estimator { avgidle: 0, last: 1_000 - idle, ..half_of_100_megabit() };
+            assert_eq!(class.charge(1_000, 1_000, Bytes::new(1000)), until.is_none());
+            assert_eq!((class.avgidle, class.undertime, class.packet_time), (average, until, 160));
+            for now in [0, 1_159, 1_160, 1_190, 1_191] {
+                assert_eq!(class.is_over(now), until.is_some_and(|until| now < until), "{now}");
+            }
+        }
+    }
+
+    /// The time of the last packet is replaced by the time off, if that is longer. A class that is
+    /// forgiven is within its limit.
+    #[test]
+    fn a_class_is_put_off_by_hand() {
+        for (undertime, offtime, wait, until) in [
+            (Some(1_500), 260, 600, 1_600), // 100 more than the 160 of the packet
+            (Some(1_500), 160, 500, 1_500),
+            (Some(1_500), 100, 500, 1_500),
+            (Some(900), 160, 0, 900), // over already
+            (None, 261, 101, 1_101),
+        ] {
+            let mut class = Estimator { undertime, packet_time: 160, ..half_of_100_megabit() };
+            assert_eq!(class.put_off(1_000, offtime), wait);
+            assert_eq!(class.undertime, Some(until));
+            class.forgive();
+            assert!(!class.is_over(0));
+        }
+    }
+
+    /// 1500 bytes at 1 Gb/s, and sizes that take no whole number of microseconds.
+    #[test]
+    fn times_are_rounded_down() {
+        for (size, bps, micros) in [
+            (1500, 1_000_000_000, 12),
+            (1499, 1_000_000_000, 11),
+            (124, 1_000_000_000, 0),
+            (1, 1, 8_000_000),
+        ] {
+            assert_eq!(packet_time(Bytes::new(size), rate(bps)), micros);
+        }
+    }
 }

@@ -139,4 +139,68 @@ mod tests {
         // A turn that is overdrawn shortens the next: 1201 to 1802, to the packets of a turn.
         assert!((1280_u32 - 13..=1280 + 19).contains(&sent[0]), "{sent:?}");
     }
+
+    fn of(rates: &[u64], packet: u64) -> Turns {
+        let mut turns = Turns::default();
+        for (leaf, rate) in rates.iter().enumerate() {
+            turns.add(leaf, 3, Rate::new(*rate).unwrap());
+        }
+        turns.weigh(Bytes::new(packet));
+        turns
+    }
+
+    fn weights(turns: &Turns) -> Vec<i64> {
+        turns.rounds[3].turns.iter().map(|turn| turn.weight).collect()
+    }
+
+    /// The sum of the rates in bytes per second, over as many packets of 1000 bytes as there are
+    /// leaves, is a unit: 2000 / 2000 and 3000 / 2000 are 1, 1999 / 2000 is none.
+    #[test]
+    fn weights_by_hand() {
+        for (rates, packet, expected) in [
+            (&[8_000, 8_000][..], 1000, &[1000, 1000][..]),
+            (&[8_000, 16_000], 1000, &[1000, 2000]),
+            (&[8_000, 7_999], 1000, &[0, 0]),
+            (&[16_000, 16_000], 1000, &[1000, 1000]),
+            (&[8_000_000], 1500, &[1501]), // 1,000,000 / 666
+        ] {
+            assert_eq!(weights(&of(rates, packet)), expected, "{rates:?}");
+        }
+    }
+
+    /// A leaf that has its turn keeps it while it has bytes left; one that sends although it is over
+    /// its limit does not. A turn that is not over gets no more bytes.
+    #[test]
+    fn turns_by_hand() {
+        let mut turns = of(&[8_000, 8_000, 8_000], 1000);
+        assert_eq!((turns.round(3), turns.round(0)), (0..3, 0..0));
+        assert_eq!(turns.begin(3, 0, 0), (0, true));
+        turns.chosen(3, 0);
+        turns.sent(Bytes::new(600)); // 400 are left
+        assert_eq!(turns.begin(3, 0, 0), (0, true));
+        turns.chosen(3, 0);
+        turns.sent(Bytes::new(400)); // none is: the turn of the next one
+        assert_eq!(turns.begin(3, 0, 0), (1, true));
+        turns.chosen(3, 0);
+        turns.sent(Bytes::new(3_500)); // 2500 too many
+        assert_eq!(
+            [0, 1, 2].map(|place| turns.begin(3, place, 0)),
+            [
+                (2, true),
+                (0, true),
+                (1, false), // -1500
+            ]
+        );
+        // In the second pass every leaf may send, and none gets bytes.
+        assert_eq!(turns.begin(3, 2, 1), (1, true));
+        turns.end(3, 2);
+        assert_eq!(turns.begin(3, 2, 0), (1, true)); // its debt is forgotten
+        // Over its limit, the leaf at the first place has one packet in its turn.
+        turns.chosen_anyway(3, 0);
+        turns.sent(Bytes::new(100));
+        assert_eq!(turns.begin(3, 0, 0).0, 0);
+        turns.chosen(3, 2);
+        turns.sent(Bytes::new(100));
+        assert_eq!(turns.begin(3, 0, 0).0, 2);
+    }
 }
