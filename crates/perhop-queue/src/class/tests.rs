@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::lab::packet;
 use crate::{
-    Action, ClassService, ClassSpec, Classes, Codel, CodelConfig, Coding, Framing, Hfsc,
-    HfscClassKind, HfscCurves, HfscSpec, Htb, HtbClassKind, HtbRates, HtbSpec, Match, MatchRules,
-    Policed, PolicerSpec, ServiceCurve, Sharing, Weight,
+    Action, Cbq, CbqClassKind, CbqConfig, CbqSpec, ClassService, ClassSpec, Classes, Codel,
+    CodelConfig, Coding, Framing, Hfsc, HfscClassKind, HfscCurves, HfscSpec, Htb, HtbClassKind,
+    HtbRates, HtbSpec, Match, MatchRules, Policed, PolicerSpec, ServiceCurve, Sharing, Weight,
 };
 
 fn micros(micros: u64) -> Time {
@@ -46,6 +46,73 @@ fn htb() -> Class<()> {
     let both = inner("both", &[1, 2, 3], vec![leaf(1, "one"), pair]);
     let framing = Framing { overhead: 0, mpu: 0, coding: Coding::None };
     Class::new(Queue::Htb(Box::new(Htb::new(rates, framing, vec![both, leaf(4, "four")]))))
+}
+
+/// CBQ with a class `bought` of the leaves `eight` and `nine`, and a leaf `ten`.
+fn cbq() -> Class<()> {
+    let config = CbqConfig {
+        rate: rate(),
+        tick: Duration::from_millis(1),
+        packet: Bytes::new(1500),
+        maxburst: None,
+        minburst: 2,
+        token_bucket: false,
+        efficient: true,
+        kick: true,
+    };
+    let spec = |dscps: &[u8], kind| {
+        let bps = rate().bits_per_second() / 4 * dscps.len() as u64;
+        CbqSpec { matches: matches(dscps), rate: Rate::new(bps).unwrap(), borrow: true, kind }
+    };
+    let leaf = |dscp, name| spec(&[dscp], CbqClassKind::Leaf(fifo(name), 0));
+    let inner = vec![leaf(8, "eight"), leaf(9, "nine")];
+    let bought = spec(&[8, 9], CbqClassKind::Interior("bought".into(), inner));
+    Class::new(Queue::Cbq(Box::new(Cbq::new(config, vec![bought, leaf(10, "ten")])))).named("cbq")
+}
+
+/// CBQ's classes count what is below them; packets leave when the classes may send.
+#[test]
+fn classes_of_cbq_count_what_is_below_them() {
+    for drains in [false, true] {
+        let (mut class, mut ledger) = (cbq(), Ledger::new());
+        for (dscp, packets) in [(8, 1), (9, 5), (10, 2)] {
+            for _ in 0..packets {
+                class.enqueue(Time::ZERO, packet(100 + u32::from(dscp), dscp), &mut ledger);
+            }
+        }
+        let waiting = [
+            row("cbq", [7, 108 + 436 + 220], [0, 1]),
+            row("bought", [5, 108 + 436], [0, 1]),
+            row("eight", [1, 108], [0, 0]),
+            row("nine", [4, 436], [0, 1]),
+            row("ten", [2, 220], [0, 0]),
+        ];
+        assert_eq!(rows(&class), waiting);
+        for name in ["cbq", "eight", "nine", "ten"] {
+            assert_eq!(class.class_mut(name).map(|class| class.name()), Some(name));
+        }
+        assert!(class.class_mut("bought").is_none() && class.inner().is_empty());
+        if drains {
+            let mut drained = Vec::new();
+            class.drain(&mut drained);
+            let dscps: Vec<u8> = drained.iter().map(|sent| sent.header.dscp().get()).collect();
+            assert_eq!(dscps, [8, 9, 9, 9, 9, 10, 10]);
+            continue;
+        }
+        let (mut now, mut left) = (Time::ZERO, 7);
+        while left > 0 {
+            assert!(class.head(now).is_some());
+            match class.dequeue(now, &mut ledger) {
+                Dequeue::Packet(_) => left -= 1,
+                Dequeue::NotBefore(at) => now = at,
+                Dequeue::Idle => panic!("idle with a backlog"),
+            }
+        }
+        assert_eq!((class.head(now), class.dequeue(now, &mut ledger)), (None, Dequeue::Idle));
+        for ((name, [waited, _], [_, dropped]), sent) in waiting.into_iter().zip(rows(&class)) {
+            assert_eq!(sent, row(&name, [0, 0], [waited, dropped]));
+        }
+    }
 }
 
 /// H-FSC with a class `curves` of the leaves `five` and `six`.
@@ -187,6 +254,36 @@ fn a_class_that_is_replaced_hands_over_its_packets() {
         }
         assert_eq!(class.dequeue(Time::ZERO, &mut ledger), Dequeue::Idle);
     }
+}
+
+/// A reservation that stays changes its policer, loses it or gets one, and its queue's limit. It
+/// keeps its packets and counters.
+#[test]
+fn a_reservation_changes_its_policer_and_its_limit() {
+    let (mut class, mut ledger) = (fifo("rest"), Ledger::new());
+    let police = |bytes| Some((Rate::new(8).unwrap(), Bytes::new(bytes)));
+    // Bucket and queue, and how many of six packets of 100 bytes wait, in sum. A bucket that is
+    // changed keeps its tokens, of which there are none; a new one is full.
+    for (police, limit, waiting, exceeded) in [
+        (police(200), 6, 2, 4),
+        (police(900), 9, 2, 10),
+        (None, 5, 5, 10),
+        (police(300), 9, 8, 13),
+        (police(300), 20, 8, 19),
+    ] {
+        let reserved = Reserved { police, limit: Limit::packets(limit), ..voice() };
+        class.set_reserved(Time::ZERO, &[reserved], &mut ledger);
+        for _ in 0..6 {
+            class.enqueue(Time::ZERO, packet(100, 46), &mut ledger);
+        }
+        let voice = &class.reserved()[0];
+        assert_eq!(voice.backlog().packets, waiting);
+        assert_eq!(voice.counters().exceeded.packets, exceeded);
+        assert_eq!(voice.counters().dropped(Cause::Policer), exceeded);
+    }
+    // Without the reservation, its packets wait in the class behind it, which holds four.
+    class.set_reserved(Time::ZERO, &[], &mut ledger);
+    assert_eq!(rows(&class), [row("rest", [4, 400], [0, 4])]);
 }
 
 /// The first class of a name, from the link on inwards; of a tree, its leaves alone. Behind
