@@ -275,3 +275,6 @@ impl<B> Discipline<B> for Pie<B> {
         self.waiting.drain(packets);
     }
 }
+
+#[cfg(test)]
+mod tests;

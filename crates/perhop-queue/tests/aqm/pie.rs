@@ -110,6 +110,11 @@ fn a_long_silence_is_as_many_updates() {
     assert_close(pie.probability(), reference.p);
     let _ = next(&mut pie, millis(100_000_000));
     assert_eq!(pie.probability(), 0.0);
+    // The updates come at multiples of 15 ms from then on, too.
+    reference = Reference { p: 0.0, old_ms: 0.0, burst_ms: 150.0, delay_us: 0 };
+    let begin = 150 * 6_666_667;
+    load(&mut pie, &mut reference, (begin, begin + 30_000), 5, Ecn::NotEct);
+    assert!(pie.probability() > 0.0);
 }
 
 #[test]
