@@ -17,32 +17,42 @@ fn config() -> DualPi2Config {
     }
 }
 
+/// From the beginning, and after a silence in which the base probability falls to zero: updates
+/// come at multiples of 15 ms all the same.
 #[test]
 fn the_base_probability_is_that_of_the_pi_controller() {
     let mut queue = DualPi2::new(config());
+    for begin in [0, 150 * 10_000_000] {
+        assert!(next(&mut queue, micros(100 * begin)).0.is_none());
+        assert_eq!(queue.classic_probability(), 0.0);
+        follow_the_controller(&mut queue, begin);
+        while next(&mut queue, micros(100 * (begin + 60_000))).0.is_some() {}
+    }
+}
+
+/// Offers packets to an empty queue and takes them out for six seconds, from a multiple of 15 ms in
+/// units of 100 µs.
+fn follow_the_controller(queue: &mut DualPi2<Id>, begin: u64) {
     // The appendix's constants: an update every 15 ms, 0.1 · 15 ms / (100 ms)² = 0.15 and
     // 0.3 / 100 ms = 3 Hz.
     let (mut base, mut old) = (0.0_f64, 0.0);
     let mut waiting = std::collections::VecDeque::new();
-    for at in 0..60_000_u64 {
+    for at in begin..begin + 60_000 {
         let now = micros(100 * at);
         if at % 150 == 0 {
             let delay = waiting.front().map_or(0.0, |arrived| (at - arrived) as f64 * 1e-4);
             base = (base + 0.15 * (delay - 0.015) + 3.0 * (delay - old)).clamp(0.0, 1.0);
             old = delay;
-            if at == 0 {
-                base = 0.0; // the first update is 15 ms after the beginning
-            }
         }
         // A packet every 0.5 ms; one leaves every 0.8 ms.
         if at % 5 == 0 {
-            assert!(offer(&mut queue, now, packet(at as usize, 1, 1000, Ecn::NotEct)).0.is_empty());
+            assert!(offer(queue, now, packet(at as usize, 1, 1000, Ecn::NotEct)).0.is_empty());
             waiting.push_back(at);
             assert_close(queue.classic_probability(), base * base);
             assert_close(queue.coupled_probability(), (2.0 * base).min(1.0));
         }
         if at % 8 == 3 {
-            let (sent, dropped) = next(&mut queue, now);
+            let (sent, dropped) = next(queue, now);
             (0..dropped.len() + usize::from(sent.is_some())).for_each(|_| {
                 waiting.pop_front();
             });
