@@ -2,7 +2,7 @@
 
 use perhop_core::{Duration, Ecn};
 use perhop_queue::{
-    Cause, CodelConfig, Discipline, FqCodel, FqCodelConfig, Limit, StandingBacklog,
+    Cause, Codel, CodelConfig, Discipline, FqCodel, FqCodelConfig, Limit, StandingBacklog,
 };
 
 use crate::lab::*;
@@ -101,15 +101,18 @@ fn an_overflow_takes_half_of_the_bytes() {
 }
 
 /// Linux: `fq_codel_drop` adds its drops to CoDel's count. Returns the times in milliseconds of
-/// CoDel's drops from a flow that is never idle, with `excess` packets too many at 150 ms.
-fn drops_with(excess: usize) -> Vec<u64> {
+/// CoDel's drops from a flow that is never idle, with so many packets too many at 0 and at 150 ms.
+fn drops_with(excess: [usize; 2]) -> Vec<u64> {
     let mut queue = FqCodel::new(config(Limit::packets(1_000)), &mut random(1));
     let (mut drops, mut id) = (Vec::new(), 0);
     for ms in 0..400 {
         let room = 1_000 - queue.backlog().packets as usize;
-        let arrivals = if ms == 0 || ms == 150 { room } else { 0 };
-        let excess = if ms == 150 { excess } else { 0 };
-        for _ in 0..arrivals + excess {
+        let arrivals = match ms {
+            0 => room + excess[0],
+            150 => room + excess[1],
+            _ => 0,
+        };
+        for _ in 0..arrivals {
             let _ = offer(&mut queue, millis(ms), packet(id, 1, 1000, Ecn::NotEct));
             id += 1;
         }
@@ -122,8 +125,9 @@ fn drops_with(excess: usize) -> Vec<u64> {
 #[test]
 fn an_overflow_makes_codel_drop_more_often() {
     // The packet of 5 ms is the first above the target, and that of 105 ms the first to be dropped.
-    // From then on the control law applies, with the drops of an overflow.
-    for (excess, dropped) in [(0, 0.0), (1, 64.0)] {
+    // From then on the control law applies, with the drops of an overflow. Those of an overflow
+    // before do not count: no episode has ended recently.
+    for (excess, dropped) in [([0, 0], 0.0), ([0, 1], 64.0), ([1, 0], 0.0), ([1, 1], 64.0)] {
         let (mut due, mut count) = (205.0, 1.0 + dropped);
         let mut expected = vec![105];
         while due < 399.0 {
@@ -131,8 +135,37 @@ fn an_overflow_makes_codel_drop_more_often() {
             count += 1.0;
             due += 100.0 / f64::sqrt(count);
         }
-        assert_eq!(drops_with(excess), expected);
+        assert_eq!(drops_with(excess), expected, "{excess:?}");
     }
+}
+
+/// With one flow and without a limit, FQ-CoDel is CoDel: the same drops and marks at the same times.
+#[test]
+fn one_flow_is_codel() {
+    let (mut signals, mut numbers) = (0, random(9));
+    for standing in [StandingBacklog::Flow, StandingBacklog::All] {
+        let config = FqCodelConfig { standing, quantum: 300, ..config(Limit::packets(u64::MAX)) };
+        let mut fair = FqCodel::new(config, &mut random(1));
+        let mut plain = Codel::new(config.codel);
+        let mut half_ms = 0;
+        for id in 0..40_000 {
+            half_ms += numbers.up_to(2);
+            let now = micros(500 * half_ms);
+            // A load that changes every thousand packets.
+            if numbers.up_to(9) < [3, 5, 6, 2][id / 1000 % 4] {
+                let ecn = if numbers.up_to(1) == 0 { Ecn::Ect0 } else { Ecn::NotEct };
+                let packet = packet(id, 1, 300 * (1 + numbers.up_to(4) as u32), ecn);
+                assert_eq!(offer(&mut fair, now, packet), offer(&mut plain, now, packet));
+            }
+            if numbers.up_to(9) < 4 {
+                let (sent, dropped) = next(&mut plain, now);
+                signals += dropped.len();
+                assert_eq!(next(&mut fair, now), (sent, dropped));
+            }
+            assert_eq!((fair.backlog(), fair.head(now)), (plain.backlog(), plain.head(now)));
+        }
+    }
+    assert!(signals > 200, "{signals}");
 }
 
 /// RFC 8289, section 5.6, and Linux's `codel_should_drop`: an empty queue has no delay, so that
