@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use perhop_core::{Dscp, Stream, Time};
-use perhop_queue::{Dequeue, Discipline, Hfsc, HfscCurves, HfscSpec, Ledger, ServiceCurve};
+use perhop_queue::{
+    Dequeue, Discipline, Fifo, Hfsc, HfscCurves, HfscSpec, Ledger, Limit, Queue, ServiceCurve,
+};
 
 use crate::lab::*;
 
@@ -364,4 +366,25 @@ fn the_earlier_deadline_goes_first() {
     let sent = run(specs, &arrivals, 1_000_000);
     let order: Vec<u8> = sent.iter().map(|sent| sent.class).collect();
     assert_eq!(order, [2, 1, 2]);
+}
+
+/// A queue of one packet drops it for the next one, of which the deadline is: 1500, 1000 and 500
+/// bytes are due after 12, 8 and 4 ms at 1 Mb/s.
+#[test]
+fn the_deadline_is_that_of_the_first_packet() {
+    let only = HfscCurves { realtime: Some(linear(1_000_000)), ..HfscCurves::default() };
+    for (sizes, order) in [([1500, 500], [1, 2]), ([500, 1500], [2, 1])] {
+        let one = Queue::Fifo(Fifo::new(Limit::packets(1)).dropping_at_head());
+        let mut hfsc = Hfsc::new(vec![queued(1, only, one), leaf(2, only)]);
+        let mut ledger = Ledger::new();
+        for (id, (dscp, size)) in [(1, sizes[0]), (2, 1000), (1, sizes[1])].into_iter().enumerate()
+        {
+            hfsc.enqueue(Time::ZERO, packet(id, dscp, size), &mut ledger);
+        }
+        assert_eq!(ledger.drops.len(), 1);
+        for dscp in order {
+            let next = hfsc.dequeue(Time::ZERO, &mut ledger);
+            assert!(matches!(next, Dequeue::Packet(sent) if sent.header.dscp().get() == dscp));
+        }
+    }
 }
