@@ -454,15 +454,16 @@ impl<B> Discipline<B> for Htb<B> {
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
         while let Some((leaf, lender)) = self.select(now) {
             let next = self.tree.act(leaf, ledger, |class, ledger| class.dequeue(now, ledger));
-            if self.tree.leaf(leaf).backlog().packets == 0 {
-                self.deactivate(leaf);
-            }
             match &next {
                 Dequeue::Packet(packet) => {
                     let size = packet.size();
                     self.tree.above(leaf, |counters| counters.sent.add(size));
                     if self.tree.state(leaf).buckets.is_some() {
                         self.charge(leaf, lender, now, size);
+                    }
+                    // Its turn has ended before it leaves, so that the next one keeps its own.
+                    if self.tree.leaf(leaf).backlog().packets == 0 {
+                        self.deactivate(leaf);
                     }
                     return next;
                 }

@@ -1,58 +1,15 @@
 //! HTB by tables computed by hand: what classes with full queues send through a link without a rate
 //! of its own. `tests/test_linux_shapers.py` compares with Linux.
 
-use perhop_core::{
-    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
-};
+use perhop_core::{Bytes, Duration, Rate, Stream, Time};
 use perhop_queue::{
-    Backlog, Class, Coding, Dequeue, Discipline, Fifo, Framing, Htb, HtbClassKind, HtbRates,
-    HtbSpec, Ledger, Limit, Match, MatchRules, Queue, Weight,
+    AckFilter, Backlog, Cake, CakeConfig, Class, Coding, Dequeue, Diffserv, Discipline, Framing,
+    Htb, HtbClassKind, HtbRates, HtbSpec, Isolation, Ledger, Limit, Queue,
 };
+
+use crate::lab::*;
 
 const SECONDS: u64 = 20;
-
-fn rates(rate: u64, ceil: u64, quantum: u64) -> HtbRates {
-    HtbRates {
-        rate: Rate::new(rate * 1000).unwrap(),
-        burst: Bytes::new(3000),
-        ceil: Rate::new(ceil * 1000).unwrap(),
-        cburst: Bytes::new(3000),
-        priority: 0,
-        quantum: Weight::new(quantum).unwrap(),
-    }
-}
-
-fn matches(dscps: &[u8]) -> MatchRules {
-    let dscps = dscps.iter().map(|dscp| Dscp::new(*dscp).unwrap()).collect();
-    Match { dscps, ..Match::default() }.into()
-}
-
-fn leaf(dscp: u8, rates: Option<HtbRates>) -> HtbSpec<()> {
-    let queue = Queue::Fifo(Fifo::new(Limit::packets(20)));
-    HtbSpec { matches: matches(&[dscp]), rates, kind: HtbClassKind::Leaf(Class::new(queue)) }
-}
-
-fn interior(dscps: &[u8], rates: HtbRates, inner: Vec<HtbSpec<()>>) -> HtbSpec<()> {
-    let kind = HtbClassKind::Interior(Box::default(), inner);
-    HtbSpec { matches: matches(dscps), rates: Some(rates), kind }
-}
-
-fn packet((dscp, size): (u8, u32)) -> Packet<()> {
-    Packet {
-        header: Header {
-            size,
-            source: NodeId(0),
-            destination: NodeId(1),
-            source_port: 0,
-            destination_port: 0,
-            protocol: Protocol::Udp.into(),
-            traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
-            ttl: Header::TTL,
-            ack: AckHint::NONE,
-        },
-        body: (),
-    }
-}
 
 /// Returns the kbit/s of each DSCP whose queue is kept full, below a root of `root` kbit/s.
 fn sent(root: u64, overhead: u32, specs: Vec<HtbSpec<()>>, full: &[(u8, u32)]) -> Vec<u64> {
@@ -258,5 +215,112 @@ fn a_class_may_send_until_a_bucket_is_overdrawn() {
             tree.now = due;
             assert_eq!(tree.send(&[]), [0]);
         }
+    }
+}
+
+/// A class that has its last turn with its last packet leaves the turn to the next class, which
+/// does not lose it: `htb_dequeue_tree` of Linux goes on to the next class before it takes the empty
+/// one out. So it is with loans.
+#[test]
+fn a_class_that_becomes_empty_leaves_its_turn_to_the_next() {
+    let wide = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(1000, 10_000, 1500)) };
+    let poor = HtbRates { burst: Bytes::ZERO, ..plenty(rates(8, 10_000, 1500)) };
+    for class in [wide, poor] {
+        let mut tree = Instant::new([1, 2, 0].map(|dscp| leaf(dscp, Some(class))).into());
+        // Every class sends the first packet of its own guarantee.
+        assert_eq!(tree.send(&[1, 2, 0]), [1, 2, 0]);
+        assert_eq!(tree.send(&[1, 2, 2, 0, 0]), [1, 2, 0, 2, 0]);
+        assert_eq!(tree.send(&[1, 1, 2, 0, 0]), [1, 2, 0, 1, 0]);
+    }
+}
+
+/// Returns when a class sends its second packet, the first of which has 100,000 bytes; another class
+/// sends as many after 30 s.
+fn second_packet(root: HtbRates, class: HtbRates) -> Time {
+    let other = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(8, 10_000, 1500)) };
+    let framing = Framing { overhead: 0, mpu: 0, coding: Coding::None };
+    let mut htb = Htb::new(root, framing, vec![leaf(1, Some(class)), leaf(0, Some(other))]);
+    let (mut ledger, mut now, mut sent) = (Ledger::new(), Time::ZERO, 0);
+    htb.enqueue(now, packet((1, 100_000)), &mut ledger);
+    htb.enqueue(now, packet((1, 100)), &mut ledger);
+    let half = Time::ZERO + Duration::from_secs(30);
+    loop {
+        if now == half {
+            htb.enqueue(now, packet((0, 100_000)), &mut ledger);
+        }
+        match htb.dequeue(now, &mut ledger) {
+            Dequeue::Packet(packet) if packet.header.dscp().get() == 1 => sent += 1,
+            Dequeue::Packet(_) => {}
+            Dequeue::NotBefore(at) if now < half => now = at.min(half),
+            Dequeue::NotBefore(at) => now = at,
+            Dequeue::Idle => panic!("idle with a backlog"),
+        }
+        if sent == 2 {
+            return now;
+        }
+    }
+}
+
+/// A class owes 60 s of its rate at most, and of its ceiling (`mbuffer` of Linux).
+#[test]
+fn debts_are_forgotten_beyond_a_minute() {
+    let minute = Time::ZERO + Duration::from_secs(60);
+    // Of its own guarantee: the root, at 10 kb/s, owes for the other class until 90 s.
+    let root = plenty(rates(10, 10_000, 1500));
+    assert_eq!(second_packet(root, plenty(rates(8, 10_000, 1500))), minute);
+    // At 16 kb/s, 97,000 bytes are no more than it may owe: 48.5 s.
+    let early = Time::ZERO + Duration::from_millis(48_500);
+    assert_eq!(second_packet(root, plenty(rates(16, 10_000, 1500))), early);
+    // Of its ceiling, with a root that lends.
+    let root = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(10_000, 10_000, 1500)) };
+    let free = |ceil| HtbRates { burst: Bytes::new(1 << 20), ..rates(8, ceil, 1500) };
+    assert_eq!(second_packet(root, free(8)), minute);
+    assert_eq!(second_packet(root, free(16)), early);
+}
+
+/// Leaves are at level 0 and the root at level 7, so that six classes fit in between.
+#[test]
+fn classes_are_seven_deep_at_most() {
+    let all = plenty(HtbRates { burst: Bytes::new(1 << 20), ..rates(1000, 10_000, 1500) });
+    let tree = |between: usize| {
+        let inner =
+            (0..between).fold(leaf(0, Some(all)), |below, _| interior(&[0], all, vec![below]));
+        Instant::new(vec![inner])
+    };
+    assert_eq!(tree(6).send(&[0, 0]), [0, 0]);
+    assert!(std::panic::catch_unwind(|| tree(7)).is_err());
+}
+
+/// CAKE sends a packet of 1500 bytes every 12 ms at 1 Mb/s. Its class sleeps meanwhile, whatever
+/// arrives, and holds nobody.
+#[test]
+fn a_class_whose_queue_waits_sleeps() {
+    let cake = CakeConfig {
+        limit: Limit::packets(100),
+        bandwidth: Rate::new(1_000_000),
+        framing: Framing { overhead: 0, mpu: 0, coding: Coding::None },
+        diffserv: Diffserv::Besteffort,
+        isolation: Isolation::Flows,
+        rtt: Duration::from_secs(100), // it never drops
+        target: Duration::from_secs(100),
+        ack_filter: AckFilter::Off,
+        wash: false,
+        ingress: false,
+    };
+    let wide = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(1000, 10_000, 1500)) };
+    for rates in [Some(wide), None] {
+        let queue = Queue::Cake(Box::new(Cake::new(cake, Stream::new(1, "cake"))));
+        let kind = HtbClassKind::Leaf(Class::new(queue));
+        let mut tree = Instant::new(vec![HtbSpec { kind, ..leaf(1, rates) }, leaf(0, Some(wide))]);
+        assert_eq!(tree.send(&[1, 1, 0, 0]), [1, 0, 0]);
+        assert_eq!(tree.send(&[0, 1, 0]), [0, 0]);
+        for wait in 1..3 {
+            let due = Time::ZERO + Duration::from_millis(12 * wait);
+            let next = tree.htb.dequeue(tree.now, &mut tree.ledger);
+            assert!(matches!(next, Dequeue::NotBefore(at) if at == due), "{next:?}");
+            tree.now = due;
+            assert_eq!(tree.send(&[]), [1]);
+        }
+        assert_eq!(tree.htb.dequeue(tree.now, &mut tree.ledger), Dequeue::Idle);
     }
 }

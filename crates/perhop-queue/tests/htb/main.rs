@@ -1,0 +1,5 @@
+//! HTB: tables, and a second implementation.
+
+mod lab;
+mod reference;
+mod tables;
