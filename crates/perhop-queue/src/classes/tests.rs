@@ -193,6 +193,67 @@ fn weights_by_kind_of_sharing() {
     }
 }
 
+/// A packet that passes an idle link is charged to its class: in WF²Q+ the other class is next, in
+/// deficit round robin nothing is left of it, and in link sharing it is paid by the guarantee of 8
+/// kb/s, a byte in a millisecond, of which there are 4500 bytes at first. A strict class pays
+/// nothing.
+#[test]
+fn packets_that_pass_are_charged() {
+    let shared = |class| {
+        let weight = Weight::new(8_000).unwrap();
+        spec(class, ClassService::Share(weight, 0), fifo(99))
+    };
+    // How many packets of 100 bytes pass before, until when, and the classes that send then.
+    for (sharing, passes, at_millis, expected) in [
+        (Sharing::Wfq, 0, 0, [0, 1, 0, 1]),
+        (Sharing::Wfq, 1, 0, [1, 0, 1, 0]),
+        (Sharing::Wfq, 5, 0, [1, 0, 1, 0]), // each begins a busy period
+        (Sharing::Drr, 5, 0, [0, 0, 0, 0]),
+        (Sharing::LinkShare, 1, 0, [1, 0, 1, 0]),
+        (Sharing::LinkShare, 45, 0, [1, 0, 1, 1]), // the next one overdraws the guarantee
+        (Sharing::LinkShare, 46, 0, [1; 4]),       // by 100 bytes
+        (Sharing::LinkShare, 46, 99, [1; 4]),
+        (Sharing::LinkShare, 46, 100, [1, 0, 1, 1]),
+    ] {
+        let mut classes = Classes::sharing(vec![shared(0), shared(1)], sharing);
+        let mut ledger = Ledger::new();
+        for _ in 0..passes {
+            assert_eq!(classes.pass(micros(0), &packet(100, 0).header), Pass::Send);
+        }
+        let now = micros(1000 * at_millis);
+        for number in 0..12 {
+            classes.enqueue(now, packet(100, number % 2), &mut ledger);
+        }
+        let sent = [0; 4].map(|_| match classes.dequeue(now, &mut ledger) {
+            Dequeue::Packet(sent) => sent.header.dscp().get(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(sent, expected, "{sharing:?} {passes}");
+    }
+    // A class that has overdrawn its guarantee borrows, after the guarantee of one with a lower
+    // priority; a hundred milliseconds later it has one again.
+    for (passes, wait, expected) in
+        [(45, 0, 0), (46, 0, 1), (46, 99, 1), (46, 100, 0), (46, 101, 0)]
+    {
+        let weight = Weight::new(8_000).unwrap();
+        let turns = |class| spec(class, ClassService::Turns(weight, class, weight), fifo(99));
+        let specs = vec![turns(0), turns(1), spec(2, STRICT, fifo(99))];
+        let mut classes = Classes::sharing(specs, Sharing::LinkShare);
+        let mut ledger = Ledger::new();
+        for dscp in [0, 2] {
+            for _ in 0..passes {
+                assert_eq!(classes.pass(micros(0), &packet(100, dscp).header), Pass::Send);
+            }
+        }
+        let now = micros(1000 * wait);
+        for dscp in [1, 0] {
+            classes.enqueue(now, packet(100, dscp), &mut ledger);
+        }
+        let next = classes.dequeue(now, &mut ledger);
+        assert_eq!(next, Dequeue::Packet(packet(100, expected)), "{passes} {wait}");
+    }
+}
+
 /// Returns the sets of classes, each of two: one of this queue for the DSCP 8, and one for the rest.
 fn sets(queue: impl Fn() -> Queue<()>) -> Vec<Queue<()>> {
     let rate = Rate::new(8_000_000).unwrap();
