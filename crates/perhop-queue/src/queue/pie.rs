@@ -32,16 +32,21 @@ pub struct PieConfig {
     pub ecn: bool,
 }
 
-/// Returns ALPHA of RFC 8033, section 4.2.
-#[cfg(feature = "serde")]
-fn alpha() -> f64 {
-    0.125
+impl PieConfig {
+    /// ALPHA of RFC 8033, section 4.2.
+    pub const ALPHA: f64 = 0.125;
+    /// BETA of RFC 8033, section 4.2.
+    pub const BETA: f64 = 1.25;
 }
 
-/// Returns BETA of RFC 8033, section 4.2.
+#[cfg(feature = "serde")]
+fn alpha() -> f64 {
+    PieConfig::ALPHA
+}
+
 #[cfg(feature = "serde")]
 fn beta() -> f64 {
-    1.25
+    PieConfig::BETA
 }
 
 /// Probability above which ECN-capable packets are dropped, too (section 5.1).

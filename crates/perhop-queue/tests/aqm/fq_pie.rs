@@ -11,8 +11,8 @@ fn config(limit: Limit) -> FqPieConfig {
         limit,
         target: Duration::from_millis(15),
         update: Duration::from_millis(15),
-        alpha: 0.125,
-        beta: 1.25,
+        alpha: PieConfig::ALPHA,
+        beta: PieConfig::BETA,
         burst: Duration::from_millis(150),
         ecn: true,
     };

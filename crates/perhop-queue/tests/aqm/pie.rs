@@ -10,8 +10,8 @@ fn config() -> PieConfig {
         limit: Limit::packets(100_000),
         target: Duration::from_millis(15),
         update: Duration::from_millis(15),
-        alpha: 0.125,
-        beta: 1.25,
+        alpha: PieConfig::ALPHA,
+        beta: PieConfig::BETA,
         burst: Duration::from_millis(150),
         ecn: true,
     }
