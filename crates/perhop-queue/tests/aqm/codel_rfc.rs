@@ -225,11 +225,17 @@ fn sixteen_intervals_by_hand() {
 
 /// Behind the packet that leaves at 10 ms wait 1000 bytes, the size of the longest packet, which is
 /// no standing queue; with a byte more they are one, and the next packet is marked an interval
-/// later.
+/// later. A packet of 1500 bytes that has passed an idle link counts as well.
 #[test]
 fn a_standing_queue_by_hand() {
-    for (last, stands) in [(500, false), (501, true)] {
+    for (passed, last, stands) in
+        [(None, 500, false), (None, 501, true), (Some(1500), 1000, false), (Some(1500), 1001, true)]
+    {
         let mut queue = Codel::new(config(100));
+        if let Some(size) = passed {
+            let header = packet(0, 1, size, Ecn::Ect0).header;
+            assert_eq!(queue.pass(picos(0), &header), Pass::Send);
+        }
         for (id, size) in [1000, 500, last].into_iter().enumerate() {
             let _ = offer(&mut queue, picos(0), packet(id, 1, size, Ecn::Ect0));
         }
