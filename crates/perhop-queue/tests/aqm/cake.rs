@@ -334,6 +334,12 @@ fn washing_clears_the_code_point_after_the_tin_is_known() {
     let [whole, tins @ ..] = &rows[..] else { panic!() };
     assert_eq!(*whole, row("all", 1, 1));
     assert_eq!(tins, [row("all/best-effort", 0, 1), row("all/bulk", 0, 0), row("all/voice", 1, 0)]);
+    // A tin alone has no row of its own.
+    let only = CakeConfig { diffserv: Diffserv::Besteffort, ..config };
+    let class = Class::new(Queue::Cake(Box::new(cake(only)))).named("all");
+    let mut names = Vec::new();
+    class.visit(&mut |name, _, _| names.push(name.to_owned()));
+    assert_eq!(names, ["all"]);
 }
 
 /// With `ingress`, dropped packets count: what arrives is held to the rate, not what is sent.

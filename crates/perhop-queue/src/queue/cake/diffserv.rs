@@ -105,3 +105,6 @@ impl Diffserv {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,55 +10,6 @@ fn rate(bps: u64) -> Rate {
     Rate::new(bps).unwrap()
 }
 
-/// Thresholds as tc prints them for a shaper of 100 Mb/s (tc-cake(8), examples).
-#[test]
-fn thresholds_are_those_of_the_manual() {
-    let thresholds = |diffserv: Diffserv| -> Vec<(&str, u64)> {
-        let tins = diffserv.tins().iter();
-        tins.map(|tin| (tin.name, tin.rate(rate(100_000_000)).bits_per_second())).collect()
-    };
-    let three = [("best-effort", 100_000_000), ("bulk", 6_250_000), ("voice", 25_000_000)];
-    assert_eq!(thresholds(Diffserv::Diffserv3), three);
-    assert_eq!(thresholds(Diffserv::Diffserv4)[2], ("video", 50_000_000));
-    let eight: Vec<u64> = thresholds(Diffserv::Diffserv8).iter().map(|(_, bps)| *bps).collect();
-    assert_eq!(eight[..3], [100_000_000, 87_500_000, 76_562_500]);
-    assert_eq!(eight[7], 39_269_590); // 100 Mb/s · (7/8)⁷
-}
-
-/// Code points of each tin, by their names in the manual.
-#[test]
-fn tins_have_the_code_points_of_the_manual() {
-    let of = |diffserv: Diffserv, name: &str| {
-        let tin = diffserv.table()[usize::from(Dscp::named(name).unwrap().get())];
-        diffserv.tins()[usize::from(tin)].name
-    };
-    for name in ["cs1", "le"] {
-        assert_eq!(of(Diffserv::Diffserv3, name), "bulk");
-        assert_eq!(of(Diffserv::Diffserv4, name), "bulk");
-    }
-    for name in ["cs7", "cs6", "ef"] {
-        assert_eq!(of(Diffserv::Diffserv3, name), "voice");
-        assert_eq!(of(Diffserv::Diffserv4, name), "voice");
-    }
-    for name in ["cs5", "cs4"] {
-        assert_eq!(of(Diffserv::Diffserv4, name), "voice");
-        assert_eq!(of(Diffserv::Diffserv3, name), "best-effort");
-    }
-    for name in ["af41", "af43", "af31", "cs3", "af21", "af22", "cs2"] {
-        assert_eq!(of(Diffserv::Diffserv4, name), "video");
-        assert_eq!(of(Diffserv::Diffserv3, name), "best-effort");
-    }
-    for name in ["be", "af11", "af13"] {
-        assert_eq!(of(Diffserv::Diffserv4, name), "best-effort");
-    }
-    let eight = ["le", "cs1", "be", "cs3", "af21", "cs2", "cs4", "cs6"];
-    for (tin, name) in eight.iter().enumerate() {
-        assert_eq!(of(Diffserv::Diffserv8, name), format!("tin{tin}"), "{name}");
-    }
-    assert!((0..64).all(|dscp| Diffserv::Precedence.table()[dscp] == (dscp >> 3) as u8));
-    assert_eq!(Diffserv::Besteffort.table(), [0; 64]);
-}
-
 /// Below 3.6 Mb/s the target is one and a half frames: what tc prints for 1 Mb/s is 18.2 ms, with
 /// an interval of 113.2 ms.
 #[test]
