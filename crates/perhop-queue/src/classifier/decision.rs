@@ -100,13 +100,10 @@ impl Decision {
         let looks = |field: Field| {
             list.iter().filter(|&&rule| !field.asked(&rules[usize::from(rule)]).is_empty()).count()
         };
-        let mut by_use: Vec<(usize, Field)> = fields.iter().map(|&f| (looks(f), f)).collect();
+        let mut by_use = fields.to_vec();
         // The sort is stable, so that the order is the same on all platforms.
-        by_use.sort_by_key(|&(count, _)| std::cmp::Reverse(count));
-        for &(count, field) in &by_use {
-            if count < 2 {
-                break;
-            }
+        by_use.sort_by_cached_key(|&field| std::cmp::Reverse(looks(field)));
+        for field in by_use {
             if let Some((starts, parts)) = cut(rules, &list, field) {
                 let left: Vec<Field> = fields.iter().copied().filter(|&f| f != field).collect();
                 let parts = parts.into_iter().map(|part| Self::by(rules, part, &left)).collect();
