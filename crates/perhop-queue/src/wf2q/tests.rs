@@ -83,6 +83,13 @@ fn a_busy_period_begins_from_zero() {
     wfq.served_at_once(0, Bytes::new(100));
     (0..2).for_each(|class| wfq.activate(class, Bytes::new(100)));
     assert_eq!(send(&mut wfq, 4), [1, 0, 1, 0]);
+    // So it is if the second class has passed one: both begin at 200 after one packet of the first,
+    // which is the first of equal tags, and not a bit later.
+    wfq = scheduler(&[1, 1]);
+    wfq.restart();
+    wfq.served_at_once(1, Bytes::new(100));
+    (0..2).for_each(|class| wfq.activate(class, Bytes::new(100)));
+    assert_eq!(send(&mut wfq, 4), [0, 0, 1, 0]);
     // Whatever the virtual time was before: 100 bytes of service are 200 of virtual time.
     wfq = scheduler(&[1, 1]);
     wfq.activate(1, Bytes::new(100));

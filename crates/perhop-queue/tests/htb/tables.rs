@@ -4,7 +4,7 @@
 use perhop_core::{Bytes, Duration, Rate, Stream, Time};
 use perhop_queue::{
     AckFilter, Backlog, Cake, CakeConfig, Class, Coding, Dequeue, Diffserv, Discipline, Framing,
-    Htb, HtbClassKind, HtbRates, HtbSpec, Isolation, Ledger, Limit, Queue,
+    Htb, HtbClassKind, HtbRates, HtbSpec, Isolation, Ledger, Limit, Queue, Weight,
 };
 
 use crate::lab::*;
@@ -232,6 +232,16 @@ fn a_class_that_becomes_empty_leaves_its_turn_to_the_next() {
         assert_eq!(tree.send(&[1, 2, 2, 0, 0]), [1, 2, 0, 2, 0]);
         assert_eq!(tree.send(&[1, 1, 2, 0, 0]), [1, 2, 0, 1, 0]);
     }
+}
+
+/// A quantum of more than a run can send: the class has its turn until it is empty, once its first
+/// packet has ended the turn with which it began.
+#[test]
+fn a_quantum_of_any_size() {
+    let wide = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(1000, 10_000, 1500)) };
+    let wider = HtbRates { quantum: Weight::new(u64::MAX).unwrap(), ..wide };
+    let mut tree = Instant::new(vec![leaf(1, Some(wider)), leaf(0, Some(wide))]);
+    assert_eq!(tree.send(&[1, 1, 1, 1, 0, 0, 0]), [1, 0, 1, 1, 1, 0, 0]);
 }
 
 /// Returns when a class sends its second packet, the first of which has 100,000 bytes; another class
