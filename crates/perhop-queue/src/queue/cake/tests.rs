@@ -420,3 +420,56 @@ fn more_flows_than_queues() {
     // Of each of 1024 queues two packets, before it is a bulk flow, and the first of a bulk flow.
     assert_eq!((waiting, left.len()), (40_000 - 2049, waiting));
 }
+
+/// A flow takes the queue of its hash or the next free one of the eight in its set. When these are
+/// used up, it shares the queue of its hash, whose packets leave one after the other.
+#[test]
+fn a_ninth_flow_of_a_set_shares_a_queue() {
+    for set in 0..20 {
+        let mut cake = cake(quiet());
+        let of = |port: &u16| {
+            let header = packet(0, [0, 0, *port], 700).header;
+            (u128::from(header.flow_hash(cake.perturbation)) * 1024 >> 64) as usize
+        };
+        let flows: Vec<u16> = (0..).filter(|port| of(port) / 8 == set).take(9).collect();
+        let mut ways: [Option<usize>; 8] = [None; 8];
+        let mut order: Vec<usize> = (0..8).collect();
+        for (id, flow) in flows.iter().enumerate() {
+            let own = of(flow) % 8;
+            match (0..8).map(|step| (own + step) % 8).find(|way| ways[*way].is_none()) {
+                Some(way) => ways[way] = Some(id),
+                None => order.insert(ways[own].unwrap() + 1, id),
+            }
+        }
+        let mut ledger = Ledger::new();
+        for (id, flow) in flows.iter().enumerate() {
+            cake.enqueue(Time::ZERO, packet(id, [0, 0, *flow], 700), &mut ledger);
+        }
+        let sent: Vec<usize> = (0..9)
+            .map(|_| match cake.dequeue(Time::ZERO, &mut ledger) {
+                Dequeue::Packet(sent) => sent.body,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sent, order, "set {set}");
+    }
+}
+
+/// The queue with the most bytes drops its first packet, which may be the one that has just come: of
+/// 500, 400 and 601 bytes, 500, 400 and 300, and 100, 400 and 600. What would not fit into an empty
+/// queue is dropped itself.
+#[test]
+fn the_longest_queue_drops_by_hand() {
+    let limit = Limit::bytes(Bytes::new(1000));
+    let mut cake = cake(CakeConfig { limit, ..quiet() });
+    let mut ledger = Ledger::new();
+    let packets = [(1, 400), (1, 100), (2, 300), (2, 100), (3, 601), (3, 300), (3, 300), (1, 1001)];
+    for (id, (flow, size)) in packets.into_iter().enumerate() {
+        cake.enqueue(Time::ZERO, packet(id, [0, 0, flow], size), &mut ledger);
+    }
+    let dropped: Vec<usize> = ledger.drops.iter().map(|drop| drop.packet.body).collect();
+    assert_eq!(dropped, [4, 0, 5, 7]);
+    assert!(ledger.drops.iter().all(|drop| drop.cause == Cause::Limit));
+    assert_eq!(cake.tins[0].counters.dropped(Cause::Limit), 4);
+    assert_eq!(cake.backlog(), Backlog { packets: 4, bytes: Bytes::new(800) });
+}

@@ -119,6 +119,8 @@ fn a_delay_that_is_not_longer_than_frames_signals_nothing() {
 /// probability, those that CoDel drops excepted.
 #[test]
 fn blue_rises_and_falls() {
+    let whole = 1_u64 << 32;
+    assert_eq!([RISE, FALL].map(u64::from), [whole / 256, whole / 4096]);
     let times = times();
     let (mut cobalt, mut now) = (Cobalt::default(), Time::ZERO);
     for (gap, blue) in [(TARGET, 0), (PICO, RISE), (TARGET, RISE), (PICO, 2 * RISE)] {
