@@ -12,6 +12,9 @@ from mutants.reasons import EQUIVALENTS, SURVIVORS, UNKNOWN, keep_survivors, rea
 from mutants.trial import ROOT, Outcome, Trials
 
 RUST = """//! Text with 1 < 2.
+#[cfg(test)]
+mod lab;
+
 const DROPS: u32 = 16;
 fn f(a: &[u32], b: u32) -> bool {
     self.start = end.max(self.now);
@@ -20,7 +23,9 @@ fn f(a: &[u32], b: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests {
+    const DROPS: u32 = 8;
+}
 """
 
 

@@ -69,6 +69,8 @@ _HIDDEN = re.compile(
     r"|^\s*(?:pub(?:\([a-z]+\))? )?use [^;]*;",
     re.M,
 )
+_TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod \w+ \{", re.M)
+"""Begin of the tests at the end of a file. The line that names a file of tests may be anywhere."""
 _OPERATOR = re.compile("|".join(map(re.escape, sorted(OPERATORS, key=len, reverse=True))))
 _METHOD = re.compile(r"(?<=\.)(\w+)(?=\()")
 _NUMBER = re.compile(
@@ -85,7 +87,7 @@ _STATEMENT = re.compile(
 
 def mutations(path: str, source: str) -> Iterator[Mutation]:
     """Yield the faults of a file outside tests, comments and assertions."""
-    code = source.split("#[cfg(test)]")[0]
+    code = _TESTS.split(source)[0]
     hidden = _HIDDEN.sub(lambda match: re.sub(r"[^\n]", "\0", match[0]), code)
 
     def fault(begin: int, end: int, text: str) -> Mutation:
