@@ -1,8 +1,10 @@
 //! Effects of the estimator, the timers and the regulator on queues that never become empty,
 //! without new arrivals, so that only timers and transmissions poll for the next packet.
 
-use perhop_core::Duration;
-use perhop_queue::{CbqClassKind, CbqConfig, CbqSpec, MatchRules};
+use perhop_core::{Bytes, Duration, Time};
+use perhop_queue::{
+    Cbq, CbqClassKind, CbqConfig, CbqSpec, Dequeue, Discipline, Ledger, MatchRules,
+};
 
 use super::lab::*;
 
@@ -128,4 +130,75 @@ fn priorities_go_first_within_their_limits() {
     let shares = megabits(drain(config, vec![first, second], 1500, 10 * MEGABIT));
     assert!((2.7..3.1).contains(&shares[0]), "{shares:?}");
     equal(shares.iter().sum(), 10.0);
+}
+
+/// The length that is announced is that of a class that may send, before one that sleeps: 1% of the
+/// link sleeps most of the time, beside 99% of it. Of two that sleep, it is that of the one that
+/// wakes first; sometimes both wake at one tick. The driver without `kick` announces what it has taken.
+#[test]
+fn the_next_length_is_that_of_a_class_that_is_awake() {
+    let config = CbqConfig { token_bucket: false, ..config(100 * MEGABIT) };
+    let at = |micros| Time::ZERO + Duration::from_micros(micros);
+    for reversed in [false, true] {
+        let mut classes = vec![
+            leaf(0, MEGABIT, false, u64::MAX),
+            leaf(1, 99 * MEGABIT, false, u64::MAX),
+            leaf(2, MEGABIT / 10, false, u64::MAX),
+        ];
+        if reversed {
+            classes.reverse();
+        }
+        let mut cbq = Cbq::new(config, classes);
+        let mut ledger = Ledger::new();
+        for (dscp, size, packets) in [(0, 1000, 400), (1, 1500, 500), (2, 700, 400)] {
+            for number in 0..packets {
+                cbq.enqueue(at(0), packet(dscp, size, number), &mut ledger);
+            }
+        }
+        let (mut now, mut awake, mut left) = (at(0), 0, 500);
+        while left > 0 {
+            let head = cbq.head(now);
+            match cbq.dequeue(now, &mut ledger) {
+                Dequeue::Packet(sent) => {
+                    let is_large = sent.header.dscp().get() == 1;
+                    left -= u64::from(is_large);
+                    now += sent.size() / rate(100 * MEGABIT);
+                    awake += u64::from(is_large && head == Some(Bytes::new(1500)));
+                }
+                Dequeue::NotBefore(later) => now = later,
+                Dequeue::Idle => panic!("idle with a backlog"),
+            }
+        }
+        assert!(awake > 300, "{awake}");
+        // From now on one of two packets is next, each when its class wakes.
+        let (mut right, mut sleeps) = (0, 0);
+        while sleeps < 50 {
+            match cbq.dequeue(now, &mut ledger) {
+                Dequeue::Packet(sent) => now += sent.size() / rate(100 * MEGABIT),
+                Dequeue::NotBefore(later) => {
+                    let head = cbq.head(now);
+                    now = later;
+                    let next = cbq.dequeue(now, &mut ledger);
+                    sleeps += 1;
+                    right += u32::from(
+                        matches!(next, Dequeue::Packet(sent) if Some(sent.size()) == head),
+                    );
+                }
+                Dequeue::Idle => panic!("idle with a backlog"),
+            }
+        }
+        assert!(right >= 45, "{right} of {sleeps}");
+    }
+    let mut cbq = Cbq::new(CbqConfig { kick: false, ..config }, vec![leaf(0, MEGABIT, true, 99)]);
+    let mut ledger = Ledger::new();
+    for (number, size) in [900, 800].into_iter().enumerate() {
+        cbq.enqueue(at(0), packet(0, size, number as u64), &mut ledger);
+    }
+    assert_eq!(cbq.backlog().bytes, Bytes::new(1700));
+    for size in [900, 800] {
+        assert_eq!(cbq.head(at(0)), Some(Bytes::new(size)));
+        let next = cbq.dequeue(at(0), &mut ledger);
+        assert!(matches!(next, Dequeue::Packet(sent) if sent.size().get() == size));
+    }
+    assert_eq!((cbq.head(at(0)), cbq.backlog().bytes), (None, Bytes::ZERO));
 }
