@@ -1,6 +1,7 @@
 //! Active queue management compared with the arithmetic of its sources.
 
 mod cake;
+mod cake_drops;
 mod codel;
 mod codel_rfc;
 mod dualpi2;
