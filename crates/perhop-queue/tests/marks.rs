@@ -325,3 +325,19 @@ fn an_idle_link_measures_too() {
     class.drain(&mut drained);
     assert_eq!(drained.iter().map(|sent| sent.header.dscp().get()).collect::<Vec<_>>(), [1, 2]);
 }
+
+/// Of four packets of 1000 bytes, one is within the committed burst, one within that in excess, and
+/// two are in neither.
+#[test]
+fn three_colours_are_counted() {
+    let policer = Policer::single_rate(Rate::new(8).unwrap(), Bytes::new(1000), Bytes::new(1000));
+    let mut class = fifo().policed(policer, Actions::exceed(Action::Remark(dscp(2))));
+    assert_eq!(leave(&mut class, &[1; 4]), [1, 2]);
+    let counters = class.counters();
+    let measured = [counters.conformed, counters.exceeded, counters.violated];
+    let measured = measured.map(|each| (each.packets, each.bytes.get()));
+    assert_eq!(measured, [(1, 1000), (1, 1000), (2, 2000)]);
+    assert_eq!((counters.remarked, counters.dropped(Cause::Policer)), (1, 2));
+    assert_eq!((counters.sent.packets, counters.sent.bytes.get()), (2, 2000));
+    assert_eq!(counters.dropped_total(), 2);
+}
