@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn a_class_is_over_its_limit_from_an_average_of_zero_on() {
         for (idle, average, until) in [
-            (160, 0, Some(1_160 + 0)),
+            (160, 0, Some(1_160)),
             (161, 1, None),
             // -32 / 32 · 31 = 31 µs more.
             (128, -32, Some(1_160 + 31)),

@@ -188,11 +188,10 @@ impl Reference {
         while let Some(index) = next {
             let class = &mut self.classes[index];
             let bits = class.bits();
-            for bucket in 0..2 {
-                if bucket == 1 || class.level >= lender {
-                    let debt = bits[bucket].0 / 8 * 60 * BYTE;
-                    class.tokens[bucket] =
-                        (class.tokens[bucket] - i128::from(charged) * BYTE).max(-debt);
+            let pays = [class.level >= lender, true];
+            for ((tokens, (rate, _)), pays) in class.tokens.iter_mut().zip(bits).zip(pays) {
+                if pays {
+                    *tokens = (*tokens - i128::from(charged) * BYTE).max(-(rate / 8 * 60 * BYTE));
                 }
             }
             next = class.parent;

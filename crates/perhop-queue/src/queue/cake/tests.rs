@@ -429,7 +429,7 @@ fn a_ninth_flow_of_a_set_shares_a_queue() {
         let mut cake = cake(quiet());
         let of = |port: &u16| {
             let header = packet(0, [0, 0, *port], 700).header;
-            (u128::from(header.flow_hash(cake.perturbation)) * 1024 >> 64) as usize
+            ((u128::from(header.flow_hash(cake.perturbation)) * 1024) >> 64) as usize
         };
         let flows: Vec<u16> = (0..).filter(|port| of(port) / 8 == set).take(9).collect();
         let mut ways: [Option<usize>; 8] = [None; 8];

@@ -30,13 +30,16 @@ fn ready(probability: f64) -> Control {
     Control { controller, accumulated: 1.0 - probability, ..Control::new(&CONFIG) }
 }
 
+/// A change of a state.
+type Change<'a> = &'a dyn Fn(&mut Control);
+
 /// Sections 4.1, 4.4 and 5.4: when an arrival is let pass whatever the probability, here of 0.9999
 /// or as given, and when it is dropped without a draw.
 #[test]
 fn safeguards_by_hand() {
     let half = CONFIG.target / 2;
     let just_below = Duration::from_picos(half.as_picos() - 1);
-    let drops = |change: &dyn Fn(&mut Control), bytes| {
+    let drops = |change: Change, bytes| {
         let mut control = ready(0.9999);
         change(&mut control);
         control.drop_early(&CONFIG, Bytes::new(bytes), &mut random())
@@ -56,7 +59,7 @@ fn safeguards_by_hand() {
     };
     let nothing = |_: &mut Control| {};
     let burst = |control: &mut Control| control.controller.burst_allowance = PICO;
-    let rows: [(&dyn Fn(&mut Control), u64, bool); 14] = [
+    let rows: [(Change, u64, bool); 14] = [
         // The queue has two packets of 1500 bytes at most.
         (&nothing, 3001, true),
         (&nothing, 3000, false),
