@@ -300,4 +300,27 @@ mod tests {
             assert_eq!(rtt.timeout(), Duration::from_secs(120));
         }
     }
+
+    /// Section 2.4: a minimum applies before there is a sample, too. Section 2: it bounds the
+    /// timeout, in Linux only the variation.
+    #[test]
+    fn the_minimum_applies_from_the_beginning() {
+        for (rule, minimum, again, first, sampled) in [
+            (RtoRule::Rfc6298, 200, false, 1_000, 200),
+            (RtoRule::Rfc6298, 2_000, false, 2_000, 2_000),
+            (RtoRule::Rfc6298, 2_000, true, 3_000, 2_000),
+            (RtoRule::Rfc6298, 5_000, true, 5_000, 5_000),
+            (RtoRule::Rfc6298, 1, false, 1_000, 30),
+            (RtoRule::Linux, 200, false, 1_000, 210),
+            (RtoRule::Linux, 2_000, false, 2_000, 2_010),
+            (RtoRule::Linux, 1, false, 1_000, 30),
+        ] {
+            let mut rtt = RttEstimator::new(rule, MS(minimum));
+            rtt.opened(again);
+            assert_eq!(rtt.timeout(), MS(first), "{rule:?} {minimum} {again}");
+            assert_eq!(rtt.smoothed(), None);
+            rtt.sample(MS(10), 1, 1);
+            assert_eq!(rtt.timeout(), MS(sampled), "{rule:?} {minimum} {again}");
+        }
+    }
 }

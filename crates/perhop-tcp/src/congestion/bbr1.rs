@@ -331,7 +331,7 @@ impl PathModel for Bbr1 {
 
     /// Linux: bbr_undo_cwnd.
     fn on_spurious_loss(&mut self, _: &mut Window, _: u64) {
-        self.full_pipe.restart();
+        self.full_pipe.forget();
         self.policed = Policed::default();
     }
 

@@ -221,4 +221,39 @@ mod tests {
             assert_eq!(window.cwnd - 10.0 * MSS, growth, "{paced} {bytes} {limited}");
         }
     }
+
+    /// Section 4.2: eight samples of a round are needed, a round without any is not compared, and
+    /// an unchanged round-trip time does not resume slow start.
+    #[test]
+    fn rounds_with_few_samples_are_not_compared() {
+        let mut rounds = Rounds::new();
+        rounds.round(50);
+        rounds.round(50);
+        rounds.round(60);
+        rounds.round(60);
+        assert!(rounds.conservative(), "as long as at the beginning of the rise");
+        let acked = |ack, rtt: Option<u64>| Acked {
+            now: Time::ZERO,
+            bytes: 1000,
+            smoothed_rtt: Duration::ZERO,
+            rtt: rtt.map(Duration::from_millis),
+            ack,
+            end: 100,
+            limited: true,
+            stretched: false,
+            bytewise: false,
+        };
+        for (last, samples, found) in [(Some(50), 7, false), (Some(50), 8, true), (None, 8, false)]
+        {
+            let mut hystart = HyStart::new(false);
+            let mut window = Window::new(10.0 * MSS);
+            hystart.on_ack(&mut window, MSS, acked(1, last));
+            for sample in 0..samples {
+                hystart.on_ack(&mut window, MSS, acked(100 + sample, Some(90)));
+                // The round goes on.
+                hystart.round_end = 1_000;
+            }
+            assert_eq!(hystart.conservative.is_some(), found, "{last:?} {samples}");
+        }
+    }
 }

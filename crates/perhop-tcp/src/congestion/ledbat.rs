@@ -134,7 +134,17 @@ mod tests {
 
     #[test]
     fn the_gain_is_that_of_the_draft() {
-        for (base, expected) in [(1, 16.0), (10, 12.0), (50, 3.0), (120, 1.0), (500, 1.0)] {
+        assert_eq!(gain(Duration::ZERO), 1.0 / 16.0);
+        for (base, expected) in [
+            (1, 16.0),
+            (7, 16.0),
+            (8, 15.0),
+            (10, 12.0),
+            (50, 3.0),
+            (119, 2.0),
+            (120, 1.0),
+            (500, 1.0),
+        ] {
             assert_eq!(gain(MS(base)), 1.0 / expected, "{base} ms");
         }
     }
@@ -262,5 +272,47 @@ mod tests {
         let mut window = Window::new(1_500.0);
         Ledbat::new().on_ack(&mut window, MSS, acked);
         assert_eq!(window, Window::new(1_500.0));
+    }
+
+    /// Section 4.3: the initial slow start ends with the first loss, too, which sets the threshold.
+    /// The threshold is not above the window.
+    #[test]
+    fn a_loss_ends_the_initial_slow_start() {
+        for (queueing, cwnd, ssthresh, after) in [
+            (0, 10.0, 10.0, Some(10.0)),
+            (0, 10.0, 8.0, Some(8.0)),
+            (0, 10.0, 11.0, None),
+            (50, 10.0, 11.0, Some(10.0)),
+        ] {
+            let mut ledbat = Ledbat::new();
+            ledbat.base[0] = MS(120);
+            ledbat.recent = [MS(120 + queueing); SAMPLES];
+            let mut window = Window { cwnd: cwnd * MSS, ssthresh: ssthresh * MSS };
+            let acked = Acked {
+                now: Time::ZERO + MS(70),
+                bytes: 0,
+                smoothed_rtt: MS(100),
+                rtt: None,
+                ack: 0,
+                end: 0,
+                limited: true,
+                stretched: false,
+                bytewise: false,
+            };
+            ledbat.on_ack(&mut window, MSS, acked);
+            let phase = match after {
+                Some(_) => LedbatPhase::Steady { slowdown: Time::ZERO + MS(270) },
+                None => LedbatPhase::Starting,
+            };
+            assert_eq!(ledbat.phase, phase, "{queueing} {cwnd} {ssthresh}");
+            assert_eq!(window.ssthresh, after.unwrap_or(ssthresh) * MSS);
+        }
+        // Half an hour later no minute has its minimum any more.
+        let mut ledbat = Ledbat::new();
+        ledbat.take_sample(Time::ZERO, MS(10));
+        ledbat.take_sample(Time::ZERO + Duration::from_secs(1_805), MS(30));
+        assert_eq!(ledbat.base.iter().min(), Some(&MS(30)));
+        ledbat.take_sample(Time::ZERO + Duration::from_secs(1_859), MS(40));
+        assert_eq!(ledbat.base.iter().min(), Some(&MS(30)), "the same minute");
     }
 }

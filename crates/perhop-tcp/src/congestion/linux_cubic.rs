@@ -340,4 +340,114 @@ mod tests {
         let segments = window.cwnd / 1000.0;
         assert!((160.1..=176.7).contains(&segments), "{segments}");
     }
+
+    /// bictcp_update for a maximum of 100 segments and a window of 70: K is the cube root of 30 ·
+    /// 1024 / 410, 4.2158 s. After 1 s the function is 0.4004 · 3.2158³ = 13.3 below its plateau,
+    /// after 1.03 s less than 13; after 10 s 77.5 above it.
+    #[test]
+    fn counts_by_the_cubic_function() {
+        let begun = || {
+            let mut cubic = LinuxCubic::new(false);
+            let _ = cubic.on_loss(100.0);
+            let _ = cubic.count(70.0, 1.0, at(1_000));
+            cubic
+        };
+        for (cwnd, ms, count) in [
+            (70.0, 2_000, 4.0), // 70 / 17
+            (70.0, 2_030, 3.0), // 70 / 18
+            (88.0, 2_030, 88.0 * 100.0),
+            (99.0, 6_000, 99.0), // the plateau
+            (100.0, 6_000, 10_000.0),
+            (100.0, 11_000, 2.0), // 100 / 77, but two
+        ] {
+            assert_eq!(begun().count(cwnd, 1.0, at(ms)), count, "{cwnd} {ms}");
+        }
+        // It is computed again after more than 1/32 s, or for another window.
+        for (cwnd, micros, count) in [(70.0, 31_250, 4.0), (70.0, 31_251, 3.0), (69.0, 31_250, 3.0)]
+        {
+            let mut cubic = begun();
+            assert_eq!(cubic.count(70.0, 1.0, at(2_000)), 4.0);
+            let now = at(2_000) + Duration::from_micros(micros);
+            assert_eq!(cubic.count(cwnd, 1.0, now), count, "{cwnd} {micros}");
+        }
+        // Time without use does not count.
+        let mut cubic = begun();
+        cubic.on_unused(at(1_500));
+        cubic.on_unused(at(1_900));
+        assert_eq!(cubic.count(70.0, 1.0, at(2_900)), 4.0);
+        // The minimum round-trip time looks ahead.
+        let mut cubic = begun();
+        cubic.on_rtt(Duration::from_millis(40));
+        cubic.on_rtt(Duration::from_millis(30));
+        cubic.on_rtt(Duration::from_millis(50));
+        assert_eq!(cubic.count(70.0, 1.0, at(1_995)), 4.0);
+        assert_eq!(cubic.count(70.0, 1.0, at(2_031)), 3.0);
+    }
+
+    /// tcp_friendliness: Reno's estimate grows by a segment for more than 15/8 windows of 70
+    /// segments, 131.
+    #[test]
+    fn counts_by_renos_estimate() {
+        for (friendly, acked, count) in [
+            (true, 130.0, 70.0),
+            (true, 131.0, 70.0),
+            (true, 261.0, 70.0),
+            (true, 262.0, 35.0), // two segments more
+            (true, 393.0, 23.0),
+            (false, 393.0, 70.0),
+        ] {
+            let mut cubic = LinuxCubic::new(friendly);
+            let _ = cubic.on_loss(100.0);
+            let _ = cubic.count(70.0, 1.0, at(1_000));
+            assert_eq!(cubic.count(70.0, acked, at(1_040)), count, "{friendly} {acked}");
+            assert_eq!(cubic.is_reno_friendly(), friendly);
+            cubic.on_timeout();
+            assert_eq!(cubic.is_reno_friendly(), friendly);
+        }
+    }
+
+    /// tcp_cong_avoid_ai: credit, needed for a segment, acknowledged; growth, and credit after.
+    #[test]
+    fn credit_becomes_segments() {
+        for (credit, count, acked, grown, left) in [
+            (0.0, 10.0, 7.0, 0.0, 7.0),
+            (7.0, 10.0, 3.0, 1.0, 0.0),
+            (7.0, 10.0, 15.0, 2.0, 2.0),
+            (10.0, 10.0, 3.0, 1.0, 3.0),
+            (25.0, 10.0, 12.0, 2.0, 2.0),
+        ] {
+            let mut cubic = LinuxCubic::new(true);
+            cubic.credit = credit;
+            assert_eq!(cubic.grow(count, acked), grown, "{credit} {count} {acked}");
+            assert_eq!(cubic.credit, left);
+        }
+        // A loss leaves none; a window that is not below the maximum is the next one.
+        let mut cubic = LinuxCubic::new(true);
+        cubic.credit = 5.0;
+        assert_eq!([100.0, 100.9].map(|cwnd| cubic.on_loss(cwnd)), [717.0 / 1024.0; 2]);
+        assert_eq!((cubic.credit, cubic.maximum), (0.0, 100.0));
+        assert!(cubic.epoch.is_none());
+        // Windows are whole segments, one at least: 0.6 and 1.9 of them grow after two.
+        for cwnd in [600.0, 1_900.0] {
+            let mut cubic = LinuxCubic::new(false);
+            let _ = cubic.on_loss(100.0);
+            cubic.on_rtt(Duration::from_secs(8));
+            let mut window = Window { cwnd, ssthresh: 1.0 };
+            let acked = |bytes| Acked {
+                now: at(0),
+                bytes,
+                smoothed_rtt: Duration::ZERO,
+                rtt: None,
+                ack: 0,
+                end: 0,
+                limited: true,
+                stretched: false,
+                bytewise: false,
+            };
+            cubic.on_ack(&mut window, 1_000.0, acked(1_999));
+            assert_eq!(window.cwnd, cwnd);
+            cubic.on_ack(&mut window, 1_000.0, acked(1));
+            assert_eq!(window.cwnd, cwnd + 1_000.0);
+        }
+    }
 }

@@ -140,6 +140,7 @@ mod tests {
         assert_eq!(ends_after(20.0, false, 2_000, 40_000), Some(11));
         assert_eq!(ends_after(20.0, true, 2_000, 40_000), Some(21));
         assert_eq!(ends_after(20.0, false, 2_001, 40_000), None);
+        assert_eq!(ends_after(16.0, false, 2_000, 40_000), Some(11));
         assert_eq!(ends_after(15.0, false, 2_000, 40_000), None, "a small window");
     }
 
@@ -222,6 +223,24 @@ mod tests {
                 (hystart.found, hystart.paced, hystart.least),
                 (false, paced, Duration::MAX)
             );
+        }
+    }
+
+    /// An eighth, but 4 ms at least and 16 ms at most.
+    #[test]
+    fn the_rise_has_bounds() {
+        for (least, rtt, risen) in [
+            (8_000, 12_000, false),
+            (8_000, 12_001, true),
+            (80_000, 90_000, false),
+            (80_000, 90_001, true),
+            (200_000, 216_000, false),
+            (200_000, 216_001, true),
+        ] {
+            let mut hystart = LinuxHyStart::new(false);
+            hystart.least = Duration::from_micros(least);
+            let found = (0..9).map(|_| hystart.delay_has_risen(Duration::from_micros(rtt))).last();
+            assert_eq!(found, Some(risen), "{least} {rtt}");
         }
     }
 }

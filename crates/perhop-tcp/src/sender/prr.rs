@@ -119,4 +119,37 @@ mod tests {
         prr.on_sent(1);
         assert_eq!(prr.on_ack(1, Delivery { delivered: 1, ..heavy }), Some(50));
     }
+
+    /// Section 6.2, from 20 segments to 10: bytes delivered and sent before, now delivered, whether
+    /// that is safe, and in flight; and the window.
+    #[test]
+    fn windows_by_the_formulas() {
+        for (before, sent, delivered, safe, pipe, window) in [
+            // Above the target: half of what was delivered, rounded up to a byte.
+            (0, 0, 1_000, false, 19_000, 19_500),
+            (1_000, 500, 1_000, true, 19_000, 19_500),
+            (1_000, 1_000, 1_000, false, 19_000, 19_000),
+            (1_000, 3_000, 1_000, false, 19_000, 19_000),
+            (2_000, 1_000, 1, false, 10_001, 10_002),
+            // At the target and below: up to it.
+            (5_000, 1_000, 1_000, false, 10_000, 10_000),
+            (3_000, 2_000, 1_000, false, 9_000, 10_000),
+            (3_000, 2_000, 1_000, false, 5_000, 7_000),
+            (3_000, 2_000, 1_000, true, 5_000, 8_000),
+            (3_000, 9_000, 1_000, false, 5_000, 6_000),
+            (3_000, 9_000, 1_000, true, 5_000, 7_000),
+            // The first retransmission.
+            (0, 0, 1_000, false, 10_000, 11_000),
+            (0, 1, 1_000, false, 10_000, 10_000),
+        ] {
+            let mut prr = Prr::new(20_000, 10_000);
+            (prr.delivered, prr.sent) = (before, sent);
+            let ack = Delivery { delivered, safe, pipe };
+            assert_eq!(prr.on_ack(1_000, ack), Some(window), "{before} {sent} {ack:?}");
+            assert_eq!((prr.delivered, prr.sent), (before + delivered, sent));
+        }
+        // Recovery that begins with nothing in flight.
+        let first = Delivery { delivered: 10, safe: false, pipe: 101 };
+        assert_eq!(Prr::new(0, 100).on_ack(10, first), Some(101 + 1_000));
+    }
 }

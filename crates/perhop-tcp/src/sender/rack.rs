@@ -95,6 +95,7 @@ impl Rack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scoreboard::{Progress, Scoreboard};
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -130,5 +131,49 @@ mod tests {
         assert_eq!(rack.window(false, 0, MS(100)), MS(30));
         rack.on_recovered();
         assert_eq!(rack.window(false, 0, MS(100)), MS(10));
+    }
+
+    /// Transmissions at 0, 1 and 2 ms that arrive at 10 ms.
+    fn arrivals() -> [Option<Newest>; 3] {
+        let at = |ms| Time::ZERO + MS(ms);
+        let mut board = Scoreboard::by_time();
+        (0..3).for_each(|ms| _ = board.send(100, at(ms)));
+        [0, 1, 2].map(|segment| {
+            let mut progress = Progress::default();
+            board.sack(100 * segment, 100 * segment + 100, at(10), &mut progress);
+            progress.newest
+        })
+    }
+
+    /// Section 6.2, steps 1, 2 and 5: the last one sent counts, and what is overdue has waited for
+    /// its round-trip time, 9 ms, and the window.
+    #[test]
+    fn transmissions_are_overdue_after_a_round_trip_and_the_window() {
+        let [first, second, third] = arrivals();
+        let mut rack = rack(40);
+        let at = |ms| Time::ZERO + MS(ms);
+        assert_eq!(rack.overdue(at(100), MS(3)), None);
+        rack.on_ack(Some(MS(50)), second, false);
+        assert_eq!(rack.min_rtt, MS(40));
+        rack.on_ack(Some(MS(39)), first, false);
+        rack.on_ack(None, None, false);
+        assert_eq!((rack.newest, rack.min_rtt), (second, MS(39)));
+        assert_eq!(rack.overdue(at(100), MS(3)), second.map(|newest| (newest, at(88))));
+        assert_eq!(rack.overdue(at(12), MS(3)), second.map(|newest| (newest, at(0))));
+        assert_eq!(rack.overdue(at(11), MS(3)), None);
+        rack.on_ack(None, third, false);
+        assert_eq!(rack.newest, third);
+    }
+
+    /// What was seen is not forgotten, and recoveries without a duplicate narrow nothing.
+    #[test]
+    fn reordering_stays() {
+        let mut rack = rack(40);
+        rack.on_ack(None, None, true);
+        rack.on_ack(None, None, false);
+        rack.on_recovered();
+        assert_eq!(rack.window(true, 3, MS(50)), MS(10));
+        rack.on_duplicate(0, 100);
+        assert_eq!(rack.window(true, 3, MS(50)), MS(20));
     }
 }

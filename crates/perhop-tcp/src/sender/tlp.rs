@@ -140,4 +140,26 @@ mod tests {
         assert_eq!(tlp.on_ack(1000, Some(1000), false), Verdict::Unneeded);
         assert!(!tlp.may_probe());
     }
+
+    /// Section 7.4.2: whether it was reported as a duplicate matters only for the probe itself.
+    #[test]
+    fn reports_of_other_segments_say_nothing_of_the_probe() {
+        for (ack, duplicate, plain, verdict) in [
+            (999, Some(1_000), true, Verdict::Nothing),
+            (1_000, Some(900), false, Verdict::Nothing),
+            (2_000, Some(900), false, Verdict::Repaired),
+            (2_000, Some(1_000), false, Verdict::Unneeded),
+            (2_000, None, true, Verdict::Repaired),
+        ] {
+            let mut tlp = Tlp::new();
+            tlp.on_probe(1_000, true);
+            assert_eq!(tlp.on_ack(ack, duplicate, plain), verdict, "{ack} {duplicate:?}");
+            assert_eq!(tlp.probe.is_some(), verdict == Verdict::Nothing);
+        }
+        let mut tlp = Tlp::new();
+        tlp.on_probe(1_000, true);
+        tlp.deadline = Time::ZERO;
+        tlp.forget();
+        assert_eq!((tlp.probe, tlp.deadline), (None, Time::MAX));
+    }
 }

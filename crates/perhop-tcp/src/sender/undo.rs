@@ -168,3 +168,70 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::Duration;
+
+    fn at(micros: u64) -> Time {
+        Time::ZERO + Duration::from_micros(micros)
+    }
+
+    fn undo(cwnd: f64, ssthresh: f64) -> Undo {
+        Undo::new(Window { cwnd, ssthresh }, &Congestion::Reno, 5_000)
+    }
+
+    /// tcp_current_ssthresh: three quarters of the window at least.
+    #[test]
+    fn the_threshold_to_restore() {
+        for (cwnd, ssthresh, kept) in [
+            (20_000.0, 10_000.0, 15_000.0),
+            (20_000.0, 16_000.0, 16_000.0),
+            (20_000.0, f64::INFINITY, f64::INFINITY),
+        ] {
+            assert_eq!(undo(cwnd, ssthresh).window, Window { cwnd, ssthresh: kept });
+        }
+    }
+
+    /// RFC 3522, section 3.2: an echo from before the first retransmission; timestamps wrap after
+    /// 71 minutes. Zero is no echo.
+    #[test]
+    fn an_echo_of_the_original_is_older_than_the_first_retransmission() {
+        let wrap = 1 << 32;
+        for (first, second, echo, delayed) in [
+            (10_000, 20_000, Some(9_999), true),
+            (10_000, 20_000, Some(10_000), false),
+            (10_000, 20_000, Some(15_000), false),
+            (10_000, 20_000, Some(0), false),
+            (10_000, 20_000, None, false),
+            (wrap + 5, wrap + 9, Some(u32::MAX), true),
+            (wrap + 5, wrap + 9, Some(6), false),
+        ] {
+            let mut undo = undo(20_000.0, 10_000.0);
+            assert!(!undo.was_delayed(echo), "nothing was sent again");
+            undo.on_retransmission(at(first));
+            undo.on_retransmission(at(second));
+            assert_eq!(undo.was_delayed(echo), delayed, "{first} {echo:?}");
+        }
+    }
+
+    /// RFC 3708: as many reports as retransmissions, of data beyond what was acknowledged before.
+    #[test]
+    fn reports_of_all_retransmissions_show_that_they_were_in_vain() {
+        for (reports, in_vain) in [
+            (vec![], false),
+            (vec![6_000], false),
+            (vec![6_000, 5_000], false),
+            (vec![6_000, 5_001], true),
+            (vec![6_000, 7_000, 8_000], true),
+        ] {
+            let mut undo = undo(20_000.0, 10_000.0);
+            assert!(!undo.was_in_vain(), "nothing was sent again");
+            undo.on_retransmission(at(1));
+            undo.on_retransmission(at(2));
+            reports.iter().for_each(|&end| undo.on_duplicate(end));
+            assert_eq!(undo.was_in_vain(), in_vain, "{reports:?}");
+        }
+    }
+}

@@ -111,7 +111,7 @@ pub(super) struct ShortTerm {
     pub bandwidth: f64,
     pub inflight: f64,
     /// Greatest rate and volume delivered in this round trip.
-    latest_rate: f64,
+    pub latest_rate: f64,
     pub latest_volume: f64,
     /// The round trip ends when data is acknowledged that was sent after this many bytes were
     /// delivered.

@@ -52,13 +52,9 @@ impl FullPipe {
         self.reached = self.rounds >= 3;
     }
 
-    /// Discards the rate from which growth is measured, after a timeout.
+    /// Discards the rate from which growth is measured, after a timeout or a spurious loss: the
+    /// next one is growth, which begins the count anew.
     pub fn forget(&mut self) {
         self.rate = 0.0;
-    }
-
-    /// Discards that rate and the count of round trips without growth, after a spurious loss.
-    pub fn restart(&mut self) {
-        (self.rate, self.rounds) = (0.0, 0);
     }
 }
