@@ -99,7 +99,7 @@ pub(crate) fn millis(at: Time) -> u64 {
 
 impl LinuxRack {
     /// Records that a transmission has arrived (tcp_rack_advance).
-    fn advance(&mut self, sent: &Sent, facts: &Facts) {
+    pub(super) fn advance(&mut self, sent: &Sent, facts: &Facts) {
         let rtt = facts.now.since(sent.at);
         if sent.ambiguous && rtt < facts.min_rtt {
             return;
@@ -111,7 +111,7 @@ impl LinuxRack {
     }
 
     /// Returns the time left until a transmission is overdue (tcp_rack_skb_timeout); zero if it is.
-    fn left(&self, sent: &Sent, now: Time, window: Duration) -> Duration {
+    pub(super) fn left(&self, sent: &Sent, now: Time, window: Duration) -> Duration {
         let limit = sent.at + self.rtt + window;
         if limit > now { limit.since(now) } else { Duration::ZERO }
     }
@@ -147,7 +147,7 @@ impl Scoreboard {
         }
     }
 
-    fn put(&mut self, index: usize, before: &Sent, after: Sent) {
+    pub(super) fn put(&mut self, index: usize, before: &Sent, after: Sent) {
         self.pipe = self.pipe + after.in_pipe() - before.in_pipe();
         let counts = &mut self.counts;
         counts.lost = counts.lost + u32::from(after.lost) - u32::from(before.lost);

@@ -3,6 +3,9 @@
 use super::*;
 use proptest::prelude::*;
 
+mod arrivals;
+mod linux;
+
 const MS: fn(u64) -> Time = |ms| Time::from_picos(ms * 1_000_000_000);
 
 fn board(segments: u64) -> Scoreboard {
