@@ -446,3 +446,6 @@ impl Machine<'_> {
         Time::from_picos(tick * TICK - self.sender.config.tick_phase.as_picos())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,110 @@
 use super::cubic::{Cubic, Moment};
 use super::timers::expiry;
 use super::*;
+use crate::scoreboard::Progress;
+use crate::{Congestion, EcnMode, RtoRule};
 
 impl Linux {
     /// Returns `true` after a timeout, until what was lost has arrived.
     pub fn is_in_loss(&self) -> bool {
         self.state == State::Loss
+    }
+}
+
+pub(super) fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+/// A sender with its Linux state, of segments of 1000 bytes, the first of which begins at 1. The
+/// round-trip time is 40 ms, and thus the timeout 60 ticks; the window is 20 segments, and the
+/// threshold ten.
+pub(super) struct Parts {
+    pub sender: Sender,
+    pub linux: Box<Linux>,
+}
+
+impl Parts {
+    /// Creates an open connection with so many segments outstanding, sent at 0 ms, 1 ms and so on.
+    pub fn new(loss_detection: LossDetection, segments: u64) -> Self {
+        let mut sender = Sender::new(SenderConfig {
+            mss: 1000,
+            window: 1 << 20,
+            initial_window: 10,
+            rto_rule: RtoRule::Linux,
+            min_rto: Duration::from_millis(200),
+            congestion: Congestion::Reno,
+            decrease_from_window: true,
+            loss_detection,
+            adaptive_reordering: false,
+            undo: true,
+            frto: true,
+            prr: true,
+            limited_transmit: true,
+            timestamps: false,
+            ecn: EcnMode::Off,
+            pacing: false,
+            tick_phase: Duration::ZERO,
+            tso_divisor: 0,
+        });
+        let mut linux = sender.linux.take().expect("the settings are Linux's");
+        (linux.window, linux.threshold) = (20, 10);
+        sender.scoreboard.send(1, Time::ZERO);
+        sender.scoreboard.acknowledge(1, Time::ZERO, &mut Progress::default());
+        (0..segments).for_each(|ms| _ = sender.scoreboard.send(1000, at(ms)));
+        sender.rtt.sample(Duration::from_millis(40), 1, 1);
+        sender.receive_window = 1 << 20;
+        Self { sender, linux }
+    }
+
+    /// Performs a step of the machine at a millisecond.
+    pub fn run<T>(&mut self, ms: u64, step: impl FnOnce(&mut Machine) -> T) -> T {
+        step(&mut Machine { sender: &mut self.sender, linux: &mut self.linux, now: at(ms) })
+    }
+
+    /// SACKs the segments from one up to another.
+    pub fn sack(&mut self, first: u64, end: u64) {
+        let facts = Facts { now: at(40), high: 0, min_rtt: Duration::ZERO, echo: None };
+        let range = (1 + 1000 * first, 1 + 1000 * end);
+        let mut arrival = Arrival::new(self.sender.scoreboard.end());
+        self.sender.scoreboard.tag(range, &facts, &mut self.linux.rack, &mut arrival);
+    }
+
+    /// Returns an acknowledgement that says nothing.
+    pub fn seen(&self) -> Seen {
+        let board = &self.sender.scoreboard;
+        Seen {
+            arrival: Arrival::new(board.end()),
+            una: board.acknowledged(),
+            advanced: false,
+            not_duplicate: false,
+            echo: false,
+            duplicate_reported: false,
+            duplicate_of_probe: false,
+            lost_again: false,
+            set_timer: false,
+            duplicates: 0,
+            echoed: None,
+        }
+    }
+}
+
+/// tcp_current_ssthresh: the threshold in CWR and recovery, otherwise three quarters of the window
+/// at least.
+#[test]
+fn thresholds_to_restore() {
+    for (state, window, threshold, expected) in [
+        (State::Open, 40, 10, 30),
+        (State::Disorder, 43, 10, 31), // 21 and 10
+        (State::Loss, 40, 10, 30),
+        (State::Open, 40, 31, 31),
+        (State::Cwr, 40, 10, 10),
+        (State::Recovery, 40, 10, 10),
+    ] {
+        let mut parts = Parts::new(LossDetection::Rack, 0);
+        (parts.linux.state, parts.linux.window) = (state, window);
+        parts.linux.threshold = threshold;
+        assert_eq!(parts.linux.current_threshold(), expected, "{state:?} {window} {threshold}");
+        assert_eq!(parts.linux.in_slow_start(), window < threshold);
     }
 }
 

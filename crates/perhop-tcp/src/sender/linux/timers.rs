@@ -164,3 +164,6 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -251,3 +251,6 @@ impl Sender {
         self.as_linux(now, |machine| machine.poll()).flatten()
     }
 }
+
+#[cfg(test)]
+mod tests;
