@@ -180,7 +180,6 @@ impl Receiver {
                 self.last_ack = 0; // the answer to the first SYN was lost
             }
             self.next = self.next.max(1);
-            self.highest = self.highest.max(1);
             self.remember_timestamp(0, segment);
             return Some(self.acknowledge(now));
         }

@@ -229,4 +229,22 @@ mod tests {
             assert!((control.share - expected).abs() < 1e-12, "{} {expected}", control.share);
         }
     }
+
+    /// A window of which nothing is newly delivered, since all of it was SACKed before, says
+    /// nothing of marks.
+    #[test]
+    fn a_window_without_deliveries_has_no_share() {
+        let mut dctcp = Scalable::dctcp();
+        window(&mut dctcp, 1, 0);
+        let silent = Marked {
+            now: Time::ZERO,
+            ack: 50_000,
+            end: 60_000,
+            delivered: 0,
+            marked: 0,
+            smoothed_rtt: MS(10),
+        };
+        dctcp.on_delivered(silent);
+        assert_eq!((dctcp.share, dctcp.window_end), (15.0 / 16.0, 60_000));
+    }
 }

@@ -302,4 +302,74 @@ mod tests {
         tuning.sample(Duration::from_millis(180), false);
         assert_eq!(tuning.rtt_8, Some(Duration::from_millis(880)));
     }
+
+    /// tcp_select_initial_window and tcp_init_buffer_space: segment size and largest window; the
+    /// window offered, the data read in a round trip, and the window of the buffer.
+    #[test]
+    fn sizes_at_the_beginning() {
+        for (mss, largest, offered, read, full) in [
+            (1448, LARGEST, 65_160, 14_480, 81_920),
+            (7_000, LARGEST, 63_000, 63_000, 81_920),
+            (1448, 10_000, 8_688, 8_688, 10_000),
+            (1448, 1_449, 1_448, 1_448, 1_449),
+            (1448, 1_448, 1_448, 1_448, 1_448),
+            (1448, 900, 900, 900, 900),
+            (0, 900, 900, 10, 900),
+        ] {
+            let tuning = Autotuning::new(mss, largest);
+            assert_eq!((tuning.offered, tuning.read, tuning.full), (offered, read, full));
+            assert_eq!(
+                [0, 200, 1 << 20].map(|held| tuning.window(held)),
+                [offered, offered.min(full - 200), 0]
+            );
+        }
+    }
+
+    /// tcp_rcv_space_adjust at 100 ms: read in a round trip where 14,480 were before, time in µs,
+    /// and data beyond a hole; the window of the buffer, and the data read.
+    #[test]
+    fn buffers_grow_with_what_is_read() {
+        for (segments, micros, beyond, full, read) in [
+            (20, 100_000, 0, 173_760, 28_960), // 57,920 and twice that
+            (20, 99_999, 0, 81_920, 14_480),
+            (20, 100_000, 10_000, 183_760, 28_960),
+            (10, 100_000, 90_000, 81_920, 14_480), // as much as before
+            (11, 100_000, 0, 81_920, 15_928),      // 31,856 and 6,371
+            (11, 100_000, 50_000, 88_227, 15_928),
+        ] {
+            let mut tuning = Autotuning::new(1448, LARGEST);
+            tuning.sample(Duration::from_millis(100), false);
+            tuning.round = Some((1, at(0)));
+            let next = 1 + MSS * segments;
+            let arrival = Arrival { highest: next + beyond, ..full_at(next) };
+            tuning.adjust(Time::ZERO + Duration::from_micros(micros), &arrival);
+            assert_eq!((tuning.full, tuning.read), (full, read), "{segments} {micros} {beyond}");
+            let begins = micros == 100_000;
+            assert_eq!(tuning.round == Some((1, at(0))), !begins, "another round");
+        }
+    }
+
+    fn full_at(next: Offset) -> Arrival {
+        full(next, None)
+    }
+
+    /// tcp_grow_window: twice the segment size, or twice a longer segment, up to the limit; short
+    /// ones have no effect.
+    #[test]
+    fn offers_grow_by_two_segments() {
+        for (payload, held, full_window, growth) in [
+            (1448, 0, 81_920, 2_896),
+            (128, 0, 81_920, 2_896),
+            (127, 0, 81_920, 0),
+            (3_000, 0, 81_920, 6_000),
+            (1448, 0, 66_160, 1_000),
+            (1448, 1_000, 66_160, 0),
+            (1448, 999, 66_160, 1),
+        ] {
+            let mut tuning = Autotuning::new(1448, LARGEST);
+            tuning.full = full_window;
+            let grew = tuning.grow(&Arrival { payload, held, ..full_at(5_000) });
+            assert_eq!((grew, tuning.offered), (growth > 0, 65_160 + growth), "{payload} {held}");
+        }
+    }
 }

@@ -32,7 +32,7 @@ impl Beyond {
     }
 
     /// Returns the block at this position, or else the next one.
-    fn block(&self, at: Offset) -> Option<(Offset, Offset)> {
+    pub fn block(&self, at: Offset) -> Option<(Offset, Offset)> {
         let index = self.blocks.partition_point(|block| block.1 <= at);
         self.blocks.get(index).copied()
     }

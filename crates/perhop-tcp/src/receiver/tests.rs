@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 mod linux_acks;
 mod tables;
+mod windows;
 
 fn connected(sack: bool) -> Receiver {
     connected_as(sack, None)
