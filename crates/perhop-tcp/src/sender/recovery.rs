@@ -39,7 +39,7 @@ pub(super) struct Reduction {
     /// 5681, section 4.3).
     at: Time,
     /// End of the data sent before it: until it is acknowledged, marks belong to the same signal.
-    until: Offset,
+    pub until: Offset,
     /// True if marks were its cause.
     by_marks: bool,
     /// Rate reduction, while it is in proportion to delivered data.

@@ -19,6 +19,11 @@ pub(super) struct Usage {
 }
 
 impl Usage {
+    #[cfg(test)]
+    pub const fn of(limited: bool, flight: u64, until: Offset) -> Self {
+        Self { limited, flight, until }
+    }
+
     /// Returns `true` if `window` may grow: it was the limit, or slow start has not yet doubled the
     /// flight. After a timeout it grows although no new data can be sent.
     pub fn lets_grow(&self, window: &Window) -> bool {

@@ -6,6 +6,8 @@ use super::*;
 use crate::scoreboard::Progress;
 use crate::{Congestion, EcnMode, RtoRule};
 
+mod acknowledgements;
+
 impl Linux {
     /// Returns `true` after a timeout, until what was lost has arrived.
     pub fn is_in_loss(&self) -> bool {
@@ -107,6 +109,61 @@ fn thresholds_to_restore() {
         parts.linux.threshold = threshold;
         assert_eq!(parts.linux.current_threshold(), expected, "{state:?} {window} {threshold}");
         assert_eq!(parts.linux.in_slow_start(), window < threshold);
+    }
+}
+
+/// tcp_init_transfer: one segment if the SYN was sent again more than once; congestion control
+/// begins then, HyStart with a round.
+#[test]
+fn connections_open_with_the_initial_window() {
+    for (again, window, timeout) in [(0, 10, 1), (1, 10, 3), (2, 1, 3)] {
+        let mut parts = Parts::new(LossDetection::Rack, 2);
+        parts.linux.control = Control::Cubic(Box::new(Cubic::new(true, true, false)));
+        parts.sender.rtt = crate::RttEstimator::new(RtoRule::Linux, Duration::from_millis(200));
+        parts.sender.retransmits = again;
+        let linux = &mut *parts.linux;
+        (linux.state, linux.undo_from, linux.first_resent) = (State::Loss, Some(1), Some(5));
+        parts.run(20, |machine| machine.open());
+        let linux = &*parts.linux;
+        assert_eq!((linux.window, linux.threshold, linux.state), (window, INFINITE, State::Open));
+        assert_eq!((linux.undo_from, linux.first_resent), (None, None));
+        assert_eq!(linux.pending, Pending::Probe, "a timer");
+        assert_eq!(parts.sender.rtt.timeout(), Duration::from_secs(timeout));
+        let mut control = Cubic::new(true, true, false);
+        control.begin_round(20_000, 2_001);
+        let expected = Control::Cubic(Box::new(control));
+        assert_eq!(format!("{:?}", linux.control), format!("{expected:?}"));
+        // A timeout forgets all but the settings.
+        parts.run(20, |machine| machine.threshold());
+        parts.run(30, |machine| machine.reset_control());
+        let mut control = Cubic::new(true, true, false);
+        control.begin_round(30_000, 2_001);
+        let expected = Control::Cubic(Box::new(control));
+        assert_eq!(format!("{:?}", parts.linux.control), format!("{expected:?}"));
+    }
+}
+
+/// hystart_update: the threshold is the window at the ninth sample of a round that is more than an
+/// eighth above the minimum, in slow start.
+#[test]
+fn hystart_sets_the_threshold() {
+    for (threshold, rtt, after) in
+        [(INFINITE, 45_001, 16), (INFINITE, 45_000, INFINITE), (16, 45_001, 16), (9, 45_001, 9)]
+    {
+        let mut parts = Parts::new(LossDetection::Rack, 2);
+        parts.linux.control = Control::Cubic(Box::new(Cubic::new(true, true, false)));
+        (parts.linux.window, parts.linux.threshold) = (16, threshold);
+        parts.run(20, |machine| machine.pass_rtt(Some(Duration::from_millis(40)), 1));
+        for sample in 0..9 {
+            assert_eq!(parts.linux.threshold, threshold, "{sample}");
+            parts.run(60 + 5 * sample, |machine| {
+                machine.pass_rtt(None, 9_000);
+                // The first of them begins the round.
+                let acked = if sample == 0 { 2_002 } else { 2_001 };
+                machine.pass_rtt(Some(Duration::from_micros(rtt)), acked);
+            });
+        }
+        assert_eq!(parts.linux.threshold, after, "{threshold} {rtt}");
     }
 }
 

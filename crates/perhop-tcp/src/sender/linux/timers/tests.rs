@@ -80,8 +80,8 @@ fn probe_timers() {
     let mut lost = Parts::new(Rack, 3);
     lost.sender.rtt = RttEstimator::new(crate::RtoRule::Linux, Duration::from_millis(200));
     lost.sender.rtt.opened(true);
-    assert!(lost.run(0, |machine| machine.schedule_probe(true)));
-    assert_eq!(lost.sender.deadline, at(1_024)); // 250 ticks and one, in units of eight
+    assert!(lost.run(20, |machine| machine.schedule_probe(true)));
+    assert_eq!(lost.sender.deadline, at(1_024)); // 5 + 250 + 1 ticks, in units of eight
 }
 
 /// tcp_rack_detect_loss: the time left and 2 ms, but no longer than the timeout.
