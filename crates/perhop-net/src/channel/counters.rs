@@ -92,3 +92,35 @@ impl Airtime {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exchanges of 10 us at 100 us, which another began before and is over at 104 us, and of 5 us
+    /// at 200 us, within one until 207 us: what has passed of them, and what of that was its own.
+    #[test]
+    fn airtime_counts_what_has_passed() {
+        let at = |micros| Time::ZERO + Duration::from_micros(micros);
+        let mut airtime = Airtime::default();
+        let expect = |airtime: &Airtime, now, used, busy| {
+            let expected = WifiUsage {
+                collisions: 0,
+                airtime: Duration::from_micros(used),
+                busy: Duration::from_micros(busy),
+            };
+            assert_eq!(airtime.usage(at(now)), Usage::Wifi(expected), "{now}");
+        };
+        expect(&airtime, 50, 0, 0);
+        airtime.add(at(100), Duration::from_micros(10), at(104));
+        for (now, used, busy) in
+            [(100, 0, 0), (103, 3, 0), (104, 4, 0), (105, 5, 1), (110, 10, 6), (150, 10, 6)]
+        {
+            expect(&airtime, now, used, busy);
+        }
+        airtime.add(at(200), Duration::from_micros(5), at(207));
+        for (now, used, busy) in [(200, 10, 6), (204, 14, 6), (207, 15, 6), (300, 15, 6)] {
+            expect(&airtime, now, used, busy);
+        }
+    }
+}

@@ -88,3 +88,67 @@ impl Lte {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 20 MHz, and the defaults of scenarios.
+    const LTE: Lte = Lte {
+        resource_blocks: 100,
+        scheduler: Scheduler::RoundRobin,
+        bler: 100_000_000,
+        retries: 3,
+        combining: 200_000_000,
+        request_period: Duration::from_millis(10),
+        grant: Duration::from_millis(8),
+        reordering: Duration::from_millis(35),
+    };
+
+    /// 8 Mb/s are 1000 bytes in a TTI of 1 ms, ten in each of 100 resource blocks.
+    #[test]
+    fn resource_blocks_hold_a_share_of_the_rate() {
+        for (rate, blocks, bytes) in [
+            (8_000_000, 100, 1_000),
+            (8_000_000, 50, 500),
+            (8_000_000, 1, 10),
+            (8_079_999, 100, 1_009),
+            (8_000, 100, 1),
+            (7_999, 1, 1), // at least one
+        ] {
+            let rate = Rate::new(rate).unwrap();
+            assert_eq!(LTE.bytes(rate, blocks), Bytes::new(bytes), "{rate:?} {blocks}");
+        }
+        for (bytes, most, blocks) in [
+            (1_000, 100, 100),
+            (1_001, 100, 100),
+            (500, 100, 50),
+            (501, 100, 51),
+            (501, 40, 40),
+            (10, 100, 1),
+            (11, 100, 2),
+            (0, 100, 1),
+        ] {
+            let rate = Rate::new(8_000_000).unwrap();
+            assert_eq!(LTE.blocks(rate, Bytes::new(bytes), most), blocks, "{bytes} {most}");
+        }
+    }
+
+    /// Each retransmission fails with a fifth of the probability before.
+    #[test]
+    fn retransmissions_fail_less_often() {
+        let failures = [0, 1, 2, 3].map(|failures| LTE.error(100_000_000, failures));
+        assert_eq!(failures, [100_000_000, 20_000_000, 4_000_000, 800_000]);
+        assert_eq!(Lte { combining: 0, ..LTE }.error(7, 1), 0);
+        assert_eq!(Lte { combining: 1_000_000_000, ..LTE }.error(7, 9), 7);
+    }
+
+    #[test]
+    fn periods_are_whole_ttis() {
+        let millis = 1_000_000_000;
+        for (picos, ttis) in [(1, 1), (millis, 1), (millis + 1, 2), (10 * millis, 10)] {
+            let request_period = Duration::from_picos(picos);
+            assert_eq!(Lte { request_period, ..LTE }.request_ttis(), ttis, "{picos}");
+        }
+    }
+}

@@ -90,3 +90,99 @@ pub(super) fn begun(at: Time) -> Time {
     let tti = Lte::TTI.as_picos();
     Time::from_picos(at.as_picos() / tti * tti)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::Scheduler;
+    use perhop_core::Duration;
+
+    const LTE: Lte = Lte {
+        resource_blocks: 100,
+        scheduler: Scheduler::RoundRobin,
+        bler: 0,
+        retries: 3,
+        combining: 0,
+        request_period: Duration::from_millis(10),
+        grant: Duration::from_millis(8),
+        reordering: Duration::from_millis(35),
+    };
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    /// Requests are possible in the TTIs 3, 13, 23 and so on. A grant that is under way, or has
+    /// begun, needs none.
+    #[test]
+    fn users_ask_in_their_own_ttis() {
+        for (tti, next) in [(0, 3), (3, 3), (4, 13), (12, 13), (13, 13), (14, 23)] {
+            assert_eq!(Reports::new(3).grant(at(tti), LTE), at(next), "{tti}");
+        }
+        assert_eq!(Reports::new(0).grant(at(20), LTE), at(20));
+        let mut reports = Reports::new(3);
+        reports.report(at(3), LTE, 5);
+        for (tti, next) in [(4, 11), (11, 11), (12, 12)] {
+            assert_eq!(reports.grant(at(tti), LTE), at(next), "{tti}");
+        }
+        reports.begin(at(11));
+        assert_eq!(reports.grant(at(4), LTE), at(4));
+    }
+
+    /// Grants are for the packets that were reported, and begin 8 ms later. What waits beyond them
+    /// needs another report; an empty queue needs none.
+    #[test]
+    fn grants_follow_reports() {
+        let mut reports = Reports::new(0);
+        reports.report(at(0), LTE, 5);
+        reports.begin(at(7));
+        assert!(!reports.has_grant());
+        reports.begin(at(8));
+        for taken in 0..5 {
+            assert!(reports.has_grant(), "{taken} of 5");
+            reports.take();
+            reports.end(1);
+            match taken {
+                0 => reports.report(at(9), LTE, 4),  // known
+                1 => reports.report(at(10), LTE, 4), // one more
+                2 => reports.report(at(11), LTE, 3), // known
+                _ => {}
+            }
+        }
+        assert!(!reports.has_grant());
+        assert_eq!(reports.grant(at(12), LTE), at(18));
+        reports.begin(at(17));
+        assert!(!reports.has_grant());
+        reports.begin(at(18));
+        assert!(reports.has_grant());
+        // A later report for fewer takes no grant away.
+        reports.under_way.push_back((at(19), 2));
+        reports.begin(at(19));
+        assert!(reports.has_grant());
+        // What was granted was dropped.
+        reports.report(at(19), LTE, 7);
+        reports.end(0);
+        assert!(!reports.has_grant());
+        assert_eq!(reports.grant(at(21), LTE), at(30), "by a request");
+        reports.report(at(30), LTE, 1);
+        reports.begin(at(38));
+        assert!(reports.has_grant());
+        reports.take();
+        assert!(!reports.has_grant(), "for one");
+    }
+
+    #[test]
+    fn ttis_around_an_instant() {
+        let millis = 1_000_000_000;
+        for (picos, next, present) in
+            [(0, 0, 0), (1, 1, 0), (millis - 1, 1, 0), (millis, 1, 1), (millis + 1, 2, 1)]
+        {
+            let instant = Time::from_picos(picos);
+            assert_eq!((aligned(instant), begun(instant)), (at(next), at(present)), "{picos}");
+        }
+        assert_eq!(aligned(Time::MAX), Time::MAX);
+        let mut reports = Reports::new(0);
+        reports.report(Time::from_picos(millis / 2), LTE, 1);
+        assert_eq!(reports.grant(at(1), LTE), at(9));
+    }
+}

@@ -88,3 +88,80 @@ impl Wifi {
         u32::try_from(doubled - 1).unwrap_or(u32::MAX).min(self.cw_max)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 802.11a, without aggregation.
+    const WIFI: Wifi = Wifi {
+        slot: Duration::from_micros(9),
+        sifs: Duration::from_micros(16),
+        aifsn: 2,
+        cw_min: 15,
+        cw_max: 1023,
+        preamble: Duration::from_micros(20),
+        symbol: Duration::from_micros(4),
+        ack: Duration::from_micros(28),
+        block_ack: Duration::from_micros(32),
+        header: 36,
+        frames: 1,
+        bytes: 65_535,
+        airtime: Duration::from_millis(4),
+        retries: 7,
+        airtime_fairness: false,
+    };
+
+    /// In an aggregate, a delimiter of four bytes, and padding to a multiple of four (IEEE
+    /// 802.11-2020, section 9.7.1).
+    #[test]
+    fn frames_of_an_aggregate_are_padded() {
+        for (frames, size, length) in [
+            (0, 1_500, 1_536),
+            (1, 1_501, 1_537),
+            (2, 1_500, 1_540),
+            (2, 1_501, 1_544),
+            (2, 1_504, 1_544),
+            (64, 1, 44),
+        ] {
+            let config = Wifi { frames, ..WIFI };
+            assert_eq!(config.frame(Bytes::new(size)), Bytes::new(length), "{frames} {size}");
+        }
+    }
+
+    /// Section 17.4.3: at 54 Mb/s a symbol of 4 µs has 216 bits, and 22 bits are added. Without
+    /// OFDM a byte at 3 b/s takes 8/3 s.
+    #[test]
+    fn transmissions_have_whole_symbols() {
+        for (bytes, rate, micros) in [
+            (1_536, 54_000_000, 248),  // 12,310 bits in 57 symbols
+            (14, 54_000_000, 24),      // 134
+            (24, 54_000_000, 24),      // 214
+            (25, 54_000_000, 28),      // 222
+            (1_000, 6_000_000, 1_360), // 8,022 bits in 335 symbols of 24
+        ] {
+            let duration = WIFI.transmission(Bytes::new(bytes), Rate::new(rate).unwrap());
+            assert_eq!(duration, Duration::from_micros(micros), "{bytes} {rate}");
+        }
+        let plain = Wifi { symbol: Duration::ZERO, ..WIFI };
+        let slow = plain.transmission(Bytes::new(1), Rate::new(3).unwrap());
+        assert_eq!(slow, Duration::from_micros(20) + Duration::from_picos(2_666_666_666_667));
+        let fast = plain.transmission(Bytes::new(1_000), Rate::new(8_000_000).unwrap());
+        assert_eq!(fast, Duration::from_micros(1_020));
+    }
+
+    /// Section 10.3: AIFS and the acknowledgement follow the SIFS; the window doubles with each
+    /// failure up to its greatest.
+    #[test]
+    fn times_between_transmissions() {
+        assert_eq!(WIFI.aifs(), Duration::from_micros(34));
+        let after = [0, 1, 2].map(|frames| WIFI.acknowledgement(frames));
+        assert_eq!(after, [44, 44, 48].map(Duration::from_micros));
+        let windows = [0, 1, 2, 5, 6, 7, 31, 99].map(|failures| WIFI.window(failures));
+        assert_eq!(windows, [15, 31, 63, 511, 1_023, 1_023, 1_023, 1_023]);
+        let narrow = Wifi { cw_max: 7, ..WIFI };
+        assert_eq!(narrow.window(0), 7);
+        let wide = Wifi { cw_min: u32::MAX, cw_max: u32::MAX, ..WIFI };
+        assert_eq!([0, 1, 99].map(|failures| wide.window(failures)), [u32::MAX; 3]);
+    }
+}
