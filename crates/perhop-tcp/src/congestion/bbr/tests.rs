@@ -1,5 +1,6 @@
 //! Parts of the model, compared with the draft's arithmetic.
 
+mod path;
 mod tables;
 
 use super::*;
@@ -161,4 +162,31 @@ fn losses_that_were_none_are_taken_back() {
     bbr.phase = BbrPhase::Cruise;
     bbr.on_spurious_loss(&mut window, 7);
     assert_eq!(bbr.phase, BbrPhase::Cruise);
+}
+
+/// Section 5.5.11.2: growth is measured anew, in Startup, too, which goes on if spurious losses had
+/// ended it.
+#[test]
+fn spurious_losses_restart_the_search_for_a_plateau() {
+    for (before, now, after) in [
+        (BbrPhase::Startup, BbrPhase::Startup, BbrPhase::Startup),
+        (BbrPhase::Startup, BbrPhase::Drain, BbrPhase::Startup),
+        (BbrPhase::Cruise, BbrPhase::Refill, BbrPhase::Refill),
+    ] {
+        let mut bbr = Bbr::new(Stream::new(1, "test"));
+        let mut window = Window::new(100.0 * MSS);
+        bbr.begin(&window, MSS);
+        (0..3).for_each(|_| bbr.full_pipe.check(&sample(1e6)));
+        bbr.phase = before;
+        let lost = LostSegment { length: 1_000, in_flight: 1_000, lost: 1_000, app_limited: false };
+        bbr.on_lost(&window, at(0), lost, 0);
+        bbr.phase = now;
+        bbr.on_spurious_loss(&mut window, 7);
+        assert_eq!(bbr.phase, after, "{before:?} {now:?}");
+        // The first is growth, so that the fourth is the third without.
+        (0..3).for_each(|_| bbr.full_pipe.check(&sample(1e6)));
+        assert!(!bbr.full_pipe.now, "{before:?} {now:?}");
+        bbr.full_pipe.check(&sample(1e6));
+        assert!(bbr.full_pipe.now, "{before:?} {now:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Parts of the model, compared with the draft's and Linux's arithmetic.
 
+mod path;
 mod tables;
 
 use super::*;

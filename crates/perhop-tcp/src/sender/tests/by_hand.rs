@@ -199,6 +199,38 @@ fn a_mark_after_an_undone_reduction_counts() {
     assert!(hand.threshold() < 20.0);
 }
 
+/// RFC 3522 and 3708: everything sent before the recovery is acknowledged at once, with the echo of
+/// segment 0's first transmission, or with a report that it arrived twice. Then the window is what
+/// it was; otherwise it is half.
+#[test]
+fn an_acknowledgement_of_all_can_undo_a_recovery() {
+    for (echo, twice, threshold) in
+        [(40_000, false, 10.0), (39_999, false, f64::INFINITY), (40_000, true, f64::INFINITY)]
+    {
+        for base in [config(), rack()] {
+            let mut hand = ByHand::open(SenderConfig { timestamps: true, ..base }, 20);
+            (2..=4).for_each(|end| hand.ack(40, 0, &[(1, end)]));
+            assert_eq!(hand.threshold(), 10.0);
+            let mut sack = SackBlocks::default();
+            if twice {
+                sack.push(start(0), start(1));
+            }
+            let all = Segment {
+                flags: Flags::ACK,
+                ack: hand.sender.next_seq(),
+                window: 1 << 20,
+                timestamps: Some((1, echo)),
+                sack,
+                ..Segment::default()
+            };
+            hand.sender.on_segment(at(41), &all);
+            assert_eq!(hand.threshold(), threshold, "{echo} {twice}");
+            assert_eq!(hand.sender.cwnd() >= 20_000, threshold > 10.0, "{echo} {twice}");
+            assert_eq!(hand.sender.recovery, Recovery::Open);
+        }
+    }
+}
+
 /// RFC 6298, section 5.7: the SYN was sent again after a second, so that the timer of data waits
 /// for three, not for two.
 #[test]
