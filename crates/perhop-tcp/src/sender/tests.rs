@@ -16,6 +16,7 @@ mod queue;
 mod recovery;
 mod response;
 mod script;
+mod sending;
 mod tables;
 mod undo;
 mod usage;

@@ -8,13 +8,13 @@ use super::super::usage::Usage;
 use super::*;
 use crate::congestion::{DecreaseFrom, Marked};
 
-fn at(millis: u64) -> Time {
+pub(super) fn at(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
 }
 
 /// Returns an open connection with so many segments outstanding, sent at 0 ms, 1 ms and so on. The
 /// round-trip time is 40 ms, the timeout 240 ms, and the window 20 segments.
-fn open(config: SenderConfig, segments: u64) -> Sender {
+pub(super) fn open(config: SenderConfig, segments: u64) -> Sender {
     let mut sender = Sender::new(SenderConfig { rto_rule: RtoRule::Linux, ..config });
     sender.scoreboard.send(1, at(0));
     sender.scoreboard.acknowledge(1, at(0), &mut Progress::default());
@@ -26,18 +26,18 @@ fn open(config: SenderConfig, segments: u64) -> Sender {
     sender
 }
 
-fn newreno() -> SenderConfig {
+pub(super) fn newreno() -> SenderConfig {
     SenderConfig { loss_detection: LossDetection::Duplicates, ..config() }
 }
 
-fn sack(sender: &mut Sender, first: u64, end: u64) -> Progress {
+pub(super) fn sack(sender: &mut Sender, first: u64, end: u64) -> Progress {
     let mut progress = Progress::default();
     sender.scoreboard.sack(1 + 1000 * first, 1 + 1000 * end, at(40), &mut progress);
     progress
 }
 
-const FAST: Recovery = Recovery::Fast { point: 5_001, urgent: false, rescued: false };
-const TIMEOUT: Recovery = Recovery::Timeout { point: 5_001, frto: Frto::Off };
+pub(super) const FAST: Recovery = Recovery::Fast { point: 5_001, urgent: false, rescued: false };
+pub(super) const TIMEOUT: Recovery = Recovery::Timeout { point: 5_001, frto: Frto::Off };
 
 /// RFC 5681, section 3.2, step 4: duplicates before, another one, bytes acknowledged, and
 /// duplicates after: of the segments that are acknowledged, one is no duplicate.
