@@ -14,6 +14,8 @@ from perhop.report import tables
 from perhop.routers.writing import write
 from perhop.scenario import Scenario, dump, json_schema, load, parse, to_mapping
 from perhop.scenario.model.background import Background
+from perhop.scenario.resolve.background import added_hosts, background_path
+from perhop.units import SECOND
 
 LINE = """
 perhop: 1
@@ -132,6 +134,22 @@ def test_the_load_counts_layer_2(overhead: str, framed: tuple[int, ...], like: s
     assert 8 * packets * mean == pytest.approx(0.4 * 10e6, rel=1e-5)
 
 
+def test_a_background_is_a_flow_of_sources_with_bursts() -> None:
+    scenario = line("link: r1>r2, load: 40%, ip: 6, dscp: cs1, start: 5 s, stop: 50 s")
+    flow = scenario.flows["background"]
+    assert (flow.ip, flow.dscp, flow.start, flow.stop) == (6, 8, 5 * SECOND, 50 * SECOND)
+    assert (flow.source, flow.destination) == ("background-from", "background-to")
+    assert flow.udp is not None and flow.udp.bursts is not None
+    assert (flow.udp.sizes, flow.udp.layer, flow.udp.when_full) == ("imix", "ip", "drop")
+    # Bursts of 500 ms, pauses of 1.5 s, a shape of 1.4 (in thousandths), 32 sources.
+    bursts = flow.udp.bursts
+    assert (bursts.on, bursts.off, bursts.shape) == (SECOND // 2, 3 * SECOND // 2, 1400)
+    assert (bursts.lengths, bursts.begin, flow.streams) == ("pareto", "stationary", 32)
+    # The mix of IPv6 has 60, 596 and 1500 B, of which the rate counts 359 B each.
+    packets = 32 * (flow.udp.rate or 0) / 4 / (8 * 359)
+    assert 8 * packets * (7 * 60 + 4 * 596 + 1500) / 12 == pytest.approx(0.4 * 10e6, rel=1e-5)
+
+
 def test_the_mean_utilisation_of_poisson_traffic_is_the_load() -> None:
     scenario = line("link: r2>r1, load: 30%, like: poisson", "ethernet")
     alone = scenario.model_copy(update={"flows": {"background": scenario.flows["background"]}})
@@ -155,7 +173,19 @@ def test_routers_get_hosts_and_hosts_send_themselves() -> None:
     assert [*scenario.nodes] == ["a", "r1", "r2", "b", "in-to", "out-from", "out-to"]
     assert scenario.flows["in"].source == "a"
     assert scenario.background_hosts == {"in-to", "out-from", "out-to"}
-    assert scenario.links[3].medium("r1").rate == 10 * 100e6
+    # Ten times the rate of the faster direction.
+    assert [link.rate for link in scenario.links[3:]] == [10 * 100e6, 10 * 10e6, 10 * 10e6]
+    assert [link.ends for link in scenario.links[3:]] == [
+        ("in-to", "r1"),
+        ("out-from", "r2"),
+        ("out-to", "r1"),
+    ]
+    assert [background_path(scenario, name) for name in scenario.backgrounds] == [
+        "background.in",
+        "background.out",
+    ]
+    assert background_path(line("link: r1>r2, load: 10%"), "background") == "background"
+    assert [*added_hosts("x")] == ["x-from", "x-to"]
     # Others keep their addresses and ports.
     assert {name: scenario.addresses[name] for name in without.nodes} == without.addresses
     assert scenario.port_of("web") == without.port_of("web")

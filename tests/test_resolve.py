@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from ipaddress import ip_address
 from typing import Any
 
 import pytest
 
 from perhop.scenario import Scenario, parse
+from perhop.scenario.model.classes import Policy
 from perhop.scenario.model.hfsc import Slopes
 from perhop.scenario.resolve import (
     NetworkState,
     are_below,
     linear,
-    packet_size,
     rates,
     sending_rate,
     service_curves,
     states,
     steepest,
     steps,
-    tcp_headers,
     walk,
     with_nested,
 )
-from perhop.scenario.resolve.applications import empty_path, mean_gap
 from perhop.scenario.resolve.nesting import cycles, references
-from perhop.scenario.resolve.packets import sent
-from perhop.scenario.resolve.paths import next_hops
 from perhop.scenario.resolve.shares import rest
-from perhop.scenario.resolve.sizes import datagram_headers
 from perhop.scenario.resolve.steps import attachments, changed_class
 
 MB = 1_000_000
@@ -163,6 +156,25 @@ def test_ceilings_are_whole_bits_a_second() -> None:
     assert shared("28%", 11) == [3, 3, 3]
 
 
+def test_a_ceiling_is_the_least_of_limit_and_shaper() -> None:
+    def shared(**one: Any) -> list[float | None]:
+        # As other settings are, both ceilings are known before rules refuse them.
+        shaped = {"match": {"dscp": "af11"}, "shape": {"rate": "30 Mbps", "burst": "9 kB"}, **one}
+        policy = Policy.model_validate({"classes": {"one": shaped, "rest": {"match": "any"}}})
+        found = rates(policy, 100 * MB).values()
+        return [None if rate is None else rate / MB for rate in found]
+
+    assert shared(limit="20%") == [20, 80]
+    assert shared(limit="40%") == [30, 70]
+    # A guarantee is not bounded by it, and neither is what a strict class has.
+    assert shared(bandwidth="50%") == [50, 50]
+    policed = {"rate": "40 Mbps", "burst": "9 kB"}
+    assert shared(priority="strict", police=policed) == [40, 60]
+    assert shared(priority="strict") == [None, 100]
+    # What discards its packets takes nothing, and leaves nothing.
+    assert shared(police={**policed, "conform": "drop"}) == [100, 100]
+
+
 def test_a_class_that_discards_has_something_of_any_link() -> None:
     gone = (
         "gone: {match: {dscp: cs1}, unused: true, police: {rate: 5 Mbps, burst: 9 kB, "
@@ -212,13 +224,20 @@ def test_a_strict_class_is_divided_by_all_of_the_bandwidth() -> None:
 def test_the_root_of_a_policy_is_what_it_divides() -> None:
     run = scenario(
         "{scheduler: htb, htb: {rate: 30 Mbps}, classes: {one: {match: {dscp: af11}, unused: true, "
-        "bandwidth: 50%}, rest: {match: any, bandwidth: 50%}}}"
+        "bandwidth: 50%}, rest: {match: any, bandwidth: 50%}}}",
+        "changes: [{at: 1 s, on: r>s, rate: 20 Mbps}, {at: 2 s, on: r>s, policy: none}]",
     )
     placed = list(walk(run, run.policies["p"], 100 * MB))
     assert [each.capacity for each in placed] == [30 * MB, 30 * MB]
     # A node sends no faster than its link and the root.
     assert sending_rate(run, NetworkState(run), "r>s") == 30 * MB
     assert sending_rate(run, NetworkState(run), "s>r") == 100 * MB
+    # A link that is slower now than the root is the narrower one.
+    state = NetworkState(run)
+    found = [
+        (step.policy, sending_rate(run, state, "r>s") // MB) for step in state.steps(run.changes)
+    ]
+    assert found == [("p", 20), (None, 20)]
 
 
 # Service curves
@@ -438,114 +457,3 @@ def test_the_class_that_a_change_names() -> None:
     placed = changed_class(run, first)
     assert not isinstance(placed, list) and placed.path == "voice"
     assert changed_class(run, none) == []
-
-
-# Lengths of packets
-
-
-@pytest.mark.parametrize(
-    ("flow", "ip", "expected"),
-    [
-        # RFC 791, 8200, 9293, 768 and 7323: 20 or 40, 20, 8 and 12 bytes.
-        ("", 4, 1460 + 20 + 20),
-        ("tcp: {mss: 536 B}, ", 4, 536 + 40),
-        ("tcp: {mss: 536 B}, ", 6, 536 + 60),
-        ("tcp: {mss: 1000 B, timestamps: true}, ", 4, 1000 + 40 + 12),
-        ("udp: {rate: 1 Mbps, size: 200 B}, ", 4, 228),
-        ("udp: {rate: 1 Mbps, size: 200 B}, ", 6, 248),
-        ("udp: {rate: 1 Mbps, size: 200 B, layer: ip}, ", 4, 200),
-        ("udp: {rate: 1 Mbps, sizes: imix, layer: ip}, ", 4, 1500),
-        # 120 + 10 · 36 bytes of payload.
-        ("game: fps-server, ", 4, 480 + 28),
-    ],
-)
-def test_lengths_of_full_packets(flow: str, ip: Any, expected: int) -> None:
-    text = TEXT.replace("POLICY", "classes: {all: {match: any}}").replace("MORE", "")
-    run = parse(text.replace("web: {", f"web: {{{flow}"), "x.yaml")
-    assert packet_size(run.flows["web"], ip) == expected
-
-
-def test_lengths_of_headers() -> None:
-    assert [tcp_headers(4), tcp_headers(6), datagram_headers(4), datagram_headers(6)] == [
-        40,
-        60,
-        28,
-        48,
-    ]
-
-
-# Applications
-
-
-def test_an_empty_path_has_the_slowest_link_and_both_delays() -> None:
-    text = TEXT.replace("POLICY", "classes: {all: {match: any}}").replace("MORE", "")
-    text = text.replace("delay: 5 ms", "delay: {r: 5 ms, s: 7 ms}")
-    text = text.replace(
-        "{ends: [s, b], rate: 1 Gbps}", "{ends: [s, b], rate: 30 Mbps, delay: 1 ms}"
-    )
-    transfers = "transfers: {size: 10 kB, load: 50%}"
-    run = parse(text.replace("stop: 10 s}", f"stop: 10 s, streams: 2, {transfers}}}"), "x.yaml")
-    flow = run.flows["web"]
-    path = empty_path(run, flow)
-    assert path is not None
-    assert (path.rate, path.round_trip) == (30 * MB, 14 * MS)
-    # Two clients ask for 10 kB at half of 30 Mb/s: each 7.5 Mb/s, 80 kb in 10 2/3 ms.
-    assert mean_gap(run, flow) == round(Fraction(80_000 * 10**12, 7_500_000))
-
-
-def test_packets_that_flows_and_pings_send() -> None:
-    run = parse(
-        """\
-perhop: 1
-name: sent
-duration: 10 s
-nodes: {a: {kind: host, address: 10.0.0.1}, r: router, b: {kind: host, address: 10.0.0.2}}
-links: [{ends: [a, r], rate: 1 Gbps}, {ends: [r, b], rate: 1 Gbps}]
-flows:
-  web: {from: a, to: b, port: 80}
-  call: {from: b, to: a, udp: {rate: 1 Mbps}, dscp: ef, port: 5060, source_port: 5061}
-pings:
-  echo: {from: a, to: b, dscp: af11}
-  probe: {from: b, to: a, protocol: udp, port: 7, dscp: cs1}
-  trace: {from: a, to: b, ttl: 1..3}
-""",
-        "x.yaml",
-    )
-    names = {int(ip_address("10.0.0.1")): "a", int(ip_address("10.0.0.2")): "b"}
-
-    def ends(ranges: Any) -> str:
-        ((low, high),) = ranges
-        return names[low] if low == high else "any"
-
-    found = [
-        (
-            *packets.dscps,
-            *(packets.protocols or ()),
-            ends(packets.origins) + ">" + ends(packets.goals),
-            packets.sources,
-            packets.destinations,
-        )
-        for packets in sent(run)
-    ]
-    ephemeral, web = ((49152, 65535),), ((80, 80),)
-    assert found == [
-        # TCP acknowledges; UDP does not.
-        (0, "tcp", "a>b", ephemeral, web),
-        (0, "tcp", "b>a", web, ephemeral),
-        (46, "udp", "b>a", ((5061, 5061),), ((5060, 5060),)),
-        # Replies have the code point of requests, errors of hosts none, and those of routers CS6.
-        (10, "icmp", "a>b", None, None),
-        (10, "icmp", "b>a", None, None),
-        (8, "udp", "b>a", ephemeral, ((7, 7),)),
-        (0, "icmp", "a>b", None, None),
-        (0, "icmp", "b>a", None, None),
-        (48, "icmp", "any>a", None, None),
-    ]
-
-
-def test_no_path_leads_over_a_link_that_is_down() -> None:
-    run = scenario()
-    assert next_hops(run)["r"]["b"] == ("r>s",)
-    without = next_hops(run, down=[1])
-    # A host sends to its router, whatever that knows.
-    assert [without[node].get("b") for node in ("a", "r", "s")] == [("a>r",), None, ("s>b",)]

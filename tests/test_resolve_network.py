@@ -189,6 +189,14 @@ def test_the_only_path_between_two_nodes() -> None:
     assert next_hops(run, destinations=["b"])["a"] == {"b": ("a>r",)}
 
 
+def test_no_path_leads_over_a_link_that_is_down() -> None:
+    run = scenario()
+    assert next_hops(run, down=[1])["r"]["b"] == ("r>t",)
+    without = next_hops(run, down=[1, 2])
+    # A host sends to its router, whatever that knows.
+    assert [without[node].get("b") for node in ("a", "r", "s")] == [("a>r",), None, ("s>b",)]
+
+
 def test_the_least_mtu_of_a_path() -> None:
     assert path_mtu(scenario(), "a", "b") is None
     run = scenario(mtu("r, s", 1400), mtu("t, s", 1300))
@@ -371,6 +379,13 @@ def test_a_server_of_iperf3_runs_one_flow_at_a_time() -> None:
     )
     run = scenario(("web: {from: a, to: b}", "\n  ".join(flows)), more=servers)
     assert ports(run) == {"one": 5201, "two": 5202, "four": 5201, "five": 5201}
+    # Servers are had in the order of starts, whichever end has them, whatever the file's order.
+    late = scenario(
+        ("web: {from: a, to: b}", "\n  ".join(flows[::-1]).replace("from: a, to: b", "WAY")),
+        ("WAY", "from: b, to: a"),
+        more=servers,
+    )
+    assert ports(late) == {"one": 5201, "two": 5202, "four": 5201, "five": 5201}
     # Without the second server, the second flow has none.
     first = run.agents["b"].model_copy(update={"iperf3": run.agents["b"].iperf3[:1]})
     run = run.model_copy(update={"agents": {**run.agents, "b": first}})

@@ -1,8 +1,10 @@
-"""Which matches contain or meet which: against counting packets one by one."""
+"""Which matches contain or meet which: against counting packets one by one, and by hand."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from itertools import product
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -241,3 +243,173 @@ def test_one_condition_tells_whether_sets_are_disjoint(key: str, data: st.DataOb
     one, other = (Match.model_validate({key: data.draw(VALUES[key])}) for _ in range(2))
     disjoint = not taken(one) & taken(other)
     assert Packets.of(one, ADDRESSES).disjoint(Packets.of(other, ADDRESSES)) == disjoint
+
+
+# Sets by hand
+
+
+def of(match: dict[str, Any]) -> Packets:
+    return Packets.of(Match.model_validate(match), ADDRESSES)
+
+
+def selection(*rules: dict[str, Any]) -> Selection:
+    listed = [{"except": rule["except"] or "any"} if "except" in rule else rule for rule in rules]
+    match = Class.model_validate({"match": [rule or "any" for rule in listed]}).match
+    return Selection.of(match, ADDRESSES)
+
+
+def test_numbers_of_ipv6_follow_those_of_ipv4() -> None:
+    assert addresses_of(ip_network("0.0.0.0/0")) == (0, 2**32 - 1)
+    assert addresses_of(ip_network("10.0.0.0/24")) == (10 * 2**24, 10 * 2**24 + 255)
+    assert addresses_of(ip_network("::/0")) == (2**32, 2**32 + 2**128 - 1)
+    assert addresses_of(ip_network("::5")) == (2**32 + 5, 2**32 + 5)
+    assert of({"ip": [4, 6]}).origins == of({}).goals == EVERYWHERE
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "expected"),
+    [
+        ({}, {"dscp": [8]}, True),
+        ({"dscp": [0, 8]}, {"dscp": [8]}, True),
+        ({"dscp": [8]}, {"dscp": [0, 8]}, False),
+        ({"dscp": [8]}, {}, False),
+        ({"protocol": ["tcp", "udp"]}, {"protocol": ["tcp"]}, True),
+        ({"protocol": ["tcp"]}, {"protocol": ["tcp", "udp"]}, False),
+        ({"protocol": ["tcp"]}, {}, False),
+        # Only TCP and UDP have ports.
+        ({"protocol": ["tcp", "udp"]}, {"port": [5]}, True),
+        ({"protocol": ["tcp"]}, {"port": [5]}, False),
+        ({"port": [5]}, {"port": [5], "protocol": ["udp"]}, True),
+        ({"port": [5]}, {"protocol": ["udp"]}, False),
+        # A port at either side.
+        ({"port": ["1-9"]}, {"source_port": [9]}, True),
+        ({"port": ["1-9"]}, {"destination_port": [1]}, True),
+        ({"port": ["1-9"]}, {"source_port": [10], "destination_port": [9]}, True),
+        ({"port": ["1-9"]}, {"source_port": [10]}, False),
+        ({"port": [5]}, {"port": ["5-6"]}, False),
+        ({"port": [5, 6]}, {"port": ["5-6"]}, True),
+        ({"port": [5, 7]}, {"port": ["5-7"]}, False),
+        ({"source_port": ["5-6"]}, {"source_port": [6]}, True),
+        ({"source_port": ["5-6"]}, {"source_port": [7]}, False),
+        ({"source_port": ["5-6"]}, {"port": [5]}, False),
+        ({"source_port": ["5-6"]}, {"destination_port": [5]}, False),
+        ({"destination_port": ["5-6"]}, {"destination_port": [5]}, True),
+        ({"destination_port": ["5-6"]}, {"destination_port": [4]}, False),
+        ({"destination_port": ["5-6"]}, {"source_port": [5]}, False),
+        ({"source": ["10.0.0.0/8"]}, {"source": ["b"]}, True),
+        ({"source": ["b"]}, {"source": ["10.0.0.0/8"]}, False),
+        # a has an address of each version.
+        ({"source": ["10.0.0.0/8"]}, {"source": ["a"]}, False),
+        ({"source": ["10.0.0.0/8", "2001:db8::/32"]}, {"source": ["a"]}, True),
+        ({"destination": ["10.0.0.0/8"]}, {"destination": ["b"]}, True),
+        ({"destination": ["10.0.0.0/8"]}, {"source": ["b"]}, False),
+        ({"ip": [4]}, {"ip": [4], "source": ["a"]}, True),
+        ({"ip": [4]}, {"source": ["b"]}, False),
+        ({"ip": [6]}, {"ip": [4]}, False),
+        ({"pcp": [1, 2]}, {"pcp": [1]}, True),
+        ({"pcp": [1]}, {"pcp": [1, 2]}, False),
+        ({"pcp": [1]}, {}, False),
+        ({"pcp": [1]}, {"mpls_tc": [1]}, False),
+        ({}, {"pcp": [1]}, True),
+    ],
+)
+def test_what_a_set_contains(whole: dict[str, Any], part: dict[str, Any], expected: bool) -> None:
+    one, other = of(whole), of(part)
+    assert one.contains(other) is expected
+    # An exception with all of its packets leaves a rule none, and is found by one of few values.
+    permitted = [index for index, _ in selection({"except": whole}, part).permitted()]
+    assert permitted == ([] if expected else [1])
+    assert not expected or {*one.handles()} & {*other.samples()}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ({}, {}, True),
+        ({"dscp": [0, 8]}, {"dscp": [8, 9]}, True),
+        ({"dscp": [0]}, {"dscp": [8]}, False),
+        ({"protocol": ["tcp"]}, {"protocol": ["udp", "tcp"]}, True),
+        ({"protocol": ["tcp"]}, {"protocol": ["udp"]}, False),
+        ({"protocol": ["tcp"]}, {}, True),
+        ({}, {"protocol": ["tcp"]}, True),
+        ({"port": [5]}, {"source_port": ["5-6"], "destination_port": [9]}, True),
+        ({"port": [5]}, {"source_port": [9], "destination_port": ["4-5"]}, True),
+        # Of two properties none alone tells that they have no packet in common.
+        ({"port": [5]}, {"source_port": [9], "destination_port": [9]}, None),
+        ({"port": [5]}, {"protocol": ["icmp"]}, False),
+        ({"source_port": [5]}, {"source_port": ["1-5"]}, True),
+        ({"source_port": [5]}, {"source_port": ["6-9"]}, False),
+        ({"destination_port": [5]}, {"destination_port": ["5-9"]}, True),
+        ({"destination_port": [5]}, {"destination_port": ["1-4"]}, False),
+        ({"source": ["10.0.0.0/8"]}, {"source": ["a"]}, True),
+        ({"source": ["10.0.1.0/24"]}, {"source": ["a"]}, False),
+        ({"destination": ["10.0.0.0/8"]}, {"destination": ["b"]}, True),
+        ({"destination": ["10.0.1.0/24"]}, {"destination": ["b"]}, False),
+        ({"ip": [6]}, {"source": ["b"]}, False),
+        ({"pcp": [1, 2]}, {"pcp": [2, 3]}, True),
+        ({"pcp": [1]}, {"pcp": [2]}, False),
+        ({"pcp": [1]}, {"mpls_tc": [1]}, False),
+        ({"pcp": [1]}, {}, True),
+        ({}, {"pcp": [1]}, True),
+    ],
+)
+def test_what_sets_have_in_common(
+    one: dict[str, Any], other: dict[str, Any], expected: bool | None
+) -> None:
+    packets = of(other)
+    assert of(one).meets(packets) is bool(expected)
+    assert of(one).disjoint(packets) is (expected is False)
+    assert selection(one).meets(packets) is bool(expected)
+    assert Index([packets]).any_of(selection(one)) is bool(expected)
+    assert not Index([]).any_of(selection(one))
+    # What an exception alone selects is nothing.
+    assert not Index([packets]).any_of(selection({"except": one}))
+
+
+def test_a_rule_takes_what_no_earlier_one_excludes() -> None:
+    found = selection(
+        {"except": {"dscp": [8]}}, {"protocol": ["udp", "icmp"]}, {"protocol": ["udp", "tcp"]}
+    )
+    for index, packets, expected in (
+        (1, {"protocol": ["udp"], "dscp": [0]}, True),
+        (1, {"protocol": ["udp"], "dscp": [8]}, False),
+        (1, {"protocol": ["udp"]}, False),  # some of them are excluded
+        (1, {"protocol": ["tcp"], "dscp": [0]}, False),
+        # A rule before it that permits some, too, takes nothing away.
+        (2, {"protocol": ["udp"], "dscp": [0]}, True),
+        (2, {"protocol": ["icmp"], "dscp": [0]}, False),
+    ):
+        assert found.takes(index, of(packets)) is expected, (index, packets)
+
+
+def test_the_first_rule_that_applies_decides() -> None:
+    found = selection({"dscp": [0], "protocol": ["udp"]}, {"except": {"dscp": [0]}}, {"dscp": [8]})
+    for packets, expected in (
+        ({"dscp": [0], "protocol": ["udp"]}, True),
+        ({"dscp": [0], "protocol": ["tcp"]}, False),
+        ({"dscp": [8], "protocol": ["tcp"]}, True),
+        ({"dscp": [9], "protocol": ["udp"]}, False),
+        ({"dscp": [0, 8], "protocol": ["tcp"]}, True),  # some of them
+    ):
+        assert found.meets(of(packets)) is expected, packets
+    assert [index for index, _ in found.permitted()] == [0, 2]
+
+
+def test_packets_are_grouped_by_one_property() -> None:
+    ten = 10 * 2**24
+    for match, expected in (
+        ({"destination_port": [5, 7]}, {("destinations", 5), ("destinations", 7)}),
+        ({"source_port": [5]}, {("sources", 5)}),
+        ({"port": [5], "source": ["b"]}, {("either", 5)}),
+        ({"source": ["b"], "port": ["5-6"]}, {("origins", ten + 2)}),
+        ({"destination": ["b"]}, {("goals", ten + 2)}),
+        # Prefixes by what they begin with: at most 256 groups of each.
+        ({"source": ["10.0.0.0/24"]}, {("origins", 8, ten >> 8)}),
+        ({"destination": ["10.0.0.0/23"]}, {("goals", 8, (ten >> 8) + n) for n in range(2)}),
+        ({"source": ["10.0.0.0/16"]}, {("origins", 8, (ten >> 8) + n) for n in range(256)}),
+        ({"source": ["10.0.0.0/15"]}, {("origins", 16, (ten >> 16) + n) for n in range(2)}),
+        ({"source": ["10.0.0.0/7"]}, {("origins", 24, (ten >> 24) + n) for n in range(2)}),
+        ({"dscp": [8]}, {None}),
+        ({"destination_port": ["5-6"]}, {None}),
+    ):
+        assert {*of(match).handles()} == expected, match
