@@ -66,7 +66,7 @@ def tunnel_metric(
         unknown("tunnel", tunnel, "of this run", dataset.scenario.tunnels)
     ends = dataset.scenario.tunnels[tunnel].ends
     if entry is not None and entry not in ends:
-        unknown("end", entry, f"of {tunnel}", ends)
+        unknown("tunnel end", entry, f"of {tunnel}", ends)
     chosen = tunnel_counters(dataset, window).filter(
         pl.col("tunnel") == tunnel, pl.col("entry").is_in(ends if entry is None else [entry])
     )
