@@ -270,6 +270,8 @@ def test_viewers_of_a_film() -> None:
     # The second stall lasts to the end of the run, 10 s.
     assert astuple(video) == (1.0, 2, 4.5, 1_750_000, 1, 4)
     assert astuple(analysis.video(found, "film", (4.25, 7))) == (None, 1, 1.25, 2_000_000, 0, 2)
+    # A stall counts where it begins, the start of a window included, and a segment where it ends.
+    assert astuple(analysis.video(found, "film", (4, 6))) == (None, 1, 0.5, 2_000_000, 0, 2)
     assert astuple(analysis.video(found, "film", (0, 1))) == (None, 0, 0, None, 0, 0)
 
 

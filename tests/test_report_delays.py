@@ -88,6 +88,66 @@ def test_drops_have_a_cause_and_are_per_second(by_flow: bool) -> None:
     ]  # fmt: skip
 
 
+def test_the_last_cell_of_a_grid_ends_with_the_run() -> None:
+    # 150 s in cells of 40 s: the last one has 30 s.
+    lost = {"link": "r1>r2", "flow": "priority", "cause": "policer", "packets": 6}
+    pinged = {"ping": "as_priority", "rtt_s": 0.1}
+    run = dataset(
+        SCENARIO,
+        losses=[
+            {**lost, "start_s": 149.0, "end_s": 150.0},
+            {**lost, "start_s": 39.0, "end_s": 40.0, "packets": 4},
+            {**lost, "start_s": 60.0, "end_s": 61.0, "packets": 0},
+        ],
+        pings=[{**pinged, "sent_s": 149.0}, {**pinged, "sent_s": 40.0}],
+    )
+    assert analysis.drops(run, 40.0).rows() == [
+        ("policer", 0.0, 40.0, 0.1),
+        ("policer", 120.0, 150.0, 0.2),
+    ]
+    assert analysis.round_trips(run, 40.0).rows() == [
+        ("as_priority", 40.0, 80.0, 0.1),
+        ("as_priority", 120.0, 150.0, 0.1),
+    ]
+
+
+def test_drops_of_classes_count_once_and_those_of_links_beside_them() -> None:
+    stretch = {"link": "r1>r2", "start_s": 4.0, "end_s": 6.0}
+    queues = [
+        {**stretch, "class": "priority", "dropped_early": 4, "dropped_limit": 2},
+        {**stretch, "class": "priority/inner", "dropped_early": 4},
+        {**stretch, "class": "scavenger", "dropped_early": 6},
+    ]
+    links = [{**stretch, "lost_packets": 8}]
+    run = dataset(SCENARIO, queues=queues, links=links)
+    assert analysis.drops(run, 2.0).rows() == [
+        ("early drop", 4.0, 6.0, 5.0),
+        ("full queue", 4.0, 6.0, 1.0),
+        ("wire", 4.0, 6.0, 4.0),
+    ]
+
+
+def test_pings_of_several_nodes_have_no_one_round_trip_time() -> None:
+    text = SCAVENGER.replace("as_priority: {", "as_priority: {ttl: 1..3, ")
+    pings = [
+        {"ping": name, "sent_s": 1.0, "rtt_s": 0.1} for name in ("as_priority", "as_scavenger")
+    ]
+    found = analysis.round_trips(dataset(parse(text, "x"), pings=pings), 2.0)
+    assert found["name"].to_list() == ["as_scavenger"]
+
+
+def test_a_backlog_that_nobody_read_is_left_out() -> None:
+    rows = [
+        {"link": "r1>r2", "class": "priority", "start_s": at, "end_s": at + 1, "backlog_bytes": n}
+        for at, n in ((0.0, 300), (1.0, None), (2.0, None), (3.0, None), (4.0, 0))
+    ]
+    found = analysis.backlogs(dataset(SCENARIO, queues=rows), 2.0)
+    assert found.rows() == [
+        ("r1>r2", "priority", 0.0, 2.0, 300),
+        ("r1>r2", "priority", 4.0, 5.0, 0),
+    ]
+
+
 def test_a_distribution_reaches_every_sample_at_its_bin() -> None:
     stretch = {"flow": "priority", "start_s": 60.0, "end_s": 90.0}
     bins = [(0.010, 0.011, 25), (0.011, 0.012, 50), (0.100, 0.101, 25)]

@@ -78,7 +78,7 @@ AREAS: Final = {
     "net": _crate("net", {"": ("network",)}),
     "resolve": _python(
         "scenario/resolve",
-        ("resolve", "resolve_network", "shares"),
+        ("resolve", "resolve_network", "resolve_elements", "resolve_traffic", "shares"),
         {
             "/elements": ("link_classes", "queues", "tunnels"),
             "/curves": ("hfsc",),
@@ -95,7 +95,14 @@ AREAS: Final = {
     ),
     "analysis": _python(
         "analysis",
-        ("analysis_tables", "analysis_figures"),
+        (
+            "analysis_tables",
+            "analysis_figures",
+            "analysis_network",
+            "analysis_paths",
+            "analysis_judgement",
+            "analysis_agreement",
+        ),
         {
             "/agreement": ("crosscheck",),
             "/codepoints": ("crosscheck",),
@@ -107,6 +114,9 @@ AREAS: Final = {
             "/arrivals": ("arrivals",),
             "/comp": ("comparison", "applications"),
             "/channels": ("stations",),
+            "/hops": ("probes",),
+            "/paths": ("paths",),
+            "/timelines": ("report_delays",),
             "/windows": ("responsiveness", "calls"),
             "/distributions": ("analysis", "spreads"),
             "/ensembles": ("testing",),
