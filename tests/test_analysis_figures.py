@@ -124,6 +124,13 @@ def test_delays_of_a_window() -> None:
     assert owd(measured, "call", (6, 8)) is None
     assert queueing(measured, "data") is None
     assert flow_rtt(measured, "call") is None
+    # Where somebody knows a number of samples alone, nothing is known.
+    unknown = {"owd_s": None, "owd_min_s": None, "owd_max_s": None}
+    assert owd(run(intervals=[*DELAYS[:1], DELAYS[1] | unknown], delays=BINS), "call") is None
+    pair = [row(2, 4, low_s=low, high_s=low + 0.002, samples=1) for low in (0.010, 0.014)]
+    two = owd(run(intervals=[DELAYS[0] | {"owd_samples": 2}], delays=pair), "call")
+    # Two samples at 11 and 15 ms.
+    assert two is not None and two.stdev == pytest.approx(8**0.5 / 1000, rel=1e-9)
     single = [row(2, 4, low_s=0.010, high_s=0.012, samples=1)]
     one = owd(run(intervals=[DELAYS[0] | {"owd_samples": 1}], delays=single), "call")
     assert one is not None and one.stdev is None

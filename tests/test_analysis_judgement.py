@@ -528,3 +528,6 @@ def test_results_of_a_function_are_kept_by_its_arguments() -> None:
     assert analysis.calls(found, "voice", None) is first
     assert analysis.calls(found, "voice", window=(0.0, 2.0)) is not first
     assert analysis.calls(found, "call") is not first
+    # A summary is the caller's own.
+    analysis.flow_summaries(found)["voice"]["calls"]["each"].clear()
+    assert len(analysis.flow_summaries(found)["voice"]["calls"]["each"]) == 2

@@ -206,6 +206,22 @@ def test_a_copy_has_values_of_its_own() -> None:
     assert run.model_copy(update={"duration": None}).end_ps == 0
 
 
+def test_a_network_without_its_background_is_as_it_was_written() -> None:
+    background = "background: {noise: {link: r>s, load: 10%}, more: {link: b>s, load: 1%}}"
+    run = scenario(more=background)
+    assert [*run.nodes] == ["a", "r", "s", "b", "noise-from", "noise-to", "more-to"]
+    assert [link.ends for link in run.links[3:]] == [
+        ("noise-from", "r"),
+        ("noise-to", "s"),
+        ("more-to", "s"),
+    ]
+    assert [*run.flows] == ["web", "back", "last", "noise", "more"]
+    assert run.without_background() == scenario()
+    # Values that follow know what is added.
+    assert list(run.directions)[6:8] == ["noise-from>r", "r>noise-from"]
+    assert (run.port_of("more"), len(run.addresses)) == (5005, 7)
+
+
 TUNNELS = """\
 tunnels:
   vpn: {ends: [r, s], type: gre, shape: {s: {rate: 2 Mbps}, r: {rate: 30 Mbps}}, egress: {r: p}}
