@@ -101,6 +101,17 @@ def test_phases_lie_between_changes_and_end_with_the_total() -> None:
     ]
 
 
+def test_other_stretches_stand_in_for_phases() -> None:
+    found = analysis.phases(two(), ((0.0, 2.0), (3.0, 6.0), (9.0, 12.0)))
+    assert found.filter(flow="total").rows() == [
+        (0, 2, "total", 4000),
+        # Half of 3 kB, and 2.5 kB of both.
+        (3, 6, "total", pytest.approx(8 * 4000 / 3)),
+        # The run ends before the stretch does.
+        (9, 10, "total", 8 * 2500),
+    ]
+
+
 def test_phases_of_an_interrupted_run_end_with_it() -> None:
     found = analysis.phases(two(complete=False, duration_s=5.0))
     assert found["end_s"].unique().sort().to_list() == [4, 5]

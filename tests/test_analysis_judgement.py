@@ -299,6 +299,11 @@ def test_runs_are_named_by_engine_seed_and_scenario() -> None:
         ("cut off at", (None, "6.5 s"))
     ]
     assert cut.names == ("run 1", "run 2")
+    assert [phase.window for phase in cut.phases] == [(0, 1), (1, 2), (2, 6.5)]
+    # A run that ended as a phase began has nothing of it.
+    short = analysis.compare([one, manifest(one, complete=False, duration_s=2.0)])
+    assert [phase.window for phase in short.phases] == [(0, 1), (1, 2)]
+    assert [phase.sending for phase in short.phases] == [False, True]
     # Of many settings the name of the scenario stands for all, if it is another one.
     text = TEXT.replace("MORE", "").replace("judged", "other").replace("8 Mbps", "9 Mbps")
     text = text.replace("1 Mbps}", "3 Mbps}").replace("5 ms", "6 ms")

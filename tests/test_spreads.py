@@ -75,6 +75,15 @@ def test_fairness_is_between_one_and_a_share(rates: list[int]) -> None:
 def test_fairness_of_equal_and_of_lonely_rates() -> None:
     assert analysis.fairness([3.0, 3.0, 3.0]) == pytest.approx(1)
     assert analysis.fairness([3.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    # Of rates that are unknown there is none.
+    assert analysis.fairness(pl.Series([3.0, None])) is None
+    assert analysis.fairness([]) is None
+
+
+def test_a_correlation_is_of_pairs_of_which_both_are_known() -> None:
+    one, other = pl.Series([1.0, 2.0, None, 3.0, 7.0]), pl.Series([6.0, 4.0, 9.0, 2.0, None])
+    assert analysis.correlation(one, other) == pytest.approx(-1)
+    assert analysis.correlation(one.head(1), other.head(1)) is None
 
 
 def test_rates_are_the_cells_of_a_flow() -> None:
@@ -96,6 +105,9 @@ def test_streams_sum_to_their_flow() -> None:
     ]
     run = dataset(parse(SCAVENGER), rows)
     assert analysis.stream_rates(run, "scavenger", (0.0, 1.0)).to_list() == [800.0, 1600.0]
+    # Half of a row in half of its time, and nothing in as much time after it.
+    assert analysis.stream_rates(run, "scavenger", (0.5, 1.0)).to_list() == [800.0, 1600.0]
+    assert analysis.stream_rates(run, "scavenger", (0.5, 1.5)).to_list() == [400.0, 800.0]
 
 
 def test_rates_stand_beside_round_trip_times() -> None:
