@@ -180,6 +180,11 @@ links:
     # A link to a node that there is not joins nothing.
     stray = run.links[0].model_copy(update={"ends": ("t", "nowhere")})
     assert regions(run.model_copy(update={"links": (*run.links, stray)})) == found
+    # Two nodes and their link are a whole network.
+    alone = parse(
+        "{perhop: 1, name: x, nodes: {a: host, b: host}, links: [{ends: [a, b], rate: 1 Gbps}]}"
+    )
+    assert regions(alone)["a"] == regions(alone)["b"] != set()
 
 
 def test_ports_of_flows_count_up() -> None:
