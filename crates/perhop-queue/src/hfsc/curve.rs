@@ -101,10 +101,8 @@ impl RuntimeCurve {
         }
         // A concave curve below the present one at first: they cross where the new one's first
         // slope has made up for the difference.
-        let mut dx = (now - y) / (self.m1 - self.m2);
-        if self.x + self.dx > x {
-            dx += self.x + self.dx - x;
-        }
+        let first_slope = (self.x + self.dx).saturating_sub(x);
+        let dx = first_slope + (now - y) / (self.m1 - self.m2);
         *self = Self { dx, dy: dx * self.m1, ..new };
     }
 
