@@ -1,5 +1,6 @@
 //! Parts of the model, compared with the draft's arithmetic.
 
+mod bounds;
 mod path;
 mod tables;
 

@@ -386,3 +386,114 @@ fn duplicates_that_a_receiver_reports() {
         assert_eq!((found, sender.scoreboard.sacked_bytes()), (duplicate, sacked), "{blocks:?}");
     }
 }
+
+/// What an acknowledgement of two segments, one of which had not been SACKed before, does to a
+/// window of ten in slow start: state, whether it echoes a mark, end of what was sent before a
+/// reduction that goes on, and acknowledged up to; RFC 6582, section 3.2, and 3168, section 6.1.2.
+#[test]
+fn progress_grows_the_window() {
+    for (base, recovery, marked, until, ack, cwnd) in [
+        (config(), Recovery::Open, false, None, 2_001, 12_000.0),
+        (config(), Recovery::Open, true, None, 2_001, 10_000.0),
+        (config(), FAST, false, None, 5_000, 10_000.0),
+        (config(), FAST, false, None, 5_001, 11_000.0),
+        (config(), TIMEOUT, false, None, 5_000, 12_000.0),
+        (config(), TIMEOUT, false, None, 5_001, 11_000.0),
+        (newreno(), FAST, false, None, 5_000, 10_000.0),
+        (newreno(), FAST, false, None, 5_001, 10_000.0),
+        (newreno(), TIMEOUT, false, None, 5_001, 12_000.0),
+        (config(), Recovery::Open, false, Some(3_001), 3_001, 10_000.0),
+        // It ends at its threshold of 20 segments, where a window grows by a segment.
+        (config(), Recovery::Open, false, Some(3_000), 3_001, 20_100.0),
+        (config(), Recovery::Open, true, Some(3_000), 3_001, 20_000.0),
+        (config(), FAST, false, Some(5_001), 5_001, 20_050.0),
+    ] {
+        let mut sender = open(base, 8);
+        sender.window = Window { cwnd: 10_000.0, ssthresh: 20_000.0 };
+        if let Some(until) = until {
+            sender.note_reduction(at(0), false, false);
+            sender.reduction.as_mut().unwrap().until = until;
+            sender.reducing = true;
+        }
+        (sender.recovery, sender.usage) = (recovery, Usage::of(true, 0, 0));
+        let mut progress = Progress::default();
+        (progress.acked, progress.delivered) = (2_000, 1_000);
+        sender.advance(at(50), ack, &progress, marked);
+        let case = (recovery, marked, until, ack);
+        assert_eq!(sender.window.cwnd, cwnd, "{case:?}");
+        assert_eq!(sender.deadline, at(290), "{case:?}");
+        let ends = recovery == Recovery::Open || ack == 5_001;
+        assert_eq!(sender.recovery, if ends { Recovery::Open } else { recovery }, "{case:?}");
+        assert_eq!(
+            sender.reducing,
+            until.is_some_and(|until| ack <= until && recovery == Recovery::Open)
+        );
+        // Without SACK a partial acknowledgement shows the next hole.
+        let hole = !sender.uses_sack() && recovery == FAST && ack < 5_001;
+        assert_eq!(sender.scoreboard.has_losses(), hole, "{case:?}");
+    }
+    // RFC 6675, section 5: what was lost since begins another recovery; for a model of the path the
+    // same goes on.
+    let modelled = Congestion::bbr1(Stream::new(1, "test"));
+    for (congestion, goes_on) in [(Congestion::Reno, false), (modelled, true)] {
+        let mut sender = open(SenderConfig { congestion, ..config() }, 8);
+        sender.scoreboard.lose_first();
+        (sender.recovery, sender.usage) = (FAST, Usage::of(true, 0, 0));
+        let mut progress = Progress::default();
+        (progress.acked, progress.delivered) = (2_000, 2_000);
+        sender.advance(at(50), 5_001, &progress, false);
+        assert_eq!((sender.window.cwnd, sender.lost_since), (20_000.0, !goes_on));
+        let on = Recovery::Fast { point: 8_001, urgent: false, rescued: false };
+        assert_eq!(sender.recovery, if goes_on { on } else { Recovery::Open });
+        if !goes_on {
+            sender.detect_losses(at(50), &progress);
+            let again = Recovery::Fast { point: 8_001, urgent: true, rescued: false };
+            assert_eq!((sender.recovery, sender.window.ssthresh), (again, 4_000.0));
+        }
+    }
+}
+
+/// RFC 9937, section 6.1: RecoverFS is what was in flight without what was SACKed before, and with
+/// what is acknowledged now. RFC 3168, section 6.1.2: a reduction by marks in the window of data
+/// that is lost stands for both.
+#[test]
+fn recoveries_begin_with_what_is_in_flight() {
+    for (sacked, delivered, acked, flight) in [
+        (0, 0, 0, 8_000),
+        (4, 1_000, 0, 5_000),
+        (4, 1_000, 2_000, 7_000),
+        (1, 2_000, 2_000, 10_000), // one of the two that were SACKed was acknowledged
+    ] {
+        for prr in [false, true] {
+            let mut sender = open(SenderConfig { prr, ..config() }, 8);
+            let _ = sack(&mut sender, 2, 2 + sacked);
+            let mut progress = Progress::default();
+            (progress.acked, progress.delivered) = (acked, delivered);
+            sender.begin_recovery(at(50), &progress);
+            assert_eq!((sender.window.ssthresh, sender.reducing), (4_000.0, prr));
+            let expected = if prr { Prr::new(flight, 4_000) } else { Prr::default() };
+            assert_eq!(sender.reduction.as_ref().unwrap().prr, expected, "{sacked} {acked}");
+        }
+    }
+    for (by_marks, until, scalable, recovery, reduces) in [
+        (true, 2, false, Recovery::Open, false),
+        (true, 1, false, Recovery::Open, true),
+        (false, 2, false, Recovery::Open, true),
+        (true, 2, true, Recovery::Open, true),
+        (true, 2, false, TIMEOUT, true),
+    ] {
+        let congestion = if scalable { Congestion::dctcp() } else { Congestion::Reno };
+        let mut sender = open(SenderConfig { congestion, prr: true, ..rack() }, 8);
+        sender.note_reduction(at(40), true, by_marks);
+        sender.reduction.as_mut().unwrap().until = until;
+        sender.recovery = recovery;
+        sender.rack.as_mut().unwrap().1.on_probe(5_001, true);
+        sender.begin_recovery(at(50), &Progress::default());
+        let case = (by_marks, until, scalable, recovery);
+        assert_eq!(sender.window.ssthresh, if reduces { 4_000.0 } else { 30_000.0 }, "{case:?}");
+        assert_eq!(sender.reducing, reduces, "{case:?}");
+        assert_eq!(sender.undoable, reduces && recovery == Recovery::Open, "{case:?}");
+        let tlp = &mut sender.rack.as_mut().unwrap().1;
+        assert_eq!(tlp.on_ack(5_002, None, false), super::super::tlp::Verdict::Nothing);
+    }
+}
