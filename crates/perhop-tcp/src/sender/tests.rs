@@ -10,6 +10,7 @@ use perhop_core::{Ecn, Stream};
 use crate::{Congestion, CubicConfig, EcnMode, HyStartKind, RtoRule, SackBlocks, Seq};
 use crate::{Receiver, ReceiverConfig, TCP_HEADER_BYTES, TIMESTAMP_BYTES};
 
+mod accounts;
 mod by_hand;
 mod path_mtu;
 mod queue;

@@ -271,3 +271,67 @@ fn duplicates_have_no_news() {
         assert_eq!(parts.linux.timeouts, if ack > 1 { 0 } else { 2 });
     }
 }
+
+/// tcp_cong_control: a reduction follows what is delivered; otherwise the window grows by what is
+/// delivered if something is acknowledged, or SACKed while much reordering was seen.
+#[test]
+fn windows_follow_deliveries() {
+    for (state, reordering, acked, sacked, limited, window) in [
+        (State::Open, 3, 1, false, true, 22),
+        (State::Open, 3, 1, false, false, 20),
+        (State::Open, 3, 0, true, true, 20),
+        (State::Open, 4, 0, true, true, 22),
+        (State::Open, 4, 1, false, true, 22),
+        (State::Open, 4, 0, false, true, 20),
+        (State::Disorder, 3, 1, true, true, 22),
+        (State::Loss, 3, 1, false, true, 22),
+        // Half of two delivered: five in flight and one more, up to a threshold that is far.
+        (State::Recovery, 3, 1, false, true, 7),
+        (State::Cwr, 3, 1, false, true, 7),
+    ] {
+        let mut parts = Parts::new(RACK, 5);
+        let linux = &mut *parts.linux;
+        (linux.state, linux.reordering, linux.limited) = (state, reordering, limited);
+        (linux.threshold, linux.window_before, linux.sent) = (30, 20, 1);
+        let mut seen = parts.seen();
+        (seen.arrival.acked, seen.arrival.sacked, seen.arrival.delivered) = (acked, sacked, 2);
+        parts.run(40, |machine| machine.control_congestion(&seen, true));
+        assert_eq!(parts.linux.window, window, "{state:?} {reordering} {acked} {sacked}");
+    }
+    // One more if the acknowledgement advances without a new loss.
+    for (advanced, lost, window) in [(true, false, 8), (true, true, 7), (false, false, 7)] {
+        let mut parts = Parts::new(RACK, 5);
+        let linux = &mut *parts.linux;
+        (linux.state, linux.threshold, linux.window_before) = (State::Recovery, 30, 20);
+        linux.sent = 1;
+        let mut seen = Seen { advanced, ..parts.seen() };
+        seen.arrival.delivered = 2;
+        parts.run(40, |machine| machine.control_congestion(&seen, lost));
+        assert_eq!(parts.linux.window, window, "{advanced} {lost}");
+    }
+}
+
+/// tcp_ack: an acknowledgement below what is acknowledged says only what it SACKs; without anything
+/// outstanding only a duplicate that is reported counts.
+#[test]
+fn old_acknowledgements_and_late_reports() {
+    let mut parts = Parts::new(RACK, 5);
+    parts.run(40, |machine| machine.take(&answer(2_001, &[]), 2_001));
+    for (blocks, sacked, state) in [(vec![], 0, State::Open), (vec![(3, 4)], 1, State::Disorder)] {
+        let window = parts.linux.window;
+        let rtt = parts.run(50, |machine| machine.take(&answer(1_001, &blocks), 1_001));
+        assert_eq!((rtt, parts.sender.scoreboard.sacked_segments()), (None, sacked));
+        assert_eq!((parts.linux.state, parts.linux.window), (state, window));
+        assert_eq!(parts.sender.scoreboard.acknowledged(), 2_001);
+    }
+    for (blocks, window) in [(vec![(4, 5)], 30), (vec![], 20)] {
+        let mut parts = Parts::new(RACK, 5);
+        parts.run(40, |machine| machine.take(&answer(5_001, &[]), 5_001));
+        parts.sender.retransmits = 1;
+        let linux = &mut *parts.linux;
+        (linux.undo_from, linux.unreported, linux.window) = (Some(1), 1, 20);
+        (linux.window_before, linux.threshold_before) = (30, Some(25));
+        let rtt = parts.run(50, |machine| machine.take(&answer(5_001, &blocks), 5_001));
+        assert_eq!((rtt, parts.linux.window), (None, window), "{blocks:?}");
+    }
+}
