@@ -151,6 +151,14 @@ changes:
         *zip([0, *run.changes_ps], [*run.changes_ps, 10 * S], strict=True),
     ]
     assert run.active_ps(run.flows["web"]) == (S // 2, 8 * S)
+    # From the first of several starts on, each of which is a change.
+    several = scenario(
+        ("to: b}", "to: b, start: [1 s, 4 s]}"), more="pings: {p: {from: a, to: b}}\n"
+    )
+    assert several.active_ps(several.flows["web"]) == (S, 10 * S)
+    assert several.changes_ps == [S, 4 * S, 10 * S]
+    ping = several.pings["p"].model_copy(update={"start": 2 * S, "stop": 3 * S})
+    assert several.active_ps(ping) == (2 * S, 3 * S)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +219,16 @@ def test_the_least_mtu_of_a_path() -> None:
         1450,
         1400,
     )
+
+
+def test_a_host_with_several_links_has_the_least_mtu_of_all() -> None:
+    second = "  - {ends: [a, t], rate: 1 Gbps, mtu: 1400 B}\n  - {ends: [s, b]"
+    run = scenario(mtu("a, r", 1450), ("  - {ends: [s, b]", second))
+    assert (host_mtu(run, "a"), agreed_mtu(run, "b", "a")) == (1400, 1400)
+    # What a tunnel leaves, or what a link of the host has.
+    tunnel = "tunnels: {v: {ends: [a, s], overhead: 100 B, mtu: 1300 B}}\n"
+    assert host_mtu(scenario(mtu("a, r", 1450), more=tunnel), "a") == 1300
+    assert host_mtu(scenario(mtu("a, r", 1200), more=tunnel.replace("1300", "1250")), "a") == 1200
 
 
 @pytest.mark.parametrize(
