@@ -370,10 +370,11 @@ def test_packets_may_have_any_code_point_that_a_rule_sets() -> None:
     run = scenario(
         ("s: router", "s: {kind: router, remark: [{match: {dscp: be}, dscp: cs1}]}"),
         ("delay: 5 ms}", "delay: 5 ms, egress: {r: p}}"),
-        more="policies: {p: {classes: {all: {match: any, police: {rate: 1 Mbps, burst: 9 kB, "
+        more="policies: {p: {classes: {all: {match: any, mark: af21, police: "
+        "{rate: 1 Mbps, burst: 9 kB, "
         "exceed: {remark: af13}}}}}}\n",
     )
-    assert {one.dscps for one in sent(run)} == {frozenset({0, 8, 14})}
+    assert {one.dscps for one in sent(run)} == {frozenset({0, 8, 14, 18})}
     assert {one.link_classes for one in sent(run)} == {frozenset([None])}
 
 
