@@ -220,19 +220,16 @@ impl Tin {
         let (set, way) = (index - index % WAYS, index % WAYS);
         let place = |step: usize| set + (way + step) % WAYS;
         let is_idle = |place: &usize| self.owners[*place].rotation == Rotation::Idle;
-        let own = (0..WAYS).map(place).find(|&place| self.tags[place] == hash);
-        if let Some(own) = own.filter(|own| !is_idle(own)) {
+        if let Some(own) = (0..WAYS).map(place).find(|&place| self.tags[place] == hash) {
             return own;
         }
-        let index = own.unwrap_or_else(|| {
-            let free =
-                |place: &usize| is_idle(place) && self.flows[*place].cobalt.rest(&self.times, now);
-            // If all remember a flow, one without packets is better than a collision.
-            let mut places = (0..WAYS).map(place);
-            places.clone().find(free).or_else(|| places.find(is_idle)).unwrap_or(index)
-        });
+        let free =
+            |place: &usize| is_idle(place) && self.flows[*place].cobalt.rest(&self.times, now);
+        // If all remember a flow, one without packets is better than a collision.
+        let mut places = (0..WAYS).map(place);
+        let index = places.clone().find(free).or_else(|| places.find(is_idle)).unwrap_or(index);
         let owner = &mut self.owners[index];
-        if self.tags[index] != hash && owner.rotation == Rotation::Idle {
+        if owner.rotation == Rotation::Idle {
             self.flows[index].cobalt = Cobalt::default();
         }
         self.tags[index] = hash;
