@@ -11,19 +11,14 @@ use crate::{Offset, Window};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     /// True if the window, rather than the application or the other windows, limited the sender.
-    limited: bool,
+    pub limited: bool,
     /// Greatest flight, if it did not.
-    flight: u64,
+    pub flight: u64,
     /// End of the data sent at the beginning: once it is acknowledged, the round trip has ended.
-    until: Offset,
+    pub until: Offset,
 }
 
 impl Usage {
-    #[cfg(test)]
-    pub const fn of(limited: bool, flight: u64, until: Offset) -> Self {
-        Self { limited, flight, until }
-    }
-
     /// Returns `true` if `window` may grow: it was the limit, or slow start has not yet doubled the
     /// flight. After a timeout it grows although no new data can be sent.
     pub fn lets_grow(&self, window: &Window) -> bool {

@@ -39,6 +39,11 @@ pub(super) fn sack(sender: &mut Sender, first: u64, end: u64) -> Progress {
 pub(super) const FAST: Recovery = Recovery::Fast { point: 5_001, urgent: false, rescued: false };
 pub(super) const TIMEOUT: Recovery = Recovery::Timeout { point: 5_001, frto: Frto::Off };
 
+/// Use of the window in a round trip that ends at `until`.
+fn used(limited: bool, flight: u64, until: u64) -> Usage {
+    Usage { limited, flight, until }
+}
+
 /// RFC 5681, section 3.2, step 4: duplicates before, another one, bytes acknowledged, and
 /// duplicates after: of the segments that are acknowledged, one is no duplicate.
 #[test]
@@ -187,7 +192,7 @@ fn windows_grow_while_they_are_used() {
         (false, 20_000.0, 20_001.0, 10_001, true),
         (false, 20_000.0, 20_000.0, 10_001, false),
     ] {
-        let usage = Usage::of(limited, flight, 0);
+        let usage = used(limited, flight, 0);
         assert_eq!(usage.lets_grow(&Window { cwnd, ssthresh }), grows, "{limited} {flight}");
     }
     // tcp_cwnd_validate, in a round trip that ends at 3001: now and before limited, most in flight
@@ -202,13 +207,13 @@ fn windows_grow_while_they_are_used() {
     ] {
         let mut sender = open(config(), 5 + (una - 1) / 1000);
         sender.scoreboard.acknowledge(una, at(40), &mut Progress::default());
-        sender.usage = Usage::of(was, most, 3_001);
+        sender.usage = used(was, most, 3_001);
         sender.note_usage(limited);
         let until = if after == (was, most) { 3_001 } else { sender.scoreboard.end() };
         let case = (una, limited, was, most);
         assert_eq!(
             format!("{:?}", sender.usage),
-            format!("{:?}", Usage::of(after.0, after.1, until)),
+            format!("{:?}", used(after.0, after.1, until)),
             "{case:?}"
         );
     }
@@ -415,7 +420,7 @@ fn progress_grows_the_window() {
             sender.reduction.as_mut().unwrap().until = until;
             sender.reducing = true;
         }
-        (sender.recovery, sender.usage) = (recovery, Usage::of(true, 0, 0));
+        (sender.recovery, sender.usage) = (recovery, used(true, 0, 0));
         let mut progress = Progress::default();
         (progress.acked, progress.delivered) = (2_000, 1_000);
         sender.advance(at(50), ack, &progress, marked);
@@ -438,7 +443,7 @@ fn progress_grows_the_window() {
     for (congestion, goes_on) in [(Congestion::Reno, false), (modelled, true)] {
         let mut sender = open(SenderConfig { congestion, ..config() }, 8);
         sender.scoreboard.lose_first();
-        (sender.recovery, sender.usage) = (FAST, Usage::of(true, 0, 0));
+        (sender.recovery, sender.usage) = (FAST, used(true, 0, 0));
         let mut progress = Progress::default();
         (progress.acked, progress.delivered) = (2_000, 2_000);
         sender.advance(at(50), 5_001, &progress, false);
