@@ -417,6 +417,14 @@ def test_the_worst_call_of_each_interval() -> None:
     assert measure(found, "mos", "voice", (6.0, 8.0)) is None
 
 
+def test_no_more_packets_are_late_than_were_not_played() -> None:
+    # A packet and its copy may both be late.
+    rows = [voice(0, 0, 95) | {"late": 8}, voice(0, 1, 95) | {"late": 3}]
+    one, two = analysis.calls(run(calls=rows), "voice")
+    assert (one.lost, one.late) == (0, 0.05)
+    assert (two.lost, two.late) == (0.02, 0.03)
+
+
 def test_the_summary_of_flows() -> None:
     found = analysis.summary(run(calls=CALLS, **TABLES))
     flows = found["flows"]
