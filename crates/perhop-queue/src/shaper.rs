@@ -125,9 +125,9 @@ mod tests {
         assert_eq!(sent, [0, 1000, 1500, 1600]); // microseconds, a byte each
     }
 
-    /// 8 Mb/s are a byte in a microsecond; the bucket holds 1000 bytes. A packet that finds the link
-    /// idle passes if the bucket holds it, and costs its length unless the queue drops it. One of
-    /// more than the burst needs a full bucket, and overdraws it.
+    /// 8 Mb/s are a byte in a microsecond; the bucket holds 1000 bytes. A packet that finds the
+    /// link idle passes if the bucket holds it, and costs its length unless the queue drops it. One
+    /// of more than the burst needs a full bucket, and overdraws it.
     #[test]
     fn an_idle_shaper_passes_what_the_bucket_holds() {
         let limit = Limit::bytes(Bytes::new(1500));

@@ -73,8 +73,8 @@ fn main() -> ExitCode {
         let receiving::Outcome { theirs, own, same, .. } = receivers;
         let [of_theirs, of_own, windows] = shares;
         println!(
-            "receivers: {same} of Linux's {theirs} acknowledgements ({of_theirs:.1}%), and of {own} \
-             own ones ({of_own:.1}%); windows within 5%: {windows:.1}%"
+            "receivers: {same} of Linux's {theirs} acknowledgements ({of_theirs:.1}%), and of \
+             {own} own ones ({of_own:.1}%); windows within 5%: {windows:.1}%"
         );
         if least.is_some() && shares.into_iter().any(|share| share < RECEIVERS) {
             println!("below the goal of {RECEIVERS}%");

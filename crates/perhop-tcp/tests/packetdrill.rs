@@ -100,7 +100,7 @@ fn what_is_not_modelled_is_told() {
 
 #[test]
 fn scripts_are_read() {
-    let text = "// a comment\n--tolerance_usecs=7000\n`one\ntwo`\n 0.5 close(4) = 0 // and another\n\
+    let text = "// a comment\n--tolerance_usecs=7000\n`one\ntwo`\n 0.5 close(4) = 0 // another\n\
                 +.1~+.2 > [ce] PE. 1:11(10) ack 2 win 3 <nop,nop,TS val 4 ecr 5>\n\
                 * < . 2:2(0) ack 11 win 9 <mss 6,wscale 7,sackOK,sack 21:31 41:51>\n\
                 +0...0.01 connect(3, {a, b}, ...) = -1 EINPROGRESS (why)\n+0 %{ a\nb }%\n";

@@ -137,8 +137,8 @@ mod tests {
         }
     }
 
-    /// 8 Mb/s, a byte in a microsecond. An empty bucket has the tokens of the time since it was last
-    /// filled, and not of that before; those of a picosecond are enough.
+    /// 8 Mb/s, a byte in a microsecond. An empty bucket has the tokens of the time since it was
+    /// last filled, and not of that before; those of a picosecond are enough.
     #[test]
     fn the_regulator_fills_since_the_last_time() {
         let mut regulator = Regulator::new(Rate::new(8_000_000).unwrap(), Bytes::new(1000));

@@ -226,9 +226,9 @@ mod tests {
         assert_eq!(class.avgidle, 2541);
     }
 
-    /// At half of 1 Mb/s, a packet of 1250 bytes takes 10 ms on the link, and 10 ms more at the rate
-    /// of the class: 16 packets at once, and 4 if it waits for longer. Of 1250 bytes, maxidle is
-    /// 32 · 10,000 · 0.66193 for 16 and 32 · 10,000 · 0.13541 for 4.
+    /// At half of 1 Mb/s, a packet of 1250 bytes takes 10 ms on the link, and 10 ms more at the
+    /// rate of the class: 16 packets at once, and 4 if it waits for longer. Of 1250 bytes, maxidle
+    /// is 32 · 10,000 · 0.66193 for 16 and 32 · 10,000 · 0.13541 for 4.
     #[test]
     fn bursts_depend_on_the_wait() {
         let bounds = |bytes, maxburst, minburst| {

@@ -168,8 +168,8 @@ mod tests {
         }
     }
 
-    /// A leaf that has its turn keeps it while it has bytes left; one that sends although it is over
-    /// its limit does not. A turn that is not over gets no more bytes.
+    /// A leaf that has its turn keeps it while it has bytes left; one that sends although it is
+    /// over its limit does not. A turn that is not over gets no more bytes.
     #[test]
     fn turns_by_hand() {
         let mut turns = of(&[8_000, 8_000, 8_000], 1000);

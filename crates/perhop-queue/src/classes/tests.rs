@@ -254,7 +254,8 @@ fn packets_that_pass_are_charged() {
     }
 }
 
-/// Returns the sets of classes, each of two: one of this queue for the DSCP 8, and one for the rest.
+/// Returns the sets of classes, each of two: one of this queue for the DSCP 8, and one for the
+/// rest.
 fn sets(queue: impl Fn() -> Queue<()>) -> Vec<Queue<()>> {
     let rate = Rate::new(8_000_000).unwrap();
     let matches =
@@ -317,8 +318,8 @@ fn sets(queue: impl Fn() -> Queue<()>) -> Vec<Queue<()>> {
 }
 
 /// DualPI2 drops all but one of three packets that have waited for 30 times its target, when they
-/// are to be sent: its class has nothing left when it is asked for the second. The other class sends
-/// its two packets all the same, and so again.
+/// are to be sent: its class has nothing left when it is asked for the second. The other class
+/// sends its two packets all the same, and so again.
 #[test]
 fn a_class_that_drops_all_that_waits_holds_nobody() {
     let config = DualPi2Config {

@@ -113,7 +113,8 @@ fn a_busy_period_begins_from_zero() {
 }
 
 /// A class whose shaper makes it wait is withdrawn, and is charged nothing. Weights of 1 and 1:
-/// class 0 has sent 100 bytes, so that its start tag is 200, and class 1 is next whenever both wait.
+/// class 0 has sent 100 bytes, so that its start tag is 200, and class 1 is next whenever both
+/// wait.
 #[test]
 fn a_class_that_is_withdrawn_keeps_its_tag() {
     let mut wfq = scheduler(&[1, 1]);

@@ -23,9 +23,9 @@ fn config(bandwidth: u64) -> CakeConfig {
     }
 }
 
-/// The first packet is above the target at 10 ms, so that a signal is due at 110 ms and, by the root
-/// of two, at 180.7 ms. At 200 ms the next packet is dropped if another one is behind it, and the
-/// last one is sent in any case. With ECN, each signal marks a packet.
+/// The first packet is above the target at 10 ms, so that a signal is due at 110 ms and, by the
+/// root of two, at 180.7 ms. At 200 ms the next packet is dropped if another one is behind it, and
+/// the last one is sent in any case. With ECN, each signal marks a packet.
 #[test]
 fn the_last_packet_of_a_queue_is_never_dropped() {
     for (ecn, packets, sent_ids, dropped_ids, marks) in [
@@ -54,11 +54,11 @@ fn the_last_packet_of_a_queue_is_never_dropped() {
     }
 }
 
-/// At 8 Mb/s a packet of 1000 bytes takes a millisecond, and a frame 1.514. Packets that all come at
-/// the beginning have waited for four frames from the seventh millisecond on: with a round trip of
-/// 20 ms, which rises to 22.27 as the target rises from 1 µs to 2.271 ms, the first signal is due at
-/// 29.27 ms. The packet of 30 ms is dropped, and the next one sent in its place. With `ingress`, the
-/// one that was dropped has taken its millisecond, too.
+/// At 8 Mb/s a packet of 1000 bytes takes a millisecond, and a frame 1.514. Packets that all come
+/// at the beginning have waited for four frames from the seventh millisecond on: with a round trip
+/// of 20 ms, which rises to 22.27 as the target rises from 1 µs to 2.271 ms, the first signal is
+/// due at 29.27 ms. The packet of 30 ms is dropped, and the next one sent in its place. With
+/// `ingress`, the one that was dropped has taken its millisecond, too.
 #[test]
 fn packets_dropped_early_count_for_ingress() {
     for (ingress, later) in [(false, 31), (true, 32)] {

@@ -139,7 +139,8 @@ fn an_overflow_makes_codel_drop_more_often() {
     }
 }
 
-/// With one flow and without a limit, FQ-CoDel is CoDel: the same drops and marks at the same times.
+/// With one flow and without a limit, FQ-CoDel is CoDel: the same drops and marks at the same
+/// times.
 #[test]
 fn one_flow_is_codel() {
     let (mut signals, mut numbers) = (0, random(9));

@@ -134,7 +134,8 @@ fn priorities_go_first_within_their_limits() {
 
 /// The length that is announced is that of a class that may send, before one that sleeps: 1% of the
 /// link sleeps most of the time, beside 99% of it. Of two that sleep, it is that of the one that
-/// wakes first; sometimes both wake at one tick. The driver without `kick` announces what it has taken.
+/// wakes first; sometimes both wake at one tick. The driver without `kick` announces what it has
+/// taken.
 #[test]
 fn the_next_length_is_that_of_a_class_that_is_awake() {
     let config = CbqConfig { token_bucket: false, ..config(100 * MEGABIT) };

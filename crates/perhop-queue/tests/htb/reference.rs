@@ -1,5 +1,5 @@
-//! HTB beside a second implementation that looks at every class for each decision, with buckets that
-//! are filled all the time.
+//! HTB beside a second implementation that looks at every class for each decision, with buckets
+//! that are filled all the time.
 
 use std::collections::VecDeque;
 

@@ -219,8 +219,8 @@ fn a_class_may_send_until_a_bucket_is_overdrawn() {
 }
 
 /// A class that has its last turn with its last packet leaves the turn to the next class, which
-/// does not lose it: `htb_dequeue_tree` of Linux goes on to the next class before it takes the empty
-/// one out. So it is with loans.
+/// does not lose it: `htb_dequeue_tree` of Linux goes on to the next class before it takes the
+/// empty one out. So it is with loans.
 #[test]
 fn a_class_that_becomes_empty_leaves_its_turn_to_the_next() {
     let wide = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(1000, 10_000, 1500)) };
@@ -244,8 +244,8 @@ fn a_quantum_of_any_size() {
     assert_eq!(tree.send(&[1, 1, 1, 1, 0, 0, 0]), [1, 0, 1, 1, 1, 0, 0]);
 }
 
-/// Returns when a class sends its second packet, the first of which has 100,000 bytes; another class
-/// sends as many after 30 s.
+/// Returns when a class sends its second packet, the first of which has 100,000 bytes; another
+/// class sends as many after 30 s.
 fn second_packet(root: HtbRates, class: HtbRates) -> Time {
     let other = HtbRates { burst: Bytes::new(1 << 20), ..plenty(rates(8, 10_000, 1500)) };
     let framing = Framing { overhead: 0, mpu: 0, coding: Coding::None };

@@ -100,7 +100,8 @@ impl Autotuning {
     }
 
     /// Takes data that arrived beyond a hole, which selective acknowledgements report: the buffer
-    /// makes room for what waits (`tcp_data_queue_ofo`). Returns `true` if the window to offer grew.
+    /// makes room for what waits (`tcp_data_queue_ofo`). Returns `true` if the window to offer
+    /// grew.
     pub fn on_disorder(&mut self, arrival: &Arrival) -> bool {
         if let Some(rtt) = arrival.echoed {
             self.sample(rtt, false);
@@ -250,8 +251,8 @@ mod tests {
     }
 
     /// As Linux 6.18 was seen to do: nothing is read while the segment at 36201 is missing. When it
-    /// comes, 37648 bytes are read first, and the 23168 that waited count against them: no more than
-    /// the 14480 before. The next round begins behind the segment, and ends 62264 bytes later.
+    /// comes, 37648 bytes are read first, and the 23168 that waited count against them: no more
+    /// than the 14480 before. The next round begins behind the segment, and ends 62264 bytes later.
     #[test]
     fn data_that_waited_belongs_to_the_next_round() {
         let mut tuning = Autotuning::new(1448, LARGEST);
@@ -281,7 +282,8 @@ mod tests {
         assert_eq!(tuning.full, 2 * 14_480 + 52_960);
         assert!(tuning.on_disorder(&beyond(1_449 + 52_961, 0)));
         assert_eq!(tuning.full, 2 * 14_480 + 52_961);
-        // Each is a sample of the round-trip time: 320, 360, 395, 425.625, 452.421875 eighths of ms.
+        // Each is a sample of the round-trip time: 320, 360, 395, 425.625, 452.421875 eighths of
+        // ms.
         assert_eq!(tuning.rtt(), Some(Duration::from_picos(56_552_734_375)));
     }
 

@@ -102,8 +102,8 @@ impl Host {
         self.stamp = self.stamp.map(|(_, own)| (value, own));
     }
 
-    /// Takes the peer's acknowledgement of the SYN: with its own SYN, or if the host had one before,
-    /// alone, with a window that is shifted.
+    /// Takes the peer's acknowledgement of the SYN: with its own SYN, or if the host had one
+    /// before, alone, with a window that is shifted.
     pub fn open(&mut self, now: Time, window: u32, alone: bool) {
         let answer = Segment {
             flags: Flags::SYN.with(Flags::ACK).with(match self.settings.connection.ecn {

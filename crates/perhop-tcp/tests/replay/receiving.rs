@@ -2,8 +2,8 @@
 //! and its acknowledgements are compared with those of Linux.
 //!
 //! `validation/kernel_receiver.py` tells what a recording has. Of the segments that Linux takes
-//! together some are acknowledged as one, by chance, so that acknowledgements are compared as a set:
-//! one is the same if the receiver sends one with the same position and blocks within 2 ms.
+//! together some are acknowledged as one, by chance, so that acknowledgements are compared as a
+//! set: one is the same if the receiver sends one with the same position and blocks within 2 ms.
 
 use std::collections::HashMap;
 

@@ -455,9 +455,9 @@ fn a_ninth_flow_of_a_set_shares_a_queue() {
     }
 }
 
-/// The queue with the most bytes drops its first packet, which may be the one that has just come: of
-/// 500, 400 and 601 bytes, 500, 400 and 300, and 100, 400 and 600. What would not fit into an empty
-/// queue is dropped itself.
+/// The queue with the most bytes drops its first packet, which may be the one that has just come:
+/// of 500, 400 and 601 bytes, 500, 400 and 300, and 100, 400 and 600. What would not fit into an
+/// empty queue is dropped itself.
 #[test]
 fn the_longest_queue_drops_by_hand() {
     let limit = Limit::bytes(Bytes::new(1000));

@@ -28,7 +28,8 @@ fn transmissions_are_numbered_around_a_circle() {
 
 /// RFC 8985, section 6.2, and RFC 5682: sent at 60 ms and arrived at 100 ms; whether it was sent
 /// again, the highest that arrived before, the minimum round-trip time in µs, the echo, and the end
-/// of what was sent before a timeout; whether it counts as the newest, was late, and is an original.
+/// of what was sent before a timeout; whether it counts as the newest, was late, and is an
+/// original.
 #[test]
 fn arrivals_by_what_is_known_of_them() {
     for (again, fack, min_rtt, echo, point, counts, late, original) in [

@@ -1,5 +1,5 @@
-//! What a sender says of itself, and what its segments carry. Segments have 1000 bytes, the first of
-//! which begins at 1.
+//! What a sender says of itself, and what its segments carry. Segments have 1000 bytes, the first
+//! of which begins at 1.
 
 use super::tables::{at, newreno, open};
 use super::*;

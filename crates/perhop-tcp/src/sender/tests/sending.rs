@@ -71,8 +71,8 @@ fn spurious_losses_are_undone() {
 }
 
 /// RFC 5682, section 2.1: after the timeout of eight segments the first was sent again. What is
-/// acknowledged and SACKed, and whether there is new data; F-RTO and the end of what was sent before
-/// after it, or that the timeout was spurious.
+/// acknowledged and SACKed, and whether there is new data; F-RTO and the end of what was sent
+/// before after it, or that the timeout was spurious.
 #[test]
 fn a_timeout_may_prove_spurious() {
     let (resent, probing) = (Frto::Resent, Frto::Probing);

@@ -235,8 +235,8 @@ fn bursts_end_with_the_use_of_the_window() {
     }
 }
 
-/// tcp_retransmit_timer's segment is sent whatever the window; new data to detect a spurious timeout
-/// comes before what is lost, or F-RTO ends if there is none.
+/// tcp_retransmit_timer's segment is sent whatever the window; new data to detect a spurious
+/// timeout comes before what is lost, or F-RTO ends if there is none.
 #[test]
 fn what_is_due_comes_first() {
     for (due, resend, written, sent, frto, after) in [
