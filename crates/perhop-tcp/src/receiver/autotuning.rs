@@ -331,7 +331,7 @@ mod tests {
     /// and data beyond a hole; the window of the buffer, and the data read.
     #[test]
     fn buffers_grow_with_what_is_read() {
-        for (segments, micros, beyond, full, read) in [
+        for (segments, micros, beyond, buffer, read) in [
             (20, 100_000, 0, 173_760, 28_960), // 57,920 and twice that
             (20, 99_999, 0, 81_920, 14_480),
             (20, 100_000, 10_000, 183_760, 28_960),
@@ -343,16 +343,12 @@ mod tests {
             tuning.sample(Duration::from_millis(100), false);
             tuning.round = Some((1, at(0)));
             let next = 1 + MSS * segments;
-            let arrival = Arrival { highest: next + beyond, ..full_at(next) };
-            tuning.adjust(Time::ZERO + Duration::from_micros(micros), &arrival);
-            assert_eq!((tuning.full, tuning.read), (full, read), "{segments} {micros} {beyond}");
+            let arrival = Arrival { highest: next + beyond, ..full(next, None) };
+            tuning.adjust(Time::ZERO + Duration::from_micros(micros), next, 0, &arrival);
+            assert_eq!((tuning.full, tuning.read), (buffer, read), "{segments} {micros} {beyond}");
             let begins = micros == 100_000;
             assert_eq!(tuning.round == Some((1, at(0))), !begins, "another round");
         }
-    }
-
-    fn full_at(next: Offset) -> Arrival {
-        full(next, None)
     }
 
     /// tcp_grow_window: twice the segment size, or twice a longer segment, up to the limit; short
@@ -370,7 +366,7 @@ mod tests {
         ] {
             let mut tuning = Autotuning::new(1448, LARGEST);
             tuning.full = full_window;
-            let grew = tuning.grow(&Arrival { payload, held, ..full_at(5_000) });
+            let grew = tuning.grow(payload, held);
             assert_eq!((grew, tuning.offered), (growth > 0, 65_160 + growth), "{payload} {held}");
         }
     }
