@@ -149,6 +149,20 @@ mod tests {
         }
     }
 
+    fn acked(now: Time, bytes: u64, smoothed_rtt: Duration) -> Acked {
+        Acked {
+            now,
+            bytes,
+            smoothed_rtt,
+            rtt: None,
+            ack: 0,
+            end: 0,
+            limited: true,
+            stretched: false,
+            bytewise: false,
+        }
+    }
+
     /// Simulates a round trip of acknowledgements of a segment each, in a steady state without a
     /// slowdown.
     fn round(rtt: u64) -> f64 {
@@ -157,17 +171,7 @@ mod tests {
         ledbat.take_sample(Time::ZERO, MS(120));
         ledbat.recent = [MS(rtt); SAMPLES];
         let mut window = Window { cwnd: 100.0 * MSS, ssthresh: 1.0 };
-        let acked = Acked {
-            now: Time::ZERO,
-            bytes: 100_000,
-            smoothed_rtt: MS(rtt),
-            rtt: None,
-            ack: 0,
-            end: 0,
-            limited: true,
-            stretched: false,
-            bytewise: false,
-        };
+        let acked = acked(Time::ZERO, 100_000, MS(rtt));
         ledbat.on_ack(&mut window, MSS, acked);
         window.cwnd / MSS
     }
@@ -255,17 +259,7 @@ mod tests {
         }
         ledbat.phase = LedbatPhase::Steady { slowdown: Time::ZERO };
         let mut window = Window { cwnd: 1_500.0, ssthresh: 1_500.0 };
-        let acked = Acked {
-            now: Time::ZERO,
-            bytes: 1_000,
-            smoothed_rtt: MS(99),
-            rtt: None,
-            ack: 0,
-            end: 0,
-            limited: true,
-            stretched: false,
-            bytewise: false,
-        };
+        let acked = acked(Time::ZERO, 1_000, MS(99));
         ledbat.on_ack(&mut window, MSS, acked);
         assert_eq!(window, Window { cwnd: 2_000.0, ssthresh: 2_000.0 });
         // Without a sample there is nothing to adapt to.
@@ -288,17 +282,7 @@ mod tests {
             ledbat.base[0] = MS(120);
             ledbat.recent = [MS(120 + queueing); SAMPLES];
             let mut window = Window { cwnd: cwnd * MSS, ssthresh: ssthresh * MSS };
-            let acked = Acked {
-                now: Time::ZERO + MS(70),
-                bytes: 0,
-                smoothed_rtt: MS(100),
-                rtt: None,
-                ack: 0,
-                end: 0,
-                limited: true,
-                stretched: false,
-                bytewise: false,
-            };
+            let acked = acked(Time::ZERO + MS(70), 0, MS(100));
             ledbat.on_ack(&mut window, MSS, acked);
             let phase = match after {
                 Some(_) => LedbatPhase::Steady { slowdown: Time::ZERO + MS(270) },

@@ -208,7 +208,7 @@ enum Opening {
 
 struct Runner {
     now: Time,
-    /// The packet that arrived last, if nothing has happened since, with its time.
+    /// When the last packet arrived, if nothing has happened since.
     last: Option<Time>,
     settings: Settings,
     opening: Opening,

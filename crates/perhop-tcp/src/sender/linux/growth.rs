@@ -215,33 +215,14 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LossDetection;
     use crate::sender::linux::Linux;
-    use crate::{Congestion, EcnMode, LossDetection, RtoRule, SenderConfig};
+    use crate::sender::linux::tests::configured;
 
     /// Returns a sender of 1000-byte segments with a round-trip time of 40 ms and thus a timeout of
     /// 60 ticks, and its Linux state with this window and threshold.
     fn linux(window: u32, threshold: u32, tso_divisor: u32) -> (Sender, Box<Linux>) {
-        let mut sender = Sender::new(SenderConfig {
-            mss: 1000,
-            window: 1 << 20,
-            initial_window: 10,
-            rto_rule: RtoRule::Linux,
-            min_rto: Duration::from_millis(200),
-            congestion: Congestion::Reno,
-            decrease_from_window: true,
-            loss_detection: LossDetection::Rack,
-            adaptive_reordering: false,
-            undo: true,
-            frto: true,
-            prr: true,
-            limited_transmit: true,
-            timestamps: false,
-            ecn: EcnMode::Off,
-            pacing: false,
-            tick_phase: Duration::ZERO,
-            tso_divisor,
-        });
-        let mut linux = sender.linux.take().expect("the settings are Linux's");
+        let (mut sender, mut linux) = configured(LossDetection::Rack, tso_divisor);
         (linux.window, linux.threshold, linux.last_sent) = (window, threshold, 1_000);
         sender.rtt.sample(Duration::from_millis(40), 1, 1);
         (sender, linux)

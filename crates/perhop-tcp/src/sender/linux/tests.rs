@@ -19,6 +19,32 @@ pub(super) fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_millis(ms)
 }
 
+/// Returns a sender of segments of 1000 bytes with Reno and Linux's settings, and its Linux state.
+pub(super) fn configured(loss_detection: LossDetection, tso_divisor: u32) -> (Sender, Box<Linux>) {
+    let mut sender = Sender::new(SenderConfig {
+        mss: 1000,
+        window: 1 << 20,
+        initial_window: 10,
+        rto_rule: RtoRule::Linux,
+        min_rto: Duration::from_millis(200),
+        congestion: Congestion::Reno,
+        decrease_from_window: true,
+        loss_detection,
+        adaptive_reordering: false,
+        undo: true,
+        frto: true,
+        prr: true,
+        limited_transmit: true,
+        timestamps: false,
+        ecn: EcnMode::Off,
+        pacing: false,
+        tick_phase: Duration::ZERO,
+        tso_divisor,
+    });
+    let linux = sender.linux.take().expect("the settings are Linux's");
+    (sender, linux)
+}
+
 /// A sender with its Linux state, of segments of 1000 bytes, the first of which begins at 1. The
 /// round-trip time is 40 ms, and thus the timeout 60 ticks; the window is 20 segments, and the
 /// threshold ten.
@@ -30,27 +56,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Creates an open connection with so many segments outstanding, sent at 0 ms, 1 ms and so on.
     pub fn new(loss_detection: LossDetection, segments: u64) -> Self {
-        let mut sender = Sender::new(SenderConfig {
-            mss: 1000,
-            window: 1 << 20,
-            initial_window: 10,
-            rto_rule: RtoRule::Linux,
-            min_rto: Duration::from_millis(200),
-            congestion: Congestion::Reno,
-            decrease_from_window: true,
-            loss_detection,
-            adaptive_reordering: false,
-            undo: true,
-            frto: true,
-            prr: true,
-            limited_transmit: true,
-            timestamps: false,
-            ecn: EcnMode::Off,
-            pacing: false,
-            tick_phase: Duration::ZERO,
-            tso_divisor: 0,
-        });
-        let mut linux = sender.linux.take().expect("the settings are Linux's");
+        let (mut sender, mut linux) = configured(loss_detection, 0);
         (linux.window, linux.threshold) = (20, 10);
         sender.scoreboard.send(1, Time::ZERO);
         sender.scoreboard.acknowledge(1, Time::ZERO, &mut Progress::default());
