@@ -1,9 +1,11 @@
 //! Classes and packets of trees.
 
-use perhop_core::{AckHint, Bytes, Dscp, Header, NodeId, Packet, Protocol, Rate, TrafficClass};
+use perhop_core::{Bytes, Dscp, Packet, Rate};
 use perhop_queue::{
     Class, Fifo, HtbClassKind, HtbRates, HtbSpec, Limit, Match, MatchRules, Queue, Weight,
 };
+
+use crate::packets;
 
 /// Returns rates in kbit/s, with bursts of 3000 bytes.
 pub fn rates(rate: u64, ceil: u64, quantum: u64) -> HtbRates {
@@ -36,18 +38,5 @@ pub fn interior(dscps: &[u8], rates: HtbRates, inner: Vec<HtbSpec<()>>) -> HtbSp
 
 /// Returns a packet of a DSCP and a size.
 pub fn packet((dscp, size): (u8, u32)) -> Packet<()> {
-    Packet {
-        header: Header {
-            size,
-            source: NodeId(0),
-            destination: NodeId(1),
-            source_port: 0,
-            destination_port: 0,
-            protocol: Protocol::Udp.into(),
-            traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
-            ttl: Header::TTL,
-            ack: AckHint::NONE,
-        },
-        body: (),
-    }
+    packets::packet(size, dscp)
 }
