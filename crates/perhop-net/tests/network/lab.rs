@@ -115,6 +115,29 @@ impl Hosts<Line> for Scripted {
     }
 }
 
+/// Hosts that record packets as they arrive, and losses.
+#[derive(Debug, Default)]
+pub struct Taking {
+    pub arrivals: Vec<(Time, NodeId, Packet<Line>)>,
+    pub losses: Vec<(Line, Loss, Option<PortId>)>,
+}
+
+impl Hosts<Line> for Taking {
+    fn receive(&mut self, network: &mut Network<Line>, host: NodeId, packet: Packet<Line>) {
+        self.arrivals.push((network.now(), host, packet));
+    }
+
+    fn timer(&mut self, _: &mut Network<Line>, _: TimerId) {}
+
+    fn lost(&mut self, packet: Packet<Line>, loss: Loss, at: Option<PortId>) {
+        self.losses.push((packet.body, loss, at));
+    }
+
+    fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<(Line, u32)> {
+        None
+    }
+}
+
 pub fn packet(from: u16, to: u16, size: u32, line: Line) -> Packet<Line> {
     let header = Header {
         size,

@@ -122,11 +122,12 @@ fn a_host_learns_what_waits_and_what_was_dropped() {
         ("watched", wire(RATE, 0), Departures::Scheduled),
         ("reported", wire(RATE, 0), Departures::Reported),
         ("lossy", lossy, Departures::Unknown),
+        ("watched and lossy", lossy, Departures::Unknown),
     ] {
         let links = vec![link_with([0, 1], wire, || fifo(Limit::packets(2)))];
         let mut network = Network::new(&[Host, Host], links, 1).unwrap();
         match case {
-            "watched" => network.watch(forth(0)),
+            "watched" | "watched and lossy" => network.watch(forth(0)),
             "reported" => network.report_departures(forth(0), |_, _| panic!("nothing waits")),
             _ => {}
         }
