@@ -2,7 +2,7 @@
 
 use perhop_core::Encapsulation::{Dot1q, Mpls};
 use perhop_core::{Dscp, Encapsulation, LinkClass, NodeId, Protocol, Time, TrafficClass};
-use perhop_net::{Marker, Network};
+use perhop_net::{Loss, Marker, Network};
 use perhop_queue::Match;
 
 use crate::lab::*;
@@ -94,6 +94,28 @@ fn a_marker_marks_what_arrives_at_its_interface() {
     assert_eq!(sent(&mut network, 0, Protocol::Tcp), Dscp::AF11);
     assert_eq!(sent(&mut network, 0, Protocol::Udp), Dscp::EF);
     assert_eq!(sent(&mut network, 3, Protocol::Udp), Dscp::DEFAULT, "it comes from elsewhere");
+}
+
+/// Packets wait when the wire changes, and when it loses what is in transmission.
+#[test]
+fn a_marker_stays_when_the_wire_changes() {
+    let slow = wire(8_000_000, MILLISECOND);
+    let lossy = perhop_net::Wire { loss: 1_000_000_000, ..slow };
+    let links = vec![link([0, 1], slow)];
+    let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+    network.set_marker(forth(0), Marker::new([(Match::default(), Dscp::EF)]));
+    let mut hosts = Taking::default();
+    (0..9).for_each(|line| _ = network.send(NodeId(0), packet(0, 1, 1000, line)));
+    for (half, changed) in [(3, slow), (5, lossy), (7, slow), (9, slow)] {
+        network.run(Time::from_picos(half * MILLISECOND / 2), &mut hosts);
+        network.set_wire(forth(0), changed);
+    }
+    network.run(Time::MAX, &mut hosts);
+    // The fourth begins at 3 ms, when the wire loses all.
+    assert_eq!(hosts.losses, [(3, Loss::Link, Some(forth(0)))]);
+    let arrived: Vec<_> =
+        hosts.arrivals.iter().map(|(.., packet)| (packet.body, packet.header.dscp())).collect();
+    assert_eq!(arrived, [0, 1, 2, 4, 5, 6, 7, 8].map(|line| (line, Dscp::EF)));
 }
 
 /// Hosts 0 and 1 send trains to host 3 by router 2, which forwards what it knows of both at once.

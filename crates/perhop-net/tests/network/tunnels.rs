@@ -2,7 +2,7 @@
 
 use perhop_core::{Bytes, Duration, Ecn, Header, NodeId, Packet, Protocol, Rate, Time};
 use perhop_net::{
-    Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, PortId, TimerId, TunnelCounters,
+    Carrier, Hosts, IcmpError, LinkSpec, Loss, Network, Passage, PortId, TimerId, TunnelCounters,
     TunnelOverhead, TunnelSpec,
 };
 use perhop_queue::{Discipline, Limit, Shaper};
@@ -11,72 +11,112 @@ use crate::lab::{Host, MILLISECOND, Router, fifo, packet, wire};
 
 /// Body of a packet.
 #[derive(Clone, Copy, Debug)]
-enum Body {
+pub enum Body {
     Plain,
     /// Around a plain packet with this header.
     Outer(Header),
+    /// Around an outer packet with the first header.
+    Twice(Header, Header),
 }
 
-/// Hosts that record the ECN fields of packets that arrive, and of those that are lost.
+/// Hosts that record packets: those that arrive, are lost, or pass watched interfaces.
 #[derive(Default)]
-struct Ends {
-    arrived: Vec<Ecn>,
-    lost: Vec<Ecn>,
-    causes: Vec<Loss>,
+pub struct Ends {
+    /// ECN fields of packets that arrive, and of those that are lost.
+    pub arrived: Vec<Ecn>,
+    pub lost: Vec<Ecn>,
+    pub causes: Vec<Loss>,
+    /// Ports before which or behind which packets are lost.
+    pub lost_at: Vec<Option<PortId>>,
+    /// Packets that arrive, with their nodes.
+    pub received: Vec<(NodeId, Header)>,
+    pub seen: Vec<Header>,
+    /// True if ICMP errors are sent; and by which node they were.
+    pub quotes: bool,
+    pub quoted: Vec<(NodeId, IcmpError)>,
+    /// Fragments of packets that are too long.
+    pub pieces: Vec<u32>,
 }
 
 impl Hosts<Body> for Ends {
     fn receive(&mut self, _network: &mut Network<Body>, host: NodeId, packet: Packet<Body>) {
-        assert_eq!(host, NodeId(2));
+        assert!(matches!(packet.body, Body::Plain), "an outer packet arrives");
+        self.received.push((host, packet.header));
         self.arrived.push(packet.header.ecn());
     }
 
     fn timer(&mut self, _network: &mut Network<Body>, _timer: TimerId) {}
 
-    fn lost(&mut self, packet: Packet<Body>, loss: Loss, _at: Option<PortId>) {
+    fn lost(&mut self, packet: Packet<Body>, loss: Loss, at: Option<PortId>) {
         self.causes.push(loss);
         self.lost.push(packet.header.ecn());
+        self.lost_at.push(at);
     }
 
-    fn quote(&mut self, _: NodeId, _: &Packet<Body>, _: IcmpError) -> Option<(Body, u32)> {
-        None
+    fn quote(&mut self, node: NodeId, _: &Packet<Body>, error: IcmpError) -> Option<(Body, u32)> {
+        self.quoted.push((node, error));
+        self.quotes.then_some((Body::Plain, 56))
+    }
+
+    fn divide(&mut self, _: &Packet<Body>, _: u32, pieces: &mut Vec<(Body, u32)>) {
+        pieces.extend(self.pieces.iter().map(|&size| (Body::Plain, size)));
+    }
+
+    fn observe(&mut self, _: Time, _: PortId, _: Passage, packet: &Packet<Body>) {
+        self.seen.push(packet.header);
     }
 
     fn enclose(&mut self, packet: Packet<Body>, _carrier: Carrier) -> Body {
-        Body::Outer(packet.header)
+        match packet.body {
+            Body::Plain => Body::Outer(packet.header),
+            Body::Outer(inner) => Body::Twice(packet.header, inner),
+            Body::Twice(..) => panic!("three tunnels"),
+        }
     }
 
     fn is_outer(&self, body: &Body) -> bool {
-        matches!(body, Body::Outer(_))
+        !matches!(body, Body::Plain)
     }
 
     fn disclose(&mut self, body: Body) -> Option<Packet<Body>> {
-        let Body::Outer(header) = body else { unreachable!("asked for outer packets only") };
-        Some(Packet { header, body: Body::Plain })
+        Some(match body {
+            Body::Plain => panic!("asked for outer packets only"),
+            Body::Outer(header) => Packet { header, body: Body::Plain },
+            Body::Twice(header, inner) => Packet { header, body: Body::Outer(inner) },
+        })
+    }
+}
+
+/// Returns a link of 8 Gb/s and a millisecond.
+pub fn link(ends: [u16; 2]) -> LinkSpec<Body> {
+    let queue = || fifo(Limit::bytes(Bytes::MAX));
+    LinkSpec {
+        name: format!("{ends:?}"),
+        ends: ends.map(NodeId),
+        wires: [wire(8_000_000_000, MILLISECOND); 2],
+        queues: [queue(), queue()],
     }
 }
 
 /// Returns a tunnel from host 0 to host 2, and host 3 beside the router between them.
 fn network() -> Network<Body> {
-    let queue = || fifo(Limit::bytes(Bytes::MAX));
-    let link = |ends: [u16; 2]| LinkSpec {
-        name: format!("{ends:?}"),
-        ends: ends.map(NodeId),
-        wires: [wire(8_000_000_000, MILLISECOND); 2],
-        queues: [queue(), queue()],
-    };
-    let links = vec![link([0, 1]), link([1, 2]), link([1, 3])];
+    let links = [[0, 1], [1, 2], [1, 3]].map(link).into();
     let mut network = Network::new(&[Host, Router, Host, Host], links, 1).unwrap();
-    network.set_tunnels(&[TunnelSpec {
-        ends: [NodeId(0), NodeId(2)],
+    network.set_tunnels(&[tunnel(0, 2)]);
+    network
+}
+
+/// Returns a tunnel between two nodes that adds 20 bytes.
+pub fn tunnel(one: u16, other: u16) -> TunnelSpec {
+    TunnelSpec {
+        ends: [NodeId(one), NodeId(other)],
         overhead: TunnelOverhead { headers: 20, trailer: 0, multiple: 1, capped: false },
         carrier: Carrier::Ip(4),
         flows: perhop_core::InnerFlow::Dissected,
         mtu: 1480,
         dscp: None,
         uniform: false,
-    }]);
-    network
+    }
 }
 
 #[test]
@@ -95,6 +135,7 @@ fn an_exit_drops_and_counts_marked_packets_of_transports_without_ecn() {
         }
     }
     network.run(Time::MAX, &mut ends);
+    assert!(ends.received.iter().all(|(host, _)| *host == NodeId(2)));
     assert_eq!((ends.lost, ends.causes), (vec![NotEct], vec![Loss::Link]));
     let expected =
         [[NotEct; 3].as_slice(), &[Ect0, Ect0, Ect1, Ce], &[Ect1, Ect1, Ect1, Ce], &[Ce; 4]];
@@ -205,7 +246,7 @@ fn a_tunnel_learns_what_its_path_takes_for_ten_minutes() {
 }
 
 /// Returns a packet from host 0 to host 2.
-fn plain(size: u32, ecn: Ecn) -> Packet<Body> {
+pub fn plain(size: u32, ecn: Ecn) -> Packet<Body> {
     let mut header = packet(0, 2, size, 0).header;
     header.traffic_class = header.traffic_class.with_ecn(ecn);
     Packet { header, body: Body::Plain }
