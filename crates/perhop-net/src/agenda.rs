@@ -242,6 +242,63 @@ mod tests {
         assert!(agenda.shift > FIRST_SHIFT, "{}", agenda.shift);
     }
 
+    /// A bucket is at first 2²⁰ ps long, and never so long that the ring exceeds half the clock. A
+    /// span is half of the ring.
+    #[test]
+    fn the_ring_begins_with_buckets_of_a_microsecond() {
+        let agenda = Agenda::new();
+        assert_eq!((agenda.shift, agenda.next, agenda.end), (20, 2_048, 4_096));
+        assert_eq!((agenda.left, agenda.period), (4_096, 4_096));
+        assert_eq!(BUCKETS << LAST_SHIFT, 1 << 63);
+    }
+
+    /// The length of buckets is halved if more than a quarter as many events as were removed were
+    /// passed by later ones, and doubled if less than a sixteenth were and more than an eighth as
+    /// many went beyond the ring.
+    #[test]
+    fn buckets_change_if_many_events_pass_others_or_go_far() {
+        for (shift, passed, far, expected) in [
+            (20, 1_024, 0, 20),
+            (20, 1_025, 0, 19),
+            (20, 1_025, 600, 19),
+            (1, 1_025, 0, 0),
+            (0, 1_025, 0, 0),
+            (20, 255, 512, 20),
+            (20, 255, 513, 21),
+            (20, 256, 513, 20),
+            (LAST_SHIFT - 1, 0, 513, LAST_SHIFT),
+            (LAST_SHIFT, 0, 513, LAST_SHIFT),
+        ] {
+            let mut agenda = Agenda::new();
+            // Beyond a ring of the initial length.
+            (0..far).for_each(|event| agenda.push(Time::MAX, event));
+            agenda.shift = shift;
+            agenda.near.passed = passed;
+            agenda.judge(Time::ZERO);
+            assert_eq!(agenda.shift, expected, "{shift} {passed} {far}");
+            // What was counted does not count again.
+            agenda.shift = 20;
+            agenda.near.passed = 0;
+            agenda.judge(Time::ZERO);
+            assert_eq!(agenda.shift, 20, "{shift} {passed} {far}");
+        }
+    }
+
+    /// Near and far events: the period is as long as the longer list.
+    #[test]
+    fn checks_become_rarer_with_the_number_of_events() {
+        for (near, far, expected) in
+            [(0, 0, 4_096), (4_096, 9, 4_096), (5_000, 9, 5_000), (9, 6_000, 6_000)]
+        {
+            let mut agenda = Agenda::new();
+            (0..near).for_each(|event| agenda.push(Time::ZERO, event));
+            (0..far).for_each(|event| agenda.push(Time::MAX, event));
+            agenda.near.passed = 512; // no change
+            agenda.judge(Time::ZERO);
+            assert_eq!((agenda.period, agenda.left), (expected, expected), "{near} {far}");
+        }
+    }
+
     /// Each would otherwise pass all others of the instant, which takes minutes.
     #[test]
     fn events_of_the_present_instant_move_to_other_buckets_at_once() {

@@ -113,10 +113,12 @@ mod tests {
     /// The first packet of each of many directions is lost with the mean probability.
     #[test]
     fn the_first_packet_is_lost_as_often_as_others() {
-        let gilbert = Gilbert { p: 10_000_000, r: 40_000_000, good: 0, bad: 1_000_000_000 };
-        let first = |seed| gilbert.loses(&mut None, &mut Stream::new(seed, "first"));
-        let lost = (0..10_000).filter(|&seed| first(seed)).count();
-        // Five standard deviations of a binomial with p = 1/5.
-        assert!((1_800..=2_200).contains(&lost), "{lost}");
+        for (p, r) in [(10_000_000, 40_000_000), (1, 4)] {
+            let gilbert = Gilbert { p, r, good: 0, bad: 1_000_000_000 };
+            let first = |seed| gilbert.loses(&mut None, &mut Stream::new(seed, "first"));
+            let lost = (0..10_000).filter(|&seed| first(seed)).count();
+            // Five standard deviations of a binomial with p = 1/5.
+            assert!((1_800..=2_200).contains(&lost), "{lost}");
+        }
     }
 }

@@ -252,6 +252,117 @@ mod tests {
         }
     }
 
+    fn spec(carrier: Carrier, flows: InnerFlow, dscp: Option<Dscp>) -> Tunnel {
+        let ends = [NodeId(5), NodeId(6)];
+        let (overhead, mtu, uniform) = (IPIP, 1480, false);
+        let spec = TunnelSpec { ends, overhead, carrier, flows, mtu, dscp, uniform };
+        let [there, back] = Tunnel::directions(&spec);
+        assert_eq!([back.entry, back.exit], [there.exit, there.entry]);
+        there
+    }
+
+    fn inner() -> Header {
+        Header {
+            size: 1000,
+            source: NodeId(1),
+            destination: NodeId(2),
+            source_port: 3,
+            destination_port: 4,
+            protocol: Protocol::Tcp.into(),
+            traffic_class: TrafficClass::new(Dscp::CS1).with_ecn(Ecn::Ect1),
+            ttl: 9,
+            ack: AckHint::of(7, true),
+        }
+    }
+
+    /// RFC 2003, section 3.1, and RFC 7348, section 5: the ports of the carrier, of which a hash of
+    /// the inner flow is one of 16,384 dynamic ones.
+    #[test]
+    fn the_outer_header_is_that_of_the_carrier() {
+        let hashed = 49_152 + (inner().flow_hash(0) % 16_384) as u16;
+        for (carrier, protocol, number, ports) in [
+            (Carrier::Ip(4), Protocol::Other, 4, (0, 0)),
+            (Carrier::Ip(47), Protocol::Other, 47, (0, 0)),
+            (Carrier::Udp(500), Protocol::Udp, 17, (500, 500)),
+            (Carrier::Hashed(4789), Protocol::Udp, 17, (hashed, 4789)),
+        ] {
+            for dscp in [None, Some(Dscp::EF)] {
+                let tunnel = spec(carrier, InnerFlow::Hidden, dscp);
+                let outer = tunnel.outer(&inner(), 1480);
+                let own = TrafficClass::new(dscp.unwrap_or(Dscp::CS1)).with_ecn(Ecn::Ect1);
+                let expected = Header {
+                    size: 1020,
+                    source: NodeId(5),
+                    destination: NodeId(6),
+                    source_port: ports.0,
+                    destination_port: ports.1,
+                    protocol: protocol.into(),
+                    traffic_class: own,
+                    ttl: 64,
+                    ack: AckHint::NONE,
+                };
+                assert_eq!((outer, carrier.number()), (expected, number), "{carrier:?}");
+                assert!(tunnel.carries(&outer));
+                // Every field by which another packet differs.
+                let others = [
+                    Header { source: NodeId(4), ..outer },
+                    Header { destination: NodeId(5), ..outer },
+                    Header { protocol: Protocol::Tcp.into(), ..outer },
+                ];
+                assert!(others.iter().all(|other| !tunnel.carries(other)), "{carrier:?}");
+                let port = Header { destination_port: 9, ..outer };
+                assert_eq!(tunnel.carries(&port), protocol == Protocol::Other, "{carrier:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_outer_header_shows_as_much_of_the_flow_as_queues_see() {
+        let outer = |flows| spec(Carrier::Ip(4), flows, None).outer(&inner(), 1480);
+        let hidden = outer(InnerFlow::Hidden);
+        for (flows, hash) in [
+            (InnerFlow::AtEntry, inner().flow_hash(0)),
+            (InnerFlow::Dissected, inner().dissected_hash(0)),
+        ] {
+            assert_eq!(outer(flows), hidden.with_inner_flow(flows, hash), "{flows:?}");
+            assert_ne!(outer(flows), hidden);
+        }
+    }
+
+    /// RFC 2983, section 3: the exit copies the outer DSCP, or leaves the inner one.
+    #[test]
+    fn the_exit_keeps_the_dscp_or_copies_it() {
+        let tunnel = spec(Carrier::Ip(4), InnerFlow::Hidden, None);
+        let [one, other] = [Dscp::CS1, Dscp::EF].map(TrafficClass::new);
+        let (marked, ce) = (one.with_ecn(Ecn::Ect0), other.with_ecn(Ecn::Ce));
+        assert_eq!(tunnel.emerging(marked, ce), Some(one.with_ecn(Ecn::Ce)));
+        assert_eq!(tunnel.emerging(one, ce), None);
+        let uniform =
+            Tunnel { spec: TunnelSpec { uniform: true, ..tunnel.spec.clone() }, ..tunnel };
+        assert_eq!(uniform.emerging(marked, ce), Some(other.with_ecn(Ecn::Ce)));
+        assert_eq!(uniform.emerging(marked, other), Some(other.with_ecn(Ecn::Ect0)));
+    }
+
+    /// RFC 2003, section 5.1, and RFC 1191, section 6.3: ten minutes.
+    #[test]
+    fn the_least_of_three_limits_holds() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let mut tunnel = spec(Carrier::Ip(4), InnerFlow::Hidden, None);
+        let mtus = |tunnel: &Tunnel, now| [u32::MAX, 1500, 1499, 1000].map(|l| tunnel.mtu(now, l));
+        assert_eq!(mtus(&tunnel, at(0)), [1480, 1480, 1479, 980]);
+        tunnel.learn(at(10), 1500);
+        assert_eq!(tunnel.learned, None, "it is no news");
+        tunnel.learn(at(10), 20);
+        assert_eq!(tunnel.learned, None, "nothing would have room");
+        tunnel.learn(at(10), 1400);
+        assert_eq!(mtus(&tunnel, at(10)), [1380, 1380, 1380, 980]);
+        tunnel.learn(at(11), 1400);
+        assert_eq!(mtus(&tunnel, at(609))[0], 1380);
+        assert_eq!(mtus(&tunnel, at(610))[0], 1480);
+        tunnel.learn(at(610), 21);
+        assert_eq!(mtus(&tunnel, at(1_209))[0], 1);
+    }
+
     proptest! {
         /// What has room fits, and one byte more does not.
         #[test]

@@ -73,3 +73,43 @@ impl Far {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(picos: u64) -> Time {
+        Time::from_picos(picos)
+    }
+
+    #[test]
+    fn spans_are_taken_in_order_up_to_the_last() {
+        let mut far = Far::default();
+        assert_eq!((far.len(), far.first(), far.take(u64::MAX)), (0, None, None));
+        for (span, time, event) in [(7, 75, 0), (3, 39, 1), (7, 71, 2), (3, 31, 3), (3, 34, 4)] {
+            far.insert(span, at(time), event);
+        }
+        assert_eq!((far.len(), far.first()), (5, Some(at(31))));
+        assert_eq!(far.take(2), None);
+        assert_eq!(far.take(3), Some(vec![(at(39), 1), (at(31), 3), (at(34), 4)]));
+        assert_eq!((far.len(), far.first()), (2, Some(at(71))));
+        far.insert(4, at(40), 5);
+        assert_eq!(far.len(), 3);
+        let rest: Vec<_> = far.into_events().collect();
+        assert_eq!(rest, [(at(40), 5), (at(75), 0), (at(71), 2)]);
+    }
+
+    /// The memory of a list that has grown long is given back.
+    #[test]
+    fn short_lists_are_used_again() {
+        for (capacity, kept) in [(10, true), (64, true), (65, false), (1_000, false)] {
+            let mut far = Far::default();
+            let list = Vec::with_capacity(capacity);
+            let own: *const _ = list.as_ptr();
+            far.reuse(list);
+            far.insert(1, at(9), 0);
+            let found = far.take(1).expect("it has an event");
+            assert_eq!(found.as_ptr() == own && found.capacity() == capacity, kept, "{capacity}");
+        }
+    }
+}

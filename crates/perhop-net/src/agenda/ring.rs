@@ -20,7 +20,7 @@ pub(super) struct Ring {
     /// First free entry; free entries form a list, too.
     free: u32,
     /// Number of events that others were inserted before, counted once for each insertion.
-    passed: u64,
+    pub passed: u64,
     /// Instant whose events are in order of their ids. All others are brought into this order when
     /// their instant has come, because few instants have several events.
     sorted: Time,

@@ -348,6 +348,8 @@ fn chains_without_chance_lose_by_their_states() {
     assert_eq!(lost(chain(0, 0, 0, ALWAYS)), [false; 6]);
     assert_eq!(lost(chain(ALWAYS, 0, 0, ALWAYS)), [true; 6]);
     assert_eq!(lost(chain(ALWAYS, 0, ALWAYS, 0)), [false; 6]);
+    // However rare its step, it never returns.
+    assert_eq!(lost(chain(1, 0, 0, ALWAYS)), [true; 6]);
     // It changes with every packet.
     let turns = lost(chain(ALWAYS, ALWAYS, 0, ALWAYS));
     assert!(turns.windows(2).all(|pair| pair[0] != pair[1]), "{turns:?}");
