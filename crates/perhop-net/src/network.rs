@@ -45,9 +45,6 @@ pub struct LinkSpec<B> {
     pub queues: [Class<B>; 2],
 }
 
-/// Greatest number of links, which leaves event ids for the hosts' timers.
-const MAX_LINKS: usize = 1 << 21;
-
 /// Event of the first transmitter. At an instant, arrivals come first, then timers, and then the
 /// transmitters of links and channels: they send what is there at their instant.
 const TRANSMITTERS: EventId = 1 << 31;
@@ -104,12 +101,7 @@ impl<B: Copy> Network<B> {
     /// [`RouteError`] if a link ends at an unknown node or at the node where it begins, or if there
     /// are too many nodes or links.
     pub fn new(nodes: &[NodeKind], links: Vec<LinkSpec<B>>, seed: u64) -> Result<Self, RouteError> {
-        if nodes.len() > usize::from(u16::MAX) {
-            return Err(RouteError::TooLarge("nodes are numbered in 16 bits"));
-        }
-        if links.len() > MAX_LINKS {
-            return Err(RouteError::TooLarge("more than two million links"));
-        }
+        RouteError::of_size(nodes.len(), links.len())?;
         for link in &links {
             let [a, b] = link.ends;
             if let Some(node) = [a, b].into_iter().find(|node| node.index() >= nodes.len()) {
@@ -216,7 +208,6 @@ impl<B: Copy> Network<B> {
         for port in self.ports.iter_mut().filter(|port| ends.contains(&port.to)) {
             port.inspect_arrivals();
         }
-        self.routers.review();
     }
 
     /// Has all packets on a link carry a tag or label, from now on. Without any such link, no
@@ -227,7 +218,6 @@ impl<B: Copy> Network<B> {
         }
         // A packet loses its class on the first link without.
         self.ports.iter_mut().for_each(Port::inspect_arrivals);
-        self.routers.review();
     }
 
     /// Returns the least MTU of the links and tunnels at `node`, in bytes; [`u32::MAX`] if none has
@@ -588,7 +578,7 @@ impl<B: Copy> Network<B> {
         if let Some(tunnel) = port.tunnel() {
             return self.enter_behind_device(tunnel, packet, hosts);
         }
-        let copy = match !port.is_plain() && port.duplicates() {
+        let copy = match port.duplicates() {
             true => hosts.copy(&packet).map(|body| Packet { header: packet.header, body }),
             false => None,
         };

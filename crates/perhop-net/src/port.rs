@@ -328,11 +328,6 @@ impl<B: Copy> Port<B> {
         self.marker.as_deref()
     }
 
-    /// Returns `true` if each scheduled arrival is still that of a packet.
-    pub fn is_plain(&self) -> bool {
-        self.plain
-    }
-
     /// Returns `true` if packets are scheduled instead of enqueued and transmitted.
     #[inline]
     pub fn schedules(&self) -> bool {
@@ -354,18 +349,18 @@ impl<B: Copy> Port<B> {
         Ok(arrival)
     }
 
-    /// Transmits packets of another wire after packet `last`, which was transmitted, as long as
-    /// each is like it, finds the transmitter free, and `follows` is true. Copies them, and returns
+    /// Transmits packets of another wire after packet `last`, which was transmitted and has this
+    /// header, as long as each is like it, finds the transmitter free, and `follows` is true. Copies them, and returns
     /// how many. It is the same as to [take on](Self::take_on) one after the other.
     #[inline(always)]
     pub fn transmit_run(
         &mut self,
         source: &Self,
         last: usize,
+        header: &Header,
         follows: impl Fn(Time, &Header) -> bool,
     ) -> usize {
         let (size, on_wire, transmission) = self.last;
-        let Some((_, Packet { header, .. })) = source.arriving_after(last) else { return 0 };
         let by_size = self.schedules;
         let next = |number: usize, free: Time| {
             source.arriving_after(last + number + 1).filter(|(at, packet)| {

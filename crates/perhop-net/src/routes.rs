@@ -24,6 +24,22 @@ pub enum RouteError {
     TooLarge(&'static str),
 }
 
+/// Greatest number of links, which leaves event ids for the hosts' timers.
+const MAX_LINKS: usize = 1 << 21;
+
+impl RouteError {
+    /// Returns an error if there are too many nodes or links.
+    pub(crate) fn of_size(nodes: usize, links: usize) -> Result<(), Self> {
+        if nodes > usize::from(u16::MAX) {
+            return Err(Self::TooLarge("nodes are numbered in 16 bits"));
+        }
+        if links > MAX_LINKS {
+            return Err(Self::TooLarge("more than two million links"));
+        }
+        Ok(())
+    }
+}
+
 /// For each node and destination, the ports of [`Topology`]. Ports of equal cost share the packets
 /// by the node's [`Balance`].
 #[derive(Debug)]
@@ -298,6 +314,18 @@ mod tests {
             traffic_class: TrafficClass::default(),
             ttl: Header::TTL,
             ack: AckHint::NONE,
+        }
+    }
+
+    #[test]
+    fn nodes_and_links_can_be_numbered() {
+        for (nodes, links, fits) in [
+            (0, 0, true),
+            (65_535, 2_097_152, true),
+            (65_536, 0, false),
+            (65_535, 2_097_153, false),
+        ] {
+            assert_eq!(RouteError::of_size(nodes, links).is_ok(), fits, "{nodes} {links}");
         }
     }
 

@@ -176,7 +176,7 @@ impl<B: Copy> Network<B> {
                     if port.copy_on_wire(at, packet) {
                         self.agenda.push(at, Self::arrival_event(to));
                     }
-                    moved += 1 + port.transmit_run(source, moved, follows);
+                    moved += 1 + port.transmit_run(source, moved, &packet.header, follows);
                 }
                 other => break Some(other),
             }
