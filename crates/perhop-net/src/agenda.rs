@@ -252,6 +252,23 @@ mod tests {
         assert_eq!(BUCKETS << LAST_SHIFT, 1 << 63);
     }
 
+    /// The ring has the present span, whose buckets are removed, and the next one.
+    #[test]
+    fn the_ring_turns_by_a_span() {
+        let mut agenda = Agenda::new();
+        for (bucket, next, end) in [
+            (7, 2_048, 4_096),
+            (2_047, 2_048, 4_096),
+            (2_048, 4_096, 6_144),
+            (4_095, 4_096, 6_144),
+            (10_000, 10_240, 12_288),
+        ] {
+            agenda.push(Time::from_picos(bucket << FIRST_SHIFT), 0);
+            agenda.take(Time::MAX);
+            assert_eq!((agenda.current, agenda.next, agenda.end), (bucket, next, end));
+        }
+    }
+
     /// The length of buckets is halved if more than a quarter as many events as were removed were
     /// passed by later ones, and doubled if less than a sixteenth were and more than an eighth as
     /// many went beyond the ring.

@@ -90,6 +90,34 @@ fn per_destination_ignores_ports() {
     assert!(took.iter().all(|way| *way == took[0]));
 }
 
+/// Routers 2 and 3 share between two links each, in turn; from then on router 2 does not. All
+/// packets have the same destination.
+#[test]
+fn each_router_has_its_own_way_to_share() {
+    let links = [[0, 2], [2, 3], [2, 3], [3, 4], [3, 4], [4, 1]];
+    let nodes = [Host, Host, Router, Router, Router];
+    let links = links.map(|ends| link(ends, wire(RATE, 0))).into();
+    let mut network = Network::new(&nodes, links, 1).unwrap();
+    for node in [2, 3] {
+        network.set_balance(NodeId(node), Balance::PerPacket);
+    }
+    let mut sent = |balance| {
+        if let Some(balance) = balance {
+            network.set_balance(NodeId(2), balance);
+        }
+        let before = [1, 2, 3, 4].map(|link| network.link_counters(forth(link)).packets);
+        (0..20).for_each(|line| _ = network.send(NodeId(0), packet(0, 1, 1000, line)));
+        network.run(network.now() + perhop_core::Duration::from_picos(SECOND), &mut Sink);
+        let after = [1, 2, 3, 4].map(|link| network.link_counters(forth(link)).packets);
+        let mut carried = [0, 1, 2, 3].map(|link| after[link] - before[link]);
+        carried[..2].sort_unstable();
+        carried
+    };
+    assert_eq!(sent(None), [10; 4]);
+    assert_eq!(sent(Some(Balance::PerDestination)), [0, 20, 10, 10]);
+    assert_eq!(sent(Some(Balance::PerPacket)), [10; 4]);
+}
+
 #[test]
 fn turns_over_links_of_unequal_length_reorder_by_their_difference() {
     // The delay of the second link is longer by 10 packets: the next five or six packets on the

@@ -47,6 +47,26 @@ fn timers_come_at_their_instant_in_the_order_of_their_numbers() {
     assert_eq!(clock.called, [(0, 9), (20, 2), (20, 2), (50, 0), (50, 1)]);
 }
 
+/// Two ports leave so many numbers of 31 bits.
+#[test]
+fn timers_are_numbered_up_to_31_bits() {
+    let mut network = two_hosts();
+    let numbers = [(1 << 31) - 3, 1 << 30, (1 << 30) - 3, 1 << 16, 0];
+    for number in numbers {
+        network.set_timer(Time::from_picos(7), TimerId(number));
+    }
+    // A transmitter has the greatest numbers.
+    network.watch(forth(0));
+    network.send(NodeId(0), packet(0, 1, 1000, 0));
+    network.send(NodeId(0), packet(0, 1, 1000, 1));
+    let mut clock = Clock::default();
+    network.run(Time::MAX, &mut clock);
+    let mut expected = numbers.map(|number| (7, number));
+    expected.reverse();
+    assert_eq!(clock.called, expected);
+    assert_eq!(network.packet_hops(), 2);
+}
+
 #[test]
 fn a_timer_set_for_now_comes_now() {
     let mut network = two_hosts();

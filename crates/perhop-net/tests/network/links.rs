@@ -1,7 +1,9 @@
 //! Links: arrival times and losses.
 
 use perhop_core::{Bytes, Duration, Overhead, Time};
-use perhop_net::{LinkCounters, Loss, Network, Reorder, Trace, TraceMedium, TraceStep};
+use perhop_net::{
+    LinkCounters, LinkSpec, Loss, Network, Reorder, Trace, TraceMedium, TraceStep, Wire,
+};
 
 use crate::lab::*;
 
@@ -10,10 +12,10 @@ const RATES: [u64; 3] = [10_000_000, 155_520_007, 2_999_999];
 const DELAYS: [u64; 3] = [MILLISECOND + 1, 37, 20 * MILLISECOND];
 const OVERHEADS: [Overhead; 3] = [Overhead::Fixed(38), Overhead::Atm, Overhead::NONE];
 
-fn three_links() -> Vec<perhop_net::LinkSpec<Line>> {
+fn three_links() -> Vec<LinkSpec<Line>> {
     let hop = |hop: usize| {
         let wire = wire(RATES[hop], DELAYS[hop]);
-        link([hop as u16, hop as u16 + 1], perhop_net::Wire { overhead: OVERHEADS[hop], ..wire })
+        link([hop as u16, hop as u16 + 1], Wire { overhead: OVERHEADS[hop], ..wire })
     };
     (0..3).map(hop).collect()
 }
@@ -100,10 +102,7 @@ const JITTER: u64 = 5 * MILLISECOND;
 /// Returns the additional delay of each packet when one is sent every `gap` over a link with
 /// jitter.
 fn lateness(gap: u64, packets: u64) -> Vec<u64> {
-    let wire = perhop_net::Wire {
-        jitter: Duration::from_picos(JITTER),
-        ..wire(1_000_000_000, MILLISECOND)
-    };
+    let wire = Wire { jitter: Duration::from_picos(JITTER), ..wire(1_000_000_000, MILLISECOND) };
     let script = (0..packets).map(|n| Send { at: n * gap, from: 0, to: 1, size: 125 }).collect();
     let (_, hosts) = play(&[Host, Host], vec![link([0, 1], wire)], 1, script);
     let in_order: Vec<Line> = hosts.arrivals.iter().map(|&(.., line)| line).collect();
@@ -133,8 +132,8 @@ fn jitter_keeps_order_and_its_bound_where_packets_are_close() {
 
 /// Returns the packets of 20,000 that are lost on a link from node 0 to node 1 with 2% loss, with
 /// other links beside it.
-fn lost(seed: u64, others: Vec<perhop_net::LinkSpec<Line>>) -> Vec<Line> {
-    let wire = perhop_net::Wire { loss: 20_000_000, ..wire(1_000_000_000, 0) };
+fn lost(seed: u64, others: Vec<LinkSpec<Line>>) -> Vec<Line> {
+    let wire = Wire { loss: 20_000_000, ..wire(1_000_000_000, 0) };
     let mut links = vec![link([0, 1], wire)];
     links.extend(others);
     let mut script: Vec<Send> =
@@ -161,13 +160,13 @@ fn random_loss_has_its_share_and_depends_on_the_seed_alone() {
     assert!(alone.len().abs_diff(400) < 99, "{} of 20000", alone.len());
     assert_eq!(alone, lost(1, Vec::new()));
     assert_ne!(alone, lost(2, Vec::new()));
-    let lossy = perhop_net::Wire { loss: 500_000_000, ..wire(1_000_000_000, 0) };
+    let lossy = Wire { loss: 500_000_000, ..wire(1_000_000_000, 0) };
     assert_eq!(alone, lost(1, vec![link([2, 0], lossy), link([1, 2], lossy)]));
 }
 
 #[test]
 fn directions_of_a_link_lose_different_packets() {
-    let lossy = perhop_net::Wire { loss: 300_000_000, ..wire(1_000_000_000, 0) };
+    let lossy = Wire { loss: 300_000_000, ..wire(1_000_000_000, 0) };
     let both_ways = |n: u64| {
         let from = (n % 2) as u16;
         Send { at: n / 2 * MICROSECOND, from, to: 1 - from, size: 125 }
@@ -183,7 +182,7 @@ fn directions_of_a_link_lose_different_packets() {
 
 #[test]
 fn a_lost_packet_takes_its_time_on_the_link() {
-    let always = perhop_net::Wire { loss: 1_000_000_000, ..wire(8_000_000, 0) };
+    let always = Wire { loss: 1_000_000_000, ..wire(8_000_000, 0) };
     let script = vec![Send { at: 0, from: 0, to: 1, size: 1000 }; 3];
     let mut network =
         perhop_net::Network::new(&[Host, Host], vec![link([0, 1], always)], 1).unwrap();
@@ -194,7 +193,7 @@ fn a_lost_packet_takes_its_time_on_the_link() {
 }
 
 /// Returns the arrivals of packets that are sent every microsecond over a millisecond, in order.
-fn arrivals(changes: perhop_net::Wire, packets: u64) -> (Vec<(u64, Line)>, LinkCounters) {
+fn arrivals(changes: Wire, packets: u64) -> (Vec<(u64, Line)>, LinkCounters) {
     let script =
         (0..packets).map(|n| Send { at: n * MICROSECOND, from: 0, to: 1, size: 125 }).collect();
     let (network, hosts) = play(&[Host, Host], vec![link([0, 1], changes)], 1, script);
@@ -206,7 +205,7 @@ fn arrivals(changes: perhop_net::Wire, packets: u64) -> (Vec<(u64, Line)>, LinkC
 fn reordered_packets_are_overtaken_and_lose_nothing_else() {
     let by = 7 * MICROSECOND + 500_000;
     for jitter in [0, 10 * MICROSECOND] {
-        let wire = perhop_net::Wire {
+        let wire = Wire {
             reorder: Some(Reorder { share: 100_000_000, by: Duration::from_picos(by), gap: 0 }),
             jitter: Duration::from_picos(jitter),
             ..wire(1_000_000_000, MILLISECOND)
@@ -238,7 +237,7 @@ fn reordered_packets_are_overtaken_and_lose_nothing_else() {
 /// The only packet on the wire can be overtaken: the last one due becomes the first.
 #[test]
 fn the_only_packet_on_the_wire_can_be_overtaken() {
-    let wire = perhop_net::Wire {
+    let wire = Wire {
         reorder: Some(Reorder {
             share: 500_000_000,
             by: Duration::from_picos(100 * MICROSECOND),
@@ -254,7 +253,7 @@ fn the_only_packet_on_the_wire_can_be_overtaken() {
 
 #[test]
 fn copies_arrive_right_behind_their_packets() {
-    let wire = perhop_net::Wire { duplicate: 250_000_000, ..wire(1_000_000_000, MILLISECOND) };
+    let wire = Wire { duplicate: 250_000_000, ..wire(1_000_000_000, MILLISECOND) };
     let (arrivals, counters) = arrivals(wire, 20_000);
     assert_eq!(arrivals.len() as u64, 20_000 + counters.duplicated);
     // Five standard deviations of a binomial with n = 20,000 and p = 1/4.
@@ -264,6 +263,55 @@ fn copies_arrive_right_behind_their_packets() {
     assert_eq!(pairs as u64, counters.duplicated);
     // The transmitter does not count copies.
     assert_eq!(counters.packets, 20_000);
+}
+
+/// Each impairment alone: whether a wire has it from the beginning, or is set before the first
+/// packet or while packets of another one are under way.
+#[test]
+fn a_wire_that_is_set_has_all_its_impairments() {
+    use perhop_net::{Gilbert, Variation, VariationDistribution};
+    let plain = wire(8_000_000, 4 * MILLISECOND);
+    let by = Duration::from_picos(3 * MILLISECOND);
+    let half = 500_000_000;
+    let variation = |in_order| {
+        let distribution = VariationDistribution::Uniform;
+        Some(Variation { by, distribution, in_order })
+    };
+    let reorder = |gap| Some(Reorder { share: half, by, gap });
+    let gilbert = Some(Gilbert { p: half, r: half, good: 0, bad: 1_000_000_000 });
+    let wires = [
+        plain,
+        Wire { jitter: by, ..plain },
+        Wire { loss: half, ..plain },
+        Wire { gilbert, ..plain },
+        Wire { duplicate: half, ..plain },
+        Wire { reorder: reorder(0), ..plain },
+        Wire { reorder: reorder(2), ..plain },
+        Wire { variation: variation(true), ..plain },
+        Wire { variation: variation(false), ..plain },
+        Wire { delay_limit: Some(2), ..plain },
+    ];
+    let script: Vec<Send> = (0..100)
+        .map(|n| Send { at: n / 10 * 20 * MILLISECOND, from: 0, to: 1, size: 1000 })
+        .collect();
+    let run = |first: Wire, set: Option<Wire>| {
+        let mut network = Network::new(&[Host, Host], vec![link([0, 1], first)], 1).unwrap();
+        let mut hosts = Scripted::new(script.clone(), &mut network);
+        if let Some(wire) = set {
+            network.set_wire(forth(0), wire);
+        }
+        network.run(Time::MAX, &mut hosts);
+        (hosts.arrivals, hosts.losses, network.link_counters(forth(0)))
+    };
+    let expected = wires.map(|wire| run(wire, None));
+    for (number, other) in expected.iter().enumerate() {
+        let of_plain = number > 0 && *other == expected[0];
+        assert!(!of_plain, "impairment {number} has no effect");
+    }
+    for (number, wire) in wires.into_iter().enumerate() {
+        assert_eq!(run(plain, Some(wire)), expected[number], "{wire:?}");
+        assert_eq!(run(Wire { loss: 1, ..plain }, Some(wire)), expected[number], "{wire:?}");
+    }
 }
 
 /// A link with a trace that changes as a timeline does behaves as one whose wire is set.

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod balance;
+mod callbacks;
 mod cell;
 mod channel;
 mod conservation;

@@ -173,6 +173,45 @@ fn plain_queues_cost_no_events() {
     assert_eq!(saturated(class_of_its_own), 500 + 100 + 99);
 }
 
+/// Each packet costs a timer and an arrival, whatever changes while packets wait. A link without a
+/// random part is scheduled again.
+#[test]
+fn a_queue_is_scheduled_again_after_a_change() {
+    type Change = fn(&mut Network<Line>);
+    let plain = wire(8_000_000, MILLISECOND);
+    let changes: [(&str, Change); 6] = [
+        ("wire", |network| {
+            let wire = *network.wire(forth(0));
+            network.set_wire(forth(0), wire);
+        }),
+        ("queue", |network| network.set_queue(forth(0), fifo(Limit::bytes(Bytes::MAX)))),
+        ("reservations", |network| network.set_reserved(forth(0), &[])),
+        ("up", |network| [false, true].map(|up| network.set_up(0, up)).into_iter().collect()),
+        ("watch", |network| {
+            network.watch(forth(0));
+            network.unwatch(forth(0));
+        }),
+        ("loss", |network| {
+            let wire = *network.wire(forth(0));
+            network.set_wire(forth(0), Wire { loss: 1, ..wire });
+            network.set_wire(forth(0), wire);
+        }),
+    ];
+    for (name, change) in changes {
+        let mut network = Network::new(&[Host, Host], vec![link([0, 1], plain)], 1).unwrap();
+        let script = vec![Send { at: 0, from: 0, to: 1, size: 1000 }; 20];
+        let mut hosts = Scripted::new(script, &mut network);
+        network.run(Time::from_picos(MILLISECOND * 5 / 2), &mut hosts);
+        change(&mut network);
+        network.run(Time::MAX, &mut hosts);
+        let expected = (1..=20).map(|n| Some((n + 1) * MILLISECOND));
+        assert_eq!(hosts.arrived(), expected.collect::<Vec<_>>(), "{name}");
+        assert_eq!(network.link_counters(forth(0)).packets, 20, "{name}");
+        // Void events of the transmitter count, but no packet has one.
+        assert!((40..=41).contains(&network.events()), "{name}: {}", network.events());
+    }
+}
+
 /// A queue with reported departures reports each waiting packet once, and is scheduled again when
 /// it is empty.
 #[test]

@@ -84,7 +84,8 @@ fn packets_are_seen_when_they_begin_to_leave_and_when_they_have_come() {
     ];
     assert_eq!(both.seen, expected);
 
-    assert_eq!(play_watched(script, 0, &[]).seen, []);
+    assert_eq!(play_watched(script.clone(), 0, &[]).seen, []);
+    assert_eq!(play_watched(script, 1, &[]).seen, []);
 }
 
 #[test]
