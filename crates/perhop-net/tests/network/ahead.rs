@@ -1,8 +1,9 @@
 //! Routers that process arrivals ahead of other nodes do the same as in the order of all events.
 
-use perhop_core::{Bytes, Duration, NodeId, Rate, Stream, Time};
+use perhop_core::{Bytes, Duration, NodeId, Packet, Rate, Stream, Time};
 use perhop_net::{
-    Balance, LinkCounters, LinkSpec, Loss, Network, Reorder, Variation, VariationDistribution, Wire,
+    Balance, Hosts, IcmpError, LinkCounters, LinkSpec, Loss, Marker, Network, PortId, Reorder,
+    TimerId, Trace, TraceMedium, TraceStep, Variation, VariationDistribution, Wire,
 };
 use perhop_queue::{
     Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, Queue, Shaper,
@@ -148,4 +149,106 @@ fn the_length_of_a_run_changes_nothing() {
         assert_eq!(seen, run(seed, false), "{seed}");
     }
     assert!(arrivals > 50_000, "{arrivals}");
+}
+
+/// A timer or a lost packet, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Timer(u32),
+    Lost(Line),
+}
+
+/// Hosts that record the order in which the network tells of timers and losses.
+#[derive(Default)]
+struct Listening(Vec<Told>);
+
+impl Hosts<Line> for Listening {
+    fn receive(&mut self, _: &mut Network<Line>, _: NodeId, _: Packet<Line>) {}
+
+    fn timer(&mut self, _: &mut Network<Line>, TimerId(timer): TimerId) {
+        self.0.push(Told::Timer(timer));
+    }
+
+    fn lost(&mut self, packet: Packet<Line>, _: Loss, _: Option<PortId>) {
+        self.0.push(Told::Lost(packet.body));
+    }
+
+    fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<(Line, u32)> {
+        None
+    }
+}
+
+/// Returns what is told if router 0 processes arrivals of so many milliseconds at once: packets
+/// arrive there at 5 ms, 6 ms and so on to 14 ms, and are lost but for the first two. There is a
+/// timer between any two of these instants.
+fn told(ahead: u64) -> Vec<Told> {
+    let mut found = Vec::new();
+    let mut group = 0;
+    for at in 5..15 {
+        if at >= group + ahead.max(1) {
+            group = at;
+        }
+        if at >= 7 {
+            // Packets are told at the begin of their group.
+            found.push((2 * group, at, Told::Lost(at as Line - 5)));
+        }
+        found.push((2 * at + 1, 0, Told::Timer(at as u32)));
+    }
+    found.sort_by_key(|(time, order, _)| (*time, *order));
+    found.into_iter().map(|(.., told)| told).collect()
+}
+
+/// Link 0 leads from host 1 to the router in 4 ms, and link 1, with a short queue, to host 2.
+/// Others lead to more hosts.
+#[test]
+fn a_router_runs_ahead_by_the_least_delay_of_its_links() {
+    type Change = fn(&mut Network<Line>);
+    let none: Change = |_| ();
+    let set_delay: Change = |network| {
+        network.run(Time::ZERO, &mut Listening::default());
+        network.set_wire(back(2), wire(8_000_000, 2 * MILLISECOND));
+    };
+    let trace = |delay| {
+        let delay = Some(Duration::from_picos(4 * MILLISECOND)).filter(|_| delay);
+        let medium = delay.map(|_| TraceMedium { delay, ..TraceMedium::default() });
+        let step = TraceStep { at: Duration::ZERO, rate: 8_000_000, medium };
+        Trace::new(vec![step], None).unwrap()
+    };
+    let marker = || Marker::new::<Match>([]);
+    let traces = [trace(false), trace(true)];
+    let cases: Vec<(&str, &[u64], Box<dyn Fn(&mut Network<Line>)>, u64)> = vec![
+        ("two links", &[], Box::new(none), 4),
+        ("a shorter link", &[2], Box::new(none), 2),
+        ("a longer link", &[9], Box::new(none), 4),
+        ("four links", &[4, 4], Box::new(none), 4),
+        ("five links", &[4, 4, 4], Box::new(none), 0),
+        ("a link that becomes shorter", &[9], Box::new(set_delay), 2),
+        ("rates of a trace", &[], Box::new(|n| n.set_trace(forth(0), traces[0].clone())), 4),
+        ("delays of a trace", &[], Box::new(|n| n.set_trace(forth(0), traces[1].clone())), 0),
+        ("a marker", &[4], Box::new(|n| n.set_marker(back(2), marker())), 0),
+        ("a watched interface", &[], Box::new(|n| n.watch(forth(1))), 0),
+        ("a watched interface beside", &[4], Box::new(|n| n.watch(forth(2))), 0),
+        ("an MTU beside", &[4], Box::new(|n| n.set_mtu(2, 2000)), 0),
+        ("the interface of a host", &[], Box::new(|n| n.watch(back(1))), 4),
+        ("an outage beside", &[4], Box::new(|n| n.set_up(2, false)), 4),
+    ];
+    for (name, more, change, ahead) in cases {
+        let slow = link_with([0, 2], wire(800_000, 4 * MILLISECOND), || fifo(Limit::packets(1)));
+        let mut links = vec![link([1, 0], wire(8_000_000, 4 * MILLISECOND)), slow];
+        let others = more.iter().zip(3..);
+        links.extend(others.map(|(delay, n)| link([0, n], wire(8_000_000, delay * MILLISECOND))));
+        let nodes = [vec![Router], vec![Host; 2 + more.len()]].concat();
+        let mut network = Network::new(&nodes, links, 1).unwrap();
+        change(&mut network);
+        for line in 0..10 {
+            network.send(NodeId(1), packet(1, 2, 1000, line));
+        }
+        for at in 5..15 {
+            let between = Time::from_picos(at * MILLISECOND + MILLISECOND / 2);
+            network.set_timer(between, TimerId(at as u32));
+        }
+        let mut hosts = Listening::default();
+        network.run(Time::MAX, &mut hosts);
+        assert_eq!(hosts.0, told(ahead), "{name}");
+    }
 }
