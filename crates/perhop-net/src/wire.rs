@@ -288,16 +288,24 @@ mod tests {
         assert!(at.is_sorted() && counters.reordered == 0);
     }
 
+    /// With a gap of n, a packet skips the delay after n − 1 others, or never without a share.
     #[test]
-    fn every_fifth_packet_skips_the_delay() {
+    fn every_nth_packet_skips_the_delay() {
         let delay = Duration::from_millis(20);
-        let reorder = Some(Reorder { share: 1_000_000_000, by: Duration::ZERO, gap: 5 });
-        let wire = Wire { delay, reorder, ..PERFECT };
-        let due: Vec<u64> = (0..20).map(|n| delay.as_picos() + n).collect();
-        let (at, counters) = arrivals(&wire, &due);
-        let early = |n| due[n] - if n % 5 == 4 { delay.as_picos() } else { 0 };
-        assert_eq!(at, (0..20).map(|n| Some(early(n))).collect::<Vec<_>>());
-        assert_eq!(counters.reordered, 4);
+        for (share, gap, skips) in
+            [(1_000_000_000, 5, 4), (1_000_000_000, 2, 10), (1_000_000_000, 1, 20), (0, 1, 0)]
+        {
+            let reorder = Some(Reorder { share, by: Duration::ZERO, gap });
+            let wire = Wire { delay, reorder, ..PERFECT };
+            let due: Vec<u64> = (0..20).map(|n| delay.as_picos() + n).collect();
+            let (at, counters) = arrivals(&wire, &due);
+            let early = |n| {
+                let skips = share > 0 && n as u32 % gap == gap - 1;
+                due[n] - if skips { delay.as_picos() } else { 0 }
+            };
+            assert_eq!(at, (0..20).map(|n| Some(early(n))).collect::<Vec<_>>(), "{gap}");
+            assert_eq!(counters.reordered, skips);
+        }
     }
 
     #[test]

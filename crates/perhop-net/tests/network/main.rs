@@ -17,6 +17,7 @@ mod mtu;
 mod parts;
 mod routes;
 mod scheduling;
+mod sharing;
 mod stations;
 mod tables;
 mod tunnels;

@@ -14,7 +14,7 @@ use perhop_net::{
 use crate::lab::*;
 
 /// Its headers make a packet of 964 bytes a frame of 1000.
-const WIFI: Wifi = Wifi {
+pub const WIFI: Wifi = Wifi {
     slot: Duration::from_micros(9),
     sifs: Duration::from_micros(16),
     aifsn: 2,
@@ -33,7 +33,7 @@ const WIFI: Wifi = Wifi {
 };
 
 /// In each TTI, a kilobyte in 100 resource blocks.
-const LTE: Lte = Lte {
+pub const LTE: Lte = Lte {
     resource_blocks: 100,
     scheduler: Scheduler::ProportionalFair,
     bler: 0,
@@ -45,7 +45,7 @@ const LTE: Lte = Lte {
 };
 
 /// Returns node 0 with links to others at these rates in kb/s and with this loss, on a channel.
-fn star(rates: &[u64], loss: u32, access: impl Into<Access>) -> Network<Line> {
+pub fn star(rates: &[u64], loss: u32, access: impl Into<Access>) -> Network<Line> {
     let links = rates
         .iter()
         .zip(1..)
@@ -57,11 +57,11 @@ fn star(rates: &[u64], loss: u32, access: impl Into<Access>) -> Network<Line> {
     network
 }
 
-fn lte(lte: Lte) -> Access {
+pub fn lte(lte: Lte) -> Access {
     Access::Lte { base: NodeId(0), lte }
 }
 
-fn micros(at: u64) -> Time {
+pub fn micros(at: u64) -> Time {
     Time::from_picos(at * MICROSECOND)
 }
 
@@ -71,7 +71,7 @@ fn wifi_usage(collisions: u64, airtime: u64, busy: u64) -> Usage {
 }
 
 /// Returns the arrival of each packet in microseconds.
-fn arrived(hosts: &Scripted) -> Vec<Option<u64>> {
+pub fn arrived(hosts: &Scripted) -> Vec<Option<u64>> {
     hosts.arrived().into_iter().map(|at| at.map(|at| at / MICROSECOND)).collect()
 }
 

@@ -8,14 +8,15 @@ use proptest::prelude::*;
 use crate::lab::*;
 
 /// A packet that passed: time, interface, direction, packet.
-type Sight = (u64, PortId, Passage, Line);
+pub type Sight = (u64, PortId, Passage, Line);
 
 /// Scripted hosts that also record packets that pass.
-struct Watching {
-    hosts: Scripted,
-    seen: Vec<Sight>,
+#[derive(Default)]
+pub struct Watching {
+    pub hosts: Scripted,
+    pub seen: Vec<Sight>,
     /// Number of losses that had been reported at each of them.
-    losses_before: Vec<usize>,
+    pub losses_before: Vec<usize>,
 }
 
 impl Hosts<Line> for Watching {
