@@ -135,3 +135,99 @@ fn opportunities_are_used_as_by_mahimahi() {
         }
     }
 }
+
+/// The steps that opportunities make: each begins as many picoseconds before its instant as it has
+/// bytes, and those at zero are those at the end.
+#[test]
+fn opportunities_are_steps_before_their_instants() {
+    let bytes = |number: u64| number * OPPORTUNITY;
+    let on = |ms: u64, number| (ms * MILLISECOND - bytes(number), IN_OPPORTUNITY);
+    let off = |ms: u64| (ms * MILLISECOND, 0);
+    for (times, expected) in [
+        (vec![5], vec![off(0), on(5, 1)]),
+        (vec![0, 0, 5], vec![off(0), on(5, 3)]),
+        (vec![2, 2, 5], vec![off(0), on(2, 2), off(2), on(5, 1)]),
+        (vec![0, 1, 5, 5], vec![off(0), on(1, 1), off(1), on(5, 3)]),
+        // More than a millisecond has room for fill it.
+        (vec![2; 700_000], vec![off(0), (MILLISECOND, IN_OPPORTUNITY)]),
+        (vec![1; 700_000], vec![(0, IN_OPPORTUNITY)]),
+        (
+            [vec![1; 700_000], vec![2; 700_000]].concat(),
+            vec![(0, IN_OPPORTUNITY), (MILLISECOND, IN_OPPORTUNITY)],
+        ),
+    ] {
+        let trace = Trace::opportunities(&times).unwrap();
+        let found: Vec<_> =
+            trace.steps.iter().map(|step| (step.at.as_picos(), step.rate)).collect();
+        assert_eq!(found, expected);
+        let last = u64::from(*times.last().unwrap());
+        assert_eq!(trace.period, Some(Duration::from_picos(last * MILLISECOND)));
+    }
+}
+
+/// A trace picosecond by picosecond: the bits that each has, and the step.
+struct Slow<'a> {
+    steps: &'a [TraceStep],
+    period: Option<u64>,
+}
+
+impl Slow<'_> {
+    fn at(&self, now: u64) -> &TraceStep {
+        let since = self.period.map_or(now, |period| now % period);
+        self.steps.iter().rev().find(|step| step.at.as_picos() <= since).unwrap()
+    }
+
+    fn transmit(&self, begins: u64, size: u64) -> (u64, Option<TraceMedium>) {
+        let (mut now, mut left) = (begins, size * 8 * SECOND);
+        loop {
+            let step = self.at(now);
+            now += 1;
+            left = left.saturating_sub(step.rate);
+            if left == 0 {
+                return (now, step.medium);
+            }
+        }
+    }
+
+    fn capacity(&self, from: u64, to: u64) -> f64 {
+        (from..to).map(|now| self.at(now).rate as f64).sum::<f64>() / (8 * SECOND) as f64
+    }
+}
+
+/// A byte takes from 1 ps on, so that a few bytes cross several steps.
+#[test]
+fn a_trace_does_what_its_picoseconds_do() {
+    for seed in 0..400 {
+        let mut random = Stream::new(seed, "slow");
+        let mut at = 0;
+        let mut steps = Vec::new();
+        for number in 0..=random.up_to(12) {
+            let rate = [0, 8, 5, 3, 1][random.up_to(4) as usize] * SECOND;
+            let delay = Some(Duration::from_picos(number));
+            let medium = TraceMedium { delay, ..TraceMedium::default() };
+            steps.push(TraceStep { at: Duration::from_picos(at), rate, medium: Some(medium) });
+            at += 1 + random.up_to(9);
+        }
+        steps.last_mut().unwrap().rate = SECOND;
+        let period = (random.up_to(1) == 0).then_some(at);
+        let mut trace = Trace::new(steps.clone(), period.map(Duration::from_picos)).unwrap();
+        let slow = Slow { steps: &steps, period };
+        let mut now = 0;
+        for _ in 0..40 {
+            let most = random.up_to(1) * 60;
+            now += random.up_to(most);
+            if random.up_to(9) == 0 {
+                now /= 2; // as after a change of the queue
+            }
+            let (begins, size) = (Time::from_picos(now), 1 + random.up_to(20));
+            let (end, medium) = trace.transmit(begins, Bytes::new(size));
+            assert_eq!((end.as_picos(), medium), slow.transmit(now, size), "{seed} {now} {size}");
+            let first = (now..).find(|now| slow.at(*now).rate > 0).unwrap();
+            assert_eq!(trace.transmits_from(begins).as_picos(), first, "{seed} {now}");
+            let found = trace.capacity(begins, end);
+            let expected = slow.capacity(now, end.as_picos());
+            assert!((found - expected).abs() < 1e-6, "{seed} {now}: {found} {expected}");
+            now = end.as_picos();
+        }
+    }
+}

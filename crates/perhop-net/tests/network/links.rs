@@ -354,6 +354,51 @@ fn a_trace_is_a_timeline_of_rates() {
     }
 }
 
+/// From 50 ms on, a packet takes 4 ms instead of 1 ms, whether a trace begins after packets of the
+/// same length or the wire changes.
+#[test]
+fn a_trace_may_be_set_later() {
+    let mut network =
+        Network::new(&[Host, Host], vec![link([0, 1], wire(8_000_000, 0))], 1).unwrap();
+    let script = (0..6).map(|n| Send { at: n * 20 * MILLISECOND, from: 0, to: 1, size: 1000 });
+    let mut hosts = Scripted::new(script.collect(), &mut network);
+    network.run(Time::from_picos(50 * MILLISECOND), &mut hosts);
+    assert!(network.trace(forth(0)).is_none());
+    let step = TraceStep { at: Duration::ZERO, rate: 2_000_000, medium: None };
+    network.set_trace(forth(0), Trace::new(vec![step], None).unwrap());
+    assert!(network.trace(forth(0)).is_some() && network.trace(back(0)).is_none());
+    network.run(Time::MAX, &mut hosts);
+    let expected = [1, 21, 41, 64, 84, 104].map(|at| Some(at * MILLISECOND));
+    assert_eq!(hosts.arrived(), expected);
+    assert_eq!(network.events(), 12, "a timer and an arrival each");
+}
+
+/// The jitter of a trace draws as that of a wire does, and a step without a value keeps it.
+#[test]
+fn a_trace_changes_the_jitter() {
+    let by = |millis| Duration::from_picos(millis * MILLISECOND);
+    let medium = |jitter| Some(TraceMedium { jitter, ..TraceMedium::default() });
+    let step = |at, medium| TraceStep { at: by(at), rate: 8_000_000, medium };
+    let steps = vec![step(0, None), step(100, medium(Some(by(5)))), step(300, medium(None))];
+    let script: Vec<Send> =
+        (0..50).map(|n| Send { at: n * 10 * MILLISECOND, from: 0, to: 1, size: 1000 }).collect();
+    let plain = wire(8_000_000, 2 * MILLISECOND);
+    let run = |traced: bool| {
+        let mut network = Network::new(&[Host, Host], vec![link([0, 1], plain)], 1).unwrap();
+        if traced {
+            network.set_trace(forth(0), Trace::new(steps.clone(), None).unwrap());
+        }
+        let mut hosts = Scripted::new(script.clone(), &mut network);
+        network.run(Time::from_picos(99 * MILLISECOND), &mut hosts);
+        if !traced {
+            network.set_wire(forth(0), Wire { jitter: by(5), ..plain });
+        }
+        network.run(Time::MAX, &mut hosts);
+        hosts.arrived()
+    };
+    assert_eq!(run(true), run(false));
+}
+
 /// Delay and loss of a trace replace those of the wire from one packet to the next.
 #[test]
 fn a_trace_changes_the_delay_and_the_loss() {
