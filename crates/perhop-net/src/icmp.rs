@@ -184,6 +184,68 @@ mod tests {
         assert_eq!(errors.map(IcmpError::word), [0, 0, 0, 1400]);
     }
 
+    fn about(protocol: Protocol, size: u32) -> Header {
+        Header {
+            size,
+            source: NodeId(3),
+            destination: NodeId(4),
+            source_port: 5,
+            destination_port: 6,
+            protocol: protocol.into(),
+            traffic_class: TrafficClass::new(Dscp::EF),
+            ttl: 7,
+            ack: AckHint::of(8, true),
+        }
+    }
+
+    /// IPv4: headers of 20 and 8 bytes, and as many of the packet. IPv6: headers of 40 and 8 bytes,
+    /// and what fits 1280 bytes.
+    #[test]
+    fn an_error_quotes_as_much_as_its_version_says() {
+        for (protocol, size, expected) in [
+            (Protocol::Udp, 20, 48),
+            (Protocol::Udp, 27, 55),
+            (Protocol::Udp, 28, 56),
+            (Protocol::Udp, 1500, 56),
+            (Protocol::Udp6, 40, 88),
+            (Protocol::Udp6, 1231, 1279),
+            (Protocol::Udp6, 1232, 1280),
+            (Protocol::Udp6, 9000, 1280),
+        ] {
+            let found = IcmpError::packet_size(&about(protocol, size));
+            assert_eq!(found, expected, "{protocol:?} {size}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_a_new_packet_to_the_source() {
+        let too_big = IcmpError::TooBig { mtu: 1400 };
+        for (error, dscp) in [
+            (IcmpError::TimeExceeded, Dscp::CS6),
+            (IcmpError::NetUnreachable, Dscp::CS6),
+            (too_big, Dscp::CS6),
+            (IcmpError::PortUnreachable, Dscp::DEFAULT),
+        ] {
+            for (protocol, own) in
+                [(Protocol::Tcp, Protocol::Icmp), (Protocol::Tcp6, Protocol::Icmp6)]
+            {
+                let expected = Header {
+                    size: 99,
+                    source: NodeId(9),
+                    destination: NodeId(3),
+                    source_port: 0,
+                    destination_port: 0,
+                    protocol: own.into(),
+                    traffic_class: TrafficClass::new(dscp),
+                    ttl: 64,
+                    ack: AckHint::NONE,
+                };
+                let found = error.header(NodeId(9), &about(protocol, 1500), 99);
+                assert_eq!(found, expected, "{error:?}");
+            }
+        }
+    }
+
     proptest! {
         /// Reference of the bucket: `burst` tokens at first, and one more after each full period
         /// since it was last full.

@@ -247,6 +247,40 @@ mod tests {
         }
     }
 
+    /// Slots double when they are full. Half of more than 1024 is freed after a pass if an eighth
+    /// would do.
+    #[test]
+    fn slots_are_as_many_as_a_power_of_two() {
+        for (most, then, slots, after) in [
+            (1, 1, 4, 4),
+            (4, 0, 4, 4),
+            (5, 1, 8, 8),
+            (1_024, 1, 1_024, 1_024),
+            (1_025, 257, 2_048, 2_048),
+            (1_025, 256, 2_048, 1_024),
+            (2_048, 0, 2_048, 1_024),
+            (4_096, 513, 4_096, 4_096),
+            (4_096, 512, 4_096, 2_048),
+        ] {
+            let mut wire = UnderWay::new();
+            (0..most).for_each(|number| wire.push(Time::from_picos(number), packet(number)));
+            assert_eq!(wire.slots.len(), slots, "{most}");
+            (then..most).for_each(|_| assert!(wire.pop().is_some()));
+            // The rest of a pass over the slots.
+            for number in most..slots as u64 + then {
+                wire.push(Time::from_picos(number), packet(number));
+                assert_eq!(wire.pop(), Some(packet(number - then)), "{most} {then}");
+            }
+            assert_eq!(wire.slots.len(), after, "{most} {then}");
+            let first = slots as u64;
+            let rest: Vec<u64> = (0..then as usize)
+                .map(|number| wire.get(number).expect("it is there").1.body)
+                .collect();
+            assert_eq!(rest, (first..first + then).collect::<Vec<_>>(), "{most} {then}");
+            assert!(wire.get(then as usize).is_none());
+        }
+    }
+
     #[test]
     fn what_a_burst_took_is_given_back() {
         let mut wire = UnderWay::new();

@@ -277,12 +277,20 @@ mod tests {
         let delay = Duration::from_millis(20);
         let wire = Wire { delay, variation: Some(variation), ..PERFECT };
         let due: Vec<u64> = (0..20_000).map(|n| delay.as_picos() + n * 1_000_000_000).collect();
-        let (at, counters) = arrivals(&wire, &due);
-        let at: Vec<u64> = at.into_iter().flatten().collect();
-        let overtaken =
-            (1..at.len()).filter(|n| at[..*n].iter().rev().take(20).any(|b| *b > at[*n]));
-        assert_eq!(counters.reordered, overtaken.count() as u64);
-        assert!(counters.reordered > 10_000, "{}", counters.reordered);
+        let overtaken = |wire: &Wire, due: &[u64]| {
+            let (at, counters) = arrivals(wire, due);
+            let at: Vec<u64> = at.into_iter().flatten().collect();
+            let overtaken =
+                (1..at.len()).filter(|n| at[..*n].iter().rev().take(20).any(|b| *b > at[*n]));
+            assert_eq!(counters.reordered, overtaken.count() as u64);
+            counters.reordered
+        };
+        let reordered = overtaken(&wire, &due);
+        assert!(reordered > 10_000, "{reordered}");
+        // Together, and within 200 ms: two of five come without any delay, at the same instant.
+        let by = Duration::from_millis(100);
+        let wide = Wire { variation: Some(Variation { by, ..variation }), ..wire };
+        assert!(overtaken(&wide, &[delay.as_picos(); 20]) > 10);
         let kept = Some(Variation { in_order: true, ..variation });
         let (at, counters) = arrivals(&Wire { variation: kept, ..wire }, &due);
         assert!(at.is_sorted() && counters.reordered == 0);

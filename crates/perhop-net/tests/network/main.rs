@@ -7,6 +7,7 @@ mod callbacks;
 mod cell;
 mod channel;
 mod conservation;
+mod contention;
 mod edges;
 mod events;
 mod gateways;
