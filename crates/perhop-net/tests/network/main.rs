@@ -5,6 +5,7 @@ mod ahead;
 mod balance;
 mod callbacks;
 mod cell;
+mod cell_model;
 mod channel;
 mod conservation;
 mod contention;
