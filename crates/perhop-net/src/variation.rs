@@ -92,6 +92,30 @@ mod tests {
         }
     }
 
+    /// At an eighth of the tail Pareto's value is 2, a half above its mean in units of 3/4. No
+    /// number is beyond 4.
+    #[test]
+    fn quantiles_are_bounded() {
+        use VariationDistribution::{Normal, Pareto, ParetoNormal, Uniform};
+        for (distribution, unit, expected) in [
+            (Uniform, 0.0, -1.0),
+            (Uniform, 0.75, 0.5),
+            (Uniform, 1.0, 1.0),
+            (Normal, 0.5, 0.0),
+            (Normal, 1e-9, -4.0),
+            (Normal, 1.0 - 1e-9, 4.0),
+            (Pareto, 0.0, -2.0 / 3.0),
+            (Pareto, 0.875, 2.0 / 3.0),
+            (Pareto, 0.999, 4.0),
+            (ParetoNormal, 0.5, 2_f64.cbrt() - 1.5),
+            (ParetoNormal, 1.0 - 1e-9, 4.0),
+            (ParetoNormal, 1e-9, -1.5),
+        ] {
+            let found = distribution.quantile(unit);
+            assert!((found - expected).abs() < 1e-6, "{distribution:?} {unit}: {found} {expected}");
+        }
+    }
+
     #[test]
     fn a_uniform_part_is_as_often_below_zero_as_above() {
         let variation = Variation {

@@ -151,6 +151,25 @@ fn the_length_of_a_run_changes_nothing() {
     assert!(arrivals > 50_000, "{arrivals}");
 }
 
+/// Packets come to a router as one train, and are alike but for their time to live.
+#[test]
+fn a_time_to_live_ends_within_a_train() {
+    let links = [[1, 0], [0, 2]].map(|ends| link(ends, wire(8_000_000, 4 * MILLISECOND)));
+    let mut network = Network::new(&[Router, Host, Host], links.into(), 1).unwrap();
+    let ttls = [9, 1, 9, 9, 2, 1, 0, 9, 1, 9];
+    for (line, ttl) in (0..).zip(ttls) {
+        let mut packet = packet(1, 2, 1000, line);
+        packet.header.ttl = ttl;
+        network.send(NodeId(1), packet);
+    }
+    let mut hosts = Taking::default();
+    network.run(Time::MAX, &mut hosts);
+    let arrived: Vec<_> =
+        hosts.arrivals.iter().map(|(.., packet)| (packet.body, packet.header.ttl)).collect();
+    assert_eq!(arrived, [(0, 8), (2, 8), (3, 8), (4, 1), (7, 8), (9, 8)]);
+    assert_eq!(hosts.losses, [1, 5, 6, 8].map(|line| (line, Loss::Expired, None)));
+}
+
 /// A timer or a lost packet, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {

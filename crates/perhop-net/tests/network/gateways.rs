@@ -108,6 +108,25 @@ fn packets_enter_the_longest_tunnel() {
     }
 }
 
+/// Router 1, where a tunnel to host 3 or router 2 begins, has two links to router 2.
+#[test]
+fn outer_packets_share_links() {
+    for exit in [2, 3] {
+        let links = [[0, 1], [1, 2], [1, 2], [2, 3]].map(link).into();
+        let mut network = Network::new(&[Host, Router, Router, Host], links, 1).unwrap();
+        network.set_tunnels(&[tunnel(1, exit)]);
+        network.set_balance(NodeId(1), perhop_net::Balance::PerPacket);
+        let mut ends = Ends::default();
+        for _ in 0..4 {
+            send(&mut network, between(0, 3, 1000), &mut ends);
+        }
+        let carried = [0, 1, 2, 3].map(|link| network.link_counters(forth(link)).bytes.get());
+        let last = if exit == 3 { 4_080 } else { 4_000 };
+        assert_eq!(carried, [4_000, 2_040, 2_040, last], "to {exit}");
+        assert_eq!(ends.received.len(), 4);
+    }
+}
+
 /// The tunnel takes 1480 bytes. Router 1 tells host 0, and loses the packet before its next link.
 #[test]
 fn an_entry_says_what_is_too_long() {

@@ -71,6 +71,21 @@ fn no_packet_overtakes_one_that_was_sent_before_the_wire_changed() {
     }
 }
 
+/// Two packets with 10 ms more, until 12 and 13 ms, are on the wire when it becomes plain at 5 ms.
+#[test]
+fn no_packet_overtakes_one_that_the_wire_had_reordered() {
+    let by = Duration::from_millis(10);
+    let reorder = Some(Reorder { share: 1_000_000_000, by, gap: 0 });
+    let plain = wire(RATE, MILLISECOND);
+    let links = vec![link([0, 1], Wire { reorder, ..plain })];
+    let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+    let mut hosts = Scripted::new(sends(1, &[0, 1_000, 5_000, 20_000]), &mut network);
+    network.run(at_micros(4_999), &mut hosts);
+    network.set_wire(forth(0), plain);
+    network.run(Time::MAX, &mut hosts);
+    assert_eq!(arrived(&hosts), [12_000, 13_000, 13_000, 22_000].map(Some));
+}
+
 /// Packets reach the router 20.001 ms after they were sent, and 11 ms later the other host. From
 /// 23.5 ms on it is 2 ms, but not before the second packet has arrived, at 33.001 ms.
 #[test]
