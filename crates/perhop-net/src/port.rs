@@ -78,7 +78,7 @@ pub(crate) struct Port<B> {
     down: Option<Time>,
     /// Arrival of the last packet that was sent before the wire changed.
     not_before: Time,
-    /// True if each scheduled arrival is still that of a packet: none was overtaken or taken back.
+    /// True if packets arrive here, in the order in which they were sent.
     plain: bool,
     /// True if arrivals need special handling: one of the above, or the node at the far end sends
     /// through a port with an MTU, or is the end of a tunnel.
@@ -435,10 +435,6 @@ impl<B: Copy> Port<B> {
         }
         self.begins = Time::MAX;
         if let Some((number, first)) = self.queue.unschedule() {
-            // The packet in transmission stays, and with it the next arrival, unless the link has
-            // lost it and the scheduled arrival is that of a packet that moves back.
-            self.plain &= number < self.under_way.len();
-            self.special |= !self.plain;
             for packet in self.under_way.split_off(number) {
                 self.queue.enqueue(now, packet, &mut Ledger::new());
             }
@@ -485,10 +481,8 @@ impl<B: Copy> Port<B> {
     /// Schedules packets again, if possible, once no packet waits whose departure is to be
     /// reported.
     pub fn end_reports(&mut self, now: Time) {
-        if !self.has_backlog() {
-            // No waiting packet could become the next arrival.
-            let _ = self.reschedule(now);
-        }
+        // No packet waits then that could become the next arrival.
+        let _ = self.reschedule(now);
     }
 
     /// Returns the state of the queue, and how the hosts learn of departures from it.

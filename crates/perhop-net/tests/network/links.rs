@@ -234,6 +234,22 @@ fn reordered_packets_are_overtaken_and_lose_nothing_else() {
     }
 }
 
+/// A packet with 7 µs more arrives at the instant of the seventh after it, and first, because it
+/// was sent before.
+#[test]
+fn of_packets_that_arrive_together_the_first_sent_is_first() {
+    let by = Duration::from_picos(7 * MICROSECOND);
+    for share in [100_000_000, 500_000_000, 1_000_000_000] {
+        let reorder = Some(Reorder { share, by, gap: 0 });
+        let (arrivals, counters) =
+            arrivals(Wire { reorder, ..wire(1_000_000_000, MILLISECOND) }, 5_000);
+        assert!(arrivals.is_sorted());
+        assert!(counters.reordered > 400);
+        let together = arrivals.windows(2).filter(|pair| pair[0].0 == pair[1].0).count();
+        assert!(together > 300 || share == 1_000_000_000, "{together}");
+    }
+}
+
 /// The only packet on the wire can be overtaken: the last one due becomes the first.
 #[test]
 fn the_only_packet_on_the_wire_can_be_overtaken() {

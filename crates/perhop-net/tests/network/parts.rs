@@ -82,6 +82,24 @@ fn packets_leave_in_order() {
     assert_eq!(taken, [(5_100, 0), (6_100, 2), (7_100, 3)]);
 }
 
+/// Packets wait when the wire between the parts changes: they leave later, and stay.
+#[test]
+fn packets_stay_when_the_link_between_parts_changes() {
+    let [mut left, _] = parts(9);
+    let script = vec![Send { at: 0, from: 0, to: 4, size: 1000 }; 3];
+    let mut hosts = Scripted::new(script, &mut left);
+    left.run(Time::from_picos(MILLISECOND * 3 / 2), &mut hosts);
+    // The first is in transmission from 1.1 ms to 2.1 ms, and others take 2 ms.
+    left.set_wire(forth(2), wire(4_000_000, BETWEEN));
+    left.run(Time::from_picos(SECOND), &mut hosts);
+    assert_eq!((left.packet_hops(), left.next_event()), (3, None));
+    let mut taken = Vec::new();
+    left.take_leaving(Time::MAX, |_, at, _, packet| {
+        taken.push((at.as_picos() / MICROSECOND, packet.body));
+    });
+    assert_eq!(taken, [(5_100, 0), (7_100, 1), (9_100, 2)]);
+}
+
 type Seen = (Vec<(Time, NodeId, Line)>, Vec<Line>, Vec<LinkCounters>, (u64, u64));
 
 /// Returns what was seen, in an order that does not depend on the parts.

@@ -98,6 +98,41 @@ fn what_the_link_loses_was_sent() {
     assert_eq!(run.losses_before, [0], "a body was gone before it was seen");
 }
 
+/// Packets of 1000 bytes are sent both ways, one every 2 ms, of which each takes 1.1 ms to the
+/// router. It is watched from 3 ms to 9 ms.
+#[test]
+fn an_interface_is_watched_until_no_more() {
+    let script: Vec<Send> = (0..14)
+        .map(|n| {
+            let (from, to) = [(0, 1), (1, 0)][n as usize % 2];
+            Send { at: n / 2 * 2 * MILLISECOND, from, to, size: 1000 }
+        })
+        .collect();
+    let links = vec![link([0, 1], wire(80_000_000, MILLISECOND))];
+    let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+    let hosts = Scripted::new(script, &mut network);
+    let mut watching = Watching { hosts, ..Watching::default() };
+    network.run(Time::from_picos(3 * MILLISECOND), &mut watching);
+    network.watch(back(0));
+    network.run(Time::from_picos(9 * MILLISECOND), &mut watching);
+    network.unwatch(back(0));
+    network.run(Time::MAX, &mut watching);
+    let expected: Vec<Sight> = [2, 3, 4]
+        .into_iter()
+        .flat_map(|n| {
+            let (sent, received) = (20 * n, 20 * n + 11);
+            [(sent, Passage::Sent, 2 * n + 1), (received, Passage::Received, 2 * n)]
+        })
+        .map(|(at, passage, line)| (at * 100 * MICROSECOND, back(0), passage, line as Line))
+        .collect();
+    // The second packet has arrived at 3.1 ms.
+    let first = (3_100 * MICROSECOND, back(0), Passage::Received, 2);
+    let mut expected = [vec![first], expected].concat();
+    expected.retain(|sight| sight.0 < 9 * MILLISECOND);
+    assert_eq!(watching.seen, expected);
+    assert_eq!(watching.hosts.arrivals.len(), 14);
+}
+
 proptest! {
     /// At every interface, the sent packets are those offered less the drops of queues, the
     /// received ones are those sent at the other end less the losses of the link, and order and
