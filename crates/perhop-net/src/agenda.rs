@@ -248,8 +248,22 @@ mod tests {
     fn the_ring_begins_with_buckets_of_a_microsecond() {
         let agenda = Agenda::new();
         assert_eq!((agenda.shift, agenda.next, agenda.end), (20, 2_048, 4_096));
-        assert_eq!((agenda.left, agenda.period), (4_096, 4_096));
+        assert_eq!((agenda.left, agenda.period, agenda.near.passed), (4_096, 4_096, 0));
         assert_eq!(BUCKETS << LAST_SHIFT, 1 << 63);
+    }
+
+    /// The ring keeps as many entries as there were events at a time.
+    #[test]
+    fn entries_of_the_ring_are_used_again() {
+        let mut agenda = Agenda::new();
+        for round in 0..20 {
+            let at = |event: u64| Time::from_picos(round * 1_000 + event);
+            [2, 0, 1].into_iter().for_each(|event| agenda.push(at(event), event as EventId));
+            for event in 0..3 {
+                assert_eq!(agenda.take(Time::MAX), Some((at(event), event as EventId)));
+            }
+        }
+        assert_eq!(agenda.near.capacity(), 3);
     }
 
     /// The ring has the present span, whose buckets are removed, and the next one.

@@ -11,6 +11,7 @@ use perhop_queue::{
 };
 
 use crate::lab::*;
+use crate::stations::WIFI;
 
 /// Number of routers, in a ring; each has a host.
 const ROUTERS: u16 = 5;
@@ -234,6 +235,7 @@ fn a_router_runs_ahead_by_the_least_delay_of_its_links() {
         Trace::new(vec![step], None).unwrap()
     };
     let marker = || Marker::new::<Match>([]);
+    let share: Change = |network| network.share(&[forth(2)], WIFI, Stream::new(1, "channel"));
     let traces = [trace(false), trace(true)];
     let cases: Vec<(&str, &[u64], Box<dyn Fn(&mut Network<Line>)>, u64)> = vec![
         ("two links", &[], Box::new(none), 4),
@@ -249,6 +251,7 @@ fn a_router_runs_ahead_by_the_least_delay_of_its_links() {
         ("a watched interface beside", &[4], Box::new(|n| n.watch(forth(2))), 0),
         ("an MTU beside", &[4], Box::new(|n| n.set_mtu(2, 2000)), 0),
         ("the interface of a host", &[], Box::new(|n| n.watch(back(1))), 4),
+        ("a channel beside", &[4], Box::new(share), 0),
         ("an outage beside", &[4], Box::new(|n| n.set_up(2, false)), 4),
     ];
     for (name, more, change, ahead) in cases {
