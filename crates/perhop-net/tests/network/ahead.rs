@@ -223,6 +223,7 @@ fn told(ahead: u64) -> Vec<Told> {
 #[test]
 fn a_router_runs_ahead_by_the_least_delay_of_its_links() {
     type Change = fn(&mut Network<Line>);
+    type Case<'a> = (&'a str, &'a [u64], Box<dyn Fn(&mut Network<Line>) + 'a>, u64);
     let none: Change = |_| ();
     let set_delay: Change = |network| {
         network.run(Time::ZERO, &mut Listening::default());
@@ -237,7 +238,7 @@ fn a_router_runs_ahead_by_the_least_delay_of_its_links() {
     let marker = || Marker::new::<Match>([]);
     let share: Change = |network| network.share(&[forth(2)], WIFI, Stream::new(1, "channel"));
     let traces = [trace(false), trace(true)];
-    let cases: Vec<(&str, &[u64], Box<dyn Fn(&mut Network<Line>)>, u64)> = vec![
+    let cases: Vec<Case<'_>> = vec![
         ("two links", &[], Box::new(none), 4),
         ("a shorter link", &[2], Box::new(none), 2),
         ("a longer link", &[9], Box::new(none), 4),

@@ -90,6 +90,25 @@ fn per_destination_ignores_ports() {
     assert!(took.iter().all(|way| *way == took[0]));
 }
 
+/// Links that are up stay up, and turns go on.
+#[test]
+fn turns_go_on_when_nothing_changes() {
+    let mut network = Network::new(&NODES, joined(&[1, 2, 3]), 1).unwrap();
+    network.set_balance(NodeId(2), Balance::PerPacket);
+    for _ in 0..4 {
+        network.send(NodeId(0), packet(0, 1, 1000, 0));
+        network.run(network.now() + perhop_core::Duration::from_picos(SECOND), &mut Sink);
+        network.set_up(2, true);
+    }
+    assert_eq!(carried(&network, 3), [2, 1, 1]);
+    network.set_up(2, false);
+    for _ in 0..4 {
+        network.send(NodeId(0), packet(0, 1, 1000, 0));
+        network.run(network.now() + perhop_core::Duration::from_picos(SECOND), &mut Sink);
+    }
+    assert_eq!(carried(&network, 3), [2, 3, 3]);
+}
+
 /// Routers 2 and 3 share between two links each, in turn; from then on router 2 does not. All
 /// packets have the same destination.
 #[test]

@@ -6,7 +6,7 @@ use perhop_core::{Duration, NodeId, Stream, Time};
 use perhop_net::{Access, Lte, LteUsage, Scheduler, Usage};
 
 use crate::lab::*;
-use crate::stations::{LTE, star};
+use crate::stations::star;
 
 struct Block {
     packets: Vec<Line>,
@@ -191,7 +191,6 @@ fn every_tti_is_that_of_the_model() {
             request_period: Duration::from_micros(1 + random.up_to(15_000)),
             grant: Duration::from_micros(random.up_to(12_000)),
             reordering: Duration::from_micros(random.up_to(30_000)),
-            ..LTE
         };
         let loss = [0, 100_000_000][random.up_to(1) as usize];
         let mut at = 0;

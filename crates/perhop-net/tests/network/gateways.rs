@@ -1,10 +1,11 @@
 //! Tunnels between routers, in tunnels, and into hosts: the packets on each link.
 
 use perhop_core::Encapsulation::Dot1q;
-use perhop_core::{Dscp, Duration, Ecn, Header, LinkClass, NodeId, Packet, Protocol, Time};
+use perhop_core::{Bytes, Dscp, Duration, Ecn, Header, LinkClass, NodeId, Packet, Protocol, Time};
 use perhop_net::{IcmpError, Loss, Network, TunnelCounters, TunnelSpec};
+use perhop_queue::Limit;
 
-use crate::lab::{Host, Router, back, forth};
+use crate::lab::{Host, Router, back, fifo, forth};
 use crate::tunnels::{Body, Ends, link, plain, tunnel};
 
 /// Host 0, routers 1, 2 and 3, and host 4 in a row, with host 5 at router 2.
@@ -73,10 +74,6 @@ fn the_outer_packet_is_that_of_the_entry() {
 /// router 3 that begins there, too.
 #[test]
 fn a_tunnel_is_in_another() {
-    let (mut network, mut ends) = (row(&[tunnel(0, 4), tunnel(0, 3)]), Ends::default());
-    send(&mut network, between(0, 4, 1000), &mut ends);
-    assert_eq!(bytes(&network), [1040, 1040, 1040, 1020, 0]);
-    assert_eq!(ends.received.len(), 1);
     let once = |size| TunnelCounters {
         encapsulated_packets: 1,
         encapsulated_bytes: size,
@@ -85,12 +82,92 @@ fn a_tunnel_is_in_another() {
         decapsulated_bytes: size,
         ..TunnelCounters::default()
     };
-    let counters: Vec<_> = network.tunnels().map(|(_, counters)| counters).collect();
     let none = TunnelCounters::default();
-    assert_eq!(counters, [once(1000), none, once(1020), none]);
-    // What is for the router enters none: it is no end of a path through it.
-    send(&mut network, between(0, 3, 500), &mut ends);
-    assert_eq!(bytes(&network), [1540, 1540, 1540, 1020, 0]);
+    for (tunnels, expected) in [
+        ([tunnel(0, 4), tunnel(0, 3)], [once(1000), none, once(1020), none]),
+        ([tunnel(0, 3), tunnel(0, 4)], [once(1020), none, once(1000), none]),
+    ] {
+        let (mut network, mut ends) = (row(&tunnels), Ends::default());
+        send(&mut network, between(0, 4, 1000), &mut ends);
+        assert_eq!(bytes(&network), [1040, 1040, 1040, 1020, 0]);
+        assert_eq!(ends.received.len(), 1);
+        let counters: Vec<_> = network.tunnels().map(|(_, counters)| counters).collect();
+        assert_eq!(counters, expected);
+        // What is for the router enters none: it is no end of a path through it.
+        send(&mut network, between(0, 3, 500), &mut ends);
+        assert_eq!(bytes(&network), [1540, 1540, 1540, 1020, 0]);
+    }
+}
+
+/// Of two tunnels between the same ends, packets enter the first.
+#[test]
+fn packets_enter_one_of_two_equal_tunnels() {
+    let (mut network, mut ends) = (row(&[tunnel(1, 3), tunnel(1, 3)]), Ends::default());
+    send(&mut network, between(0, 4, 1000), &mut ends);
+    send(&mut network, between(4, 0, 1000), &mut ends);
+    let entered: Vec<u64> =
+        network.tunnels().map(|(_, counters)| counters.encapsulated_packets).collect();
+    assert_eq!(entered, [1, 1, 0, 0]);
+}
+
+/// Router 1 sends a packet of its own that looks like an outer one.
+#[test]
+fn a_packet_between_the_ends_need_not_be_one_of_the_tunnel() {
+    let (mut network, mut ends) = (row(&[tunnel(1, 3)]), Ends::default());
+    let mut packet = between(1, 3, 1000);
+    packet.header.protocol = Protocol::Other.into();
+    send(&mut network, packet, &mut ends);
+    assert_eq!(ends.received.len(), 1);
+    assert_eq!(ends.received[0].1.size, 1000);
+    assert_eq!(network.tunnels().next().unwrap().1, TunnelCounters::default());
+}
+
+/// Everything happens three times at router 3, where the second tunnel has its second end.
+#[test]
+fn counters_of_a_tunnel_add_up() {
+    let (mut network, mut ends) = (row(&[tunnel(0, 5), tunnel(1, 3)]), Ends::default());
+    network.add_device(1, 1, fifo(Limit::bytes(Bytes::MAX)));
+    let device = network.ports().last().unwrap();
+    assert_eq!((network.is_device(device), network.near_end(device)), (true, NodeId(3)));
+    for _ in 0..3 {
+        send(&mut network, between(4, 0, 1000), &mut ends);
+        send(&mut network, between(4, 0, 1481), &mut ends);
+    }
+    network.set_up(0, false);
+    for _ in 0..3 {
+        send(&mut network, between(4, 0, 1000), &mut ends);
+    }
+    // What a router has marked emerges only if its transport understands that.
+    network.set_up(0, true);
+    for _ in 0..3 {
+        let inner = plain(1000, Ecn::NotEct).header;
+        let mut outer = between(3, 1, 1020);
+        outer.header.protocol = Protocol::Other.into();
+        outer.header.traffic_class = outer.header.traffic_class.with_ecn(Ecn::Ce);
+        send(&mut network, Packet { body: Body::Outer(inner), ..outer }, &mut ends);
+    }
+    let counters: Vec<_> = network.tunnels().map(|(_, counters)| counters).collect();
+    let expected = TunnelCounters {
+        encapsulated_packets: 3,
+        encapsulated_bytes: 3_000,
+        outer_bytes: 3_060,
+        dropped_too_long: 3,
+        dropped_no_route: 0,
+        decapsulated_packets: 3,
+        decapsulated_bytes: 3_000,
+        dropped_ecn: 3,
+    };
+    assert_eq!(counters[3], expected);
+    assert_eq!(counters[..3], [TunnelCounters::default(); 3]);
+    assert_eq!(network.queue(device).counters().sent.packets, 3);
+    // Without a link between them, the ends have no path.
+    network.set_up(1, false);
+    for _ in 0..3 {
+        let packet = between(4, 0, 1000);
+        network.send(NodeId(4), packet);
+    }
+    network.run(network.now() + Duration::from_secs(1), &mut ends);
+    assert_eq!(ends.causes.len(), 3 + 3 + 3 + 3);
 }
 
 /// Of two tunnels from router 1, the one to router 3 is longer. Its outer packets enter the other.

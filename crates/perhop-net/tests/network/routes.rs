@@ -71,6 +71,18 @@ fn links_must_join_two_nodes_that_exist() {
     assert!(matches!(build(&[Host; 1 << 16], [0, 1]), RouteError::TooLarge(_)));
 }
 
+/// Behind 33,000 ports to another host, and as a port of a group.
+#[test]
+fn ports_have_large_numbers() {
+    let many = (0..16_500).map(|_| link([0, 1], wire(RATE, 0)));
+    let links = many.chain([link([0, 2], wire(RATE, 0))]).collect();
+    let script = [1, 2].map(|to| Send { at: 0, from: 0, to, size: 1000 });
+    let (network, hosts) = play(&[Host; 3], links, 1, script.into());
+    assert_eq!(hosts.arrived(), [Some(MICROSECOND); 2]);
+    assert_eq!(network.link_counters(forth(16_500)).packets, 1);
+    assert_eq!(network.packet_hops(), 2);
+}
+
 #[test]
 fn a_network_may_be_empty() {
     let mut network = Network::<Line>::new(&[], Vec::new(), 1).unwrap();

@@ -212,6 +212,44 @@ fn a_queue_is_scheduled_again_after_a_change() {
     }
 }
 
+/// Each waiting packet costs an event more before a queue that is not scheduled, and a change costs
+/// none.
+#[test]
+fn a_change_costs_no_event() {
+    let queue = || class_of_its_own(Limit::bytes(Bytes::MAX));
+    let links = vec![link_with([0, 1], wire(8_000_000, MILLISECOND), queue)];
+    let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+    let script = vec![Send { at: 0, from: 0, to: 1, size: 1000 }; 20];
+    let mut hosts = Scripted::new(script, &mut network);
+    for half in [3, 5, 9] {
+        network.run(Time::from_picos(half * MILLISECOND / 2), &mut hosts);
+        network.set_wire(forth(0), *network.wire(forth(0)));
+    }
+    network.run(Time::MAX, &mut hosts);
+    assert_eq!(network.events(), 20 + 20 + 19);
+}
+
+/// A shaper holds packets for a second each, and nothing changes that.
+#[test]
+fn packets_that_a_shaper_holds_stay_when_the_wire_changes() {
+    let shaped = || {
+        let shaper = perhop_queue::Shaper::new(Rate::new(8_000).unwrap(), Bytes::new(1000));
+        fifo(Limit::bytes(Bytes::MAX)).shaped(shaper)
+    };
+    let links = vec![link_with([0, 1], wire(8_000_000, 0), shaped)];
+    let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+    let script = vec![Send { at: 0, from: 0, to: 1, size: 1000 }; 4];
+    let mut hosts = Scripted::new(script, &mut network);
+    network.run(Time::from_picos(SECOND * 3 / 2), &mut hosts);
+    network.set_wire(forth(0), wire(4_000_000, 0));
+    network.run(Time::from_picos(SECOND * 5 / 2), &mut hosts);
+    network.set_up(0, false);
+    network.set_up(0, true);
+    network.run(Time::MAX, &mut hosts);
+    let expected = [1, 1_001, 2_002, 3_002].map(|at| Some(at * MILLISECOND));
+    assert_eq!(hosts.arrived(), expected);
+}
+
 /// A queue with reported departures reports each waiting packet once, and is scheduled again when
 /// it is empty.
 #[test]

@@ -183,11 +183,12 @@ fn a_tunnel_counts_what_passes_and_what_does_not() {
     assert_eq!(ends.causes, [Loss::TooBig]);
 
     network.send(NodeId(0), plain(1000, Ecn::Ect0));
+    network.send(NodeId(0), plain(1000, Ecn::Ect0));
     network.set_up(0, false);
     network.run(Time::MAX, &mut ends);
-    assert_eq!(ends.causes, [Loss::TooBig, Loss::NoRoute]);
+    assert_eq!(ends.causes, [Loss::TooBig, Loss::NoRoute, Loss::NoRoute]);
     let (_, after) = network.tunnels().next().unwrap();
-    assert_eq!(after, TunnelCounters { dropped_no_route: 1, ..expected });
+    assert_eq!(after, TunnelCounters { dropped_no_route: 2, ..expected });
 }
 
 /// The device of host 0 sends a packet of 1000 bytes each second, and holds two. They enter the
