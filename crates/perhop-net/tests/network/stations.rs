@@ -292,6 +292,24 @@ fn a_block_that_harq_gives_up_begins_again() {
     }
 }
 
+/// No block arrives, and RLC learns of the first one after 2 s. It sends 512 until then, one in
+/// each TTI, which is half of its sequence numbers (TS 36.322, section 7.2).
+#[test]
+fn a_user_has_512_blocks_under_way() {
+    let reordering = Duration::from_secs(2);
+    let config = Lte { bler: 1_000_000_000, retries: 0, reordering, ..LTE };
+    let mut network = star(&[8_000], 0, lte(config));
+    let script = vec![Send { at: 0, from: 0, to: 1, size: 1000 }; 600];
+    let mut hosts = Scripted::new(script, &mut network);
+    for (at, sent) in [(510_001, 511), (511_001, 512), (2_007_999, 512), (2_008_001, 513)] {
+        network.run(micros(at), &mut hosts);
+        let (_, found) = network.station(forth(0)).unwrap();
+        assert_eq!((found.transmissions, found.abandoned), (sent, sent), "{at} µs");
+        let next = if sent == 512 { 2_008_000 } else { (at - 1) + 1_000 };
+        assert_eq!(network.next_event(), Some(micros(next)), "{at} µs");
+    }
+}
+
 /// Five users ask for grants two TTIs apart: user n in TTI 2 n, and then every ten. The grant
 /// begins 8 ms later, and the packet arrives at the end of its TTI.
 #[test]
