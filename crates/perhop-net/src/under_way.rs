@@ -272,6 +272,7 @@ mod tests {
                 assert_eq!(wire.pop(), Some(packet(number - then)), "{most} {then}");
             }
             assert_eq!(wire.slots.len(), after, "{most} {then}");
+            assert!(after == slots || wire.slots.capacity() == after, "{most} {then}");
             let first = slots as u64;
             let rest: Vec<u64> = (0..then as usize)
                 .map(|number| wire.get(number).expect("it is there").1.body)

@@ -316,6 +316,28 @@ mod tests {
         }
     }
 
+    /// A device has no rate, and a packet passes it at once, with certainty.
+    #[test]
+    fn nothing_happens_behind_a_device() {
+        assert!(Wire::NONE.is_certain() && Wire::NONE.is_plain());
+        assert_eq!(Bytes::new(65_535) / Wire::NONE.rate, Duration::from_picos(1));
+    }
+
+    /// A draw for each question with a share, however small, and none without.
+    #[test]
+    fn copies_are_drawn_if_there_may_be_any() {
+        for duplicate in [0, 1, 500_000_000] {
+            let wire = Wire { duplicate, loss: 500_000_000, ..PERFECT };
+            let mut impairments = Impairments::new(Stream::new(1, "wire"));
+            let mut random = Stream::new(1, "wire");
+            for number in 0..40 {
+                let copied = duplicate > 0 && random.chance_ppb(duplicate);
+                assert_eq!(impairments.duplicates(&wire), copied, "{duplicate} {number}");
+                assert_eq!(impairments.loses(&wire), random.chance_ppb(500_000_000));
+            }
+        }
+    }
+
     #[test]
     fn what_is_lost_is_counted_and_holds_up_nobody() {
         let (at, counters) = arrivals(&Wire { loss: 1_000_000_000, ..PERFECT }, &[5, 6]);

@@ -316,6 +316,7 @@ fn a_wire_draws_for_loss_then_jitter_then_order() {
         (0, 0, Some(half)),
         (half, 300, Some(0)),
         (half, 300, Some(half)),
+        (1, 300, Some(1)),
     ] {
         let wire = Wire {
             loss,
