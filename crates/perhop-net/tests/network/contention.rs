@@ -146,7 +146,8 @@ impl Model {
             let mut any = false;
             for place in places {
                 let frame = &mut outlet.window[place];
-                frame.arrived = !collided && !(loss > 0 && outlet.losses.chance_ppb(loss));
+                let lost = collided || loss > 0 && outlet.losses.chance_ppb(loss);
+                frame.arrived = !lost;
                 frame.failures += u32::from(!frame.arrived);
                 outlet.counters[3] += u64::from(!frame.arrived);
                 any |= frame.arrived;
