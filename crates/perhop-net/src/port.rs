@@ -350,8 +350,9 @@ impl<B: Copy> Port<B> {
     }
 
     /// Transmits packets of another wire after packet `last`, which was transmitted and has this
-    /// header, as long as each is like it, finds the transmitter free, and `follows` is true. Copies them, and returns
-    /// how many. It is the same as to [take on](Self::take_on) one after the other.
+    /// header, as long as each is like it, finds the transmitter free, and `follows` is true.
+    /// Copies them, and returns how many. It is the same as to [take on](Self::take_on) one after
+    /// the other.
     #[inline(always)]
     pub fn transmit_run(
         &mut self,
