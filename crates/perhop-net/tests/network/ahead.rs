@@ -178,9 +178,10 @@ enum Told {
     Lost(Line),
 }
 
-/// Hosts that record the order in which the network tells of timers and losses.
+/// Hosts that record the order in which the network tells of timers and losses, and when packets
+/// were dropped by a queue, in milliseconds.
 #[derive(Default)]
-struct Listening(Vec<Told>);
+struct Listening(Vec<Told>, Vec<(Line, u64)>);
 
 impl Hosts<Line> for Listening {
     fn receive(&mut self, _: &mut Network<Line>, _: NodeId, _: Packet<Line>) {}
@@ -191,6 +192,10 @@ impl Hosts<Line> for Listening {
 
     fn lost(&mut self, packet: Packet<Line>, _: Loss, _: Option<PortId>) {
         self.0.push(Told::Lost(packet.body));
+    }
+
+    fn departed(&mut self, network: &mut Network<Line>, line: Line, _: u32) {
+        self.1.push((line, network.now().as_picos() / MILLISECOND));
     }
 
     fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<(Line, u32)> {
@@ -273,5 +278,9 @@ fn a_router_runs_ahead_by_the_least_delay_of_its_links() {
         let mut hosts = Listening::default();
         network.run(Time::MAX, &mut hosts);
         assert_eq!(hosts.0, told(ahead), "{name}");
+        if ahead == 4 {
+            // The third and the fourth of a group are told at their instants.
+            assert_eq!(hosts.1[..2], [(2, 7), (3, 8)], "{name}");
+        }
     }
 }

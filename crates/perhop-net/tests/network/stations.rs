@@ -192,6 +192,21 @@ fn an_aggregate_has_three_bounds() {
     }
 }
 
+/// Three frames that are lost together take 6020 µs at half of the rate, which is too long: they
+/// are sent again one by one, each in 2020 µs.
+#[test]
+fn frames_that_are_sent_again_have_the_same_bounds() {
+    let config = Wifi { frames: 4, airtime: Duration::from_micros(3_100), ..WIFI };
+    let mut network = star(&[8_000], 1_000_000_000, config);
+    let script = vec![Send { at: 0, from: 0, to: 1, size: 960 }; 3];
+    let mut hosts = Scripted::new(script, &mut network);
+    network.run(micros(1_000), &mut hosts);
+    network.set_wire(forth(0), wire(4_000_000, 0));
+    network.run(Time::MAX, &mut hosts);
+    // The first exchange is over at 34 + 3020 + 48 µs, and others take 34 + 2020 + 44 µs.
+    assert_eq!(arrived(&hosts), [5_156, 7_254, 9_352].map(Some));
+}
+
 /// With equal times, a second model: a receiver sends while it has credit, and otherwise gets
 /// 256 µs and waits for its next turn. An exchange takes 1064 µs at 8 Mb/s and 2064 at 4.
 #[test]
