@@ -9,8 +9,8 @@ use crate::class::Unmarked;
 use crate::flags::Flags;
 use crate::scheduler::Scheduler;
 use crate::{
-    Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, MatchRules, Pass, Priority,
-    Sharing, Weight,
+    Backlog, Class, Classifier, Dequeue, Discipline, Framing, Ledger, Match, MatchRules, Pass,
+    Priority, Sharing, Weight,
 };
 
 /// Service of a class among its siblings.
@@ -55,6 +55,8 @@ pub struct Classes<B> {
     /// Index of each class of the scheduler.
     shared: Vec<usize>,
     scheduler: Scheduler,
+    /// Bytes that the scheduler counts for a packet.
+    framing: Framing,
     /// Places in the scheduler of the classes that take turns with the strict ones.
     turns: Vec<usize>,
     /// Whose turn is next: 0 for the strict classes, then those of `turns`.
@@ -139,6 +141,7 @@ impl<B> Classes<B> {
             strict,
             shared,
             scheduler: Scheduler::new(sharing, &weights),
+            framing: Framing::default(),
             turns,
             turn: 0,
             asleep,
@@ -146,6 +149,12 @@ impl<B> Classes<B> {
             sleeps_until,
             backlog: Backlog::default(),
         }
+    }
+
+    /// Returns the same classes, whose scheduler counts the bytes of frames.
+    #[must_use]
+    pub fn framed(self, framing: Framing) -> Self {
+        Self { framing, ..self }
     }
 
     /// Creates classes in which packets wait at `now`.
@@ -221,7 +230,10 @@ impl<B> Classes<B> {
                 self.ready.set(place, self.classes[selected.class].backlog().packets > 0);
             }
             SchedulerIndex::Shared(place) => {
+                let framing = self.framing;
+                let sent = framing.charge(sent);
                 let head = self.classes[selected.class].head(now);
+                let head = head.map(|size| framing.charge(size));
                 match selected.turn {
                     Some(_) => self.scheduler.served_before(place, sent, head.is_some()),
                     None => self.scheduler.served(place, sent, head),
@@ -245,7 +257,7 @@ impl<B> Classes<B> {
             }
             SchedulerIndex::Shared(place) => {
                 if let Some(head) = self.classes[index].head(now) {
-                    self.scheduler.activate(place, head);
+                    self.scheduler.activate(place, self.framing.charge(head));
                 }
             }
         }
@@ -365,7 +377,9 @@ impl<B> Discipline<B> for Classes<B> {
         let index = self.classifier.classify(header);
         let pass = self.classes[index].pass_quickly(now, header);
         let sent = match (pass, self.service[index]) {
-            (Pass::Send, SchedulerIndex::Shared(place)) => Some((place, header.size())),
+            (Pass::Send, SchedulerIndex::Shared(place)) => {
+                Some((place, self.framing.charge(header.size())))
+            }
             _ => None,
         };
         self.scheduler.begin(now, sent);

@@ -22,7 +22,9 @@ mod order;
 use perhop_core::{Bytes, Header, Packet, Time};
 
 use crate::class_tree::{Branch, BranchKind, ClassTree};
-use crate::{Backlog, Class, ClassCounters, Dequeue, Discipline, Ledger, MatchRules, Pass};
+use crate::{
+    Backlog, Class, ClassCounters, Dequeue, Discipline, Framing, Ledger, MatchRules, Pass,
+};
 use curve::{Instant, RuntimeCurve, Service, service};
 use order::Order;
 
@@ -81,7 +83,7 @@ struct Guarantee {
     /// Service by the real-time criterion.
     served: Service,
     backlogged: bool,
-    /// Length of the first packet.
+    /// Length of the first packet, as curves count it.
     size: Bytes,
     /// Time from which the first packet is eligible.
     eligible: Instant,
@@ -137,6 +139,8 @@ impl State {
 #[derive(Debug)]
 pub struct Hfsc<B> {
     tree: ClassTree<B, State>,
+    /// Bytes that curves count for a packet.
+    framing: Framing,
     /// Leaves with real-time guarantees.
     guaranteed: Vec<usize>,
     /// Those with a backlog by deadline, each from when it is eligible.
@@ -174,7 +178,14 @@ impl<B> Hfsc<B> {
                 guaranteed.push(index);
             }
         }
-        Self { deadlines: Order::new(guaranteed.len()), guaranteed, tree }
+        let deadlines = Order::new(guaranteed.len());
+        Self { tree, framing: Framing::default(), guaranteed, deadlines }
+    }
+
+    /// Returns the same tree, whose curves count the bytes of frames.
+    #[must_use]
+    pub fn framed(self, framing: Framing) -> Self {
+        Self { framing, ..self }
     }
 
     /// Calls `visit` for every class below the root, depth first.
@@ -185,6 +196,12 @@ impl<B> Hfsc<B> {
     /// Returns the leaf of this name.
     pub(crate) fn class_mut(&mut self, name: &str) -> Option<&mut Class<B>> {
         self.tree.class_mut(name)
+    }
+
+    /// Returns the length of the first packet of a leaf, as curves count it.
+    fn first_packet(&mut self, leaf: usize, now: Time) -> Option<Bytes> {
+        let head = self.tree.leaf_mut(leaf).head(now);
+        head.map(|size| self.framing.charge(size))
     }
 
     /// Returns the leaf that sends at `now`, and by which criterion.
@@ -360,7 +377,7 @@ impl<B> Discipline<B> for Hfsc<B> {
         let leaf = self.tree.classify(&packet);
         let before = self.tree.leaf(leaf).backlog().packets;
         self.tree.act(leaf, ledger, |class, ledger| class.enqueue(now, packet, ledger));
-        let head = self.tree.leaf_mut(leaf).head(now);
+        let head = self.first_packet(leaf, now);
         match head {
             Some(size) if before == 0 => self.activate(leaf, now, size),
             Some(size) => {
@@ -380,11 +397,11 @@ impl<B> Discipline<B> for Hfsc<B> {
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
         while let Some((leaf, criterion)) = self.select(now) {
             let next = self.tree.act(leaf, ledger, |class, ledger| class.dequeue(now, ledger));
-            let head = self.tree.leaf_mut(leaf).head(now);
+            let head = self.first_packet(leaf, now);
             if let Dequeue::Packet(packet) = &next {
                 let size = packet.size();
                 self.tree.above(leaf, |counters| counters.sent.add(size));
-                self.charge(leaf, size, criterion, head);
+                self.charge(leaf, self.framing.charge(size), criterion, head);
                 return next;
             }
             if let Dequeue::NotBefore(_) = next {

@@ -2,10 +2,10 @@
 
 use perhop_core::{Bytes, Packet, Rate, Time, TokenBucket};
 
-use crate::{Dequeue, Discipline, Ledger, Pass};
+use crate::{Dequeue, Discipline, Framing, Ledger, Pass};
 
-/// Limits a queue to `burst + rate · t` IP bytes in any time t, exactly, and sends each packet as
-/// soon as that allows.
+/// Limits a queue to `burst + rate · t` bytes in any time t, exactly, and sends each packet as soon
+/// as that allows. Bytes are those of IP packets, or of [frames](Self::framed).
 ///
 /// A packet that is longer than the burst is sent when the bucket is full, and overdraws it. With a
 /// burst of zero this is a leaky bucket: packets are spaced as on a link of `rate`. (RFC 2475,
@@ -13,6 +13,7 @@ use crate::{Dequeue, Discipline, Ledger, Pass};
 #[derive(Debug)]
 pub struct Shaper<B> {
     bucket: TokenBucket,
+    framing: Framing,
     /// A packet that left its queue and must wait, because the queue had announced a shorter one.
     staged: Option<Packet<B>>,
 }
@@ -20,7 +21,14 @@ pub struct Shaper<B> {
 impl<B> Shaper<B> {
     /// Creates a shaper whose bucket is full.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
-        Self { bucket: TokenBucket::new(rate, burst), staged: None }
+        let bucket = TokenBucket::new(rate, burst);
+        Self { bucket, framing: Framing::default(), staged: None }
+    }
+
+    /// Returns the same shaper, which counts the bytes of frames.
+    #[must_use]
+    pub fn framed(self, framing: Framing) -> Self {
+        Self { framing, ..self }
     }
 
     /// Returns the packet that has left its queue and waits here, if any.
@@ -43,7 +51,7 @@ impl<B> Shaper<B> {
     ) -> Dequeue<B> {
         let _ = self.bucket.fill(now);
         if self.staged.is_none() {
-            if let Some(at) = queue.head(now).and_then(|head| self.bucket.not_before(head)) {
+            if let Some(at) = queue.head(now).and_then(|head| self.not_before(head)) {
                 return Dequeue::NotBefore(at);
             }
             match queue.dequeue(now, ledger) {
@@ -51,30 +59,37 @@ impl<B> Shaper<B> {
                 other => return other,
             }
         }
-        match self.staged.take_if(|packet| self.bucket.not_before(packet.size()).is_none()) {
-            Some(packet) => {
-                self.bucket.take(packet.size());
+        let packet = self.staged.take().expect("a packet is staged");
+        match self.not_before(packet.size()) {
+            None => {
+                self.bucket.take(self.framing.charge(packet.size()));
                 Dequeue::Packet(packet)
             }
-            None => {
-                let waiting = self.staged.as_ref().and_then(|p| self.bucket.not_before(p.size()));
-                Dequeue::NotBefore(waiting.expect("a staged packet that need not wait is sent"))
+            Some(at) => {
+                self.staged = Some(packet);
+                Dequeue::NotBefore(at)
             }
         }
+    }
+
+    /// Returns when a packet of `size` may be sent, if not now.
+    #[inline]
+    fn not_before(&self, size: Bytes) -> Option<Time> {
+        self.bucket.not_before(self.framing.charge(size))
     }
 
     /// Returns `true` if a packet of `size` need not wait at `now`.
     #[inline]
     pub fn admits(&mut self, now: Time, size: Bytes) -> bool {
         let _ = self.bucket.fill(now);
-        self.bucket.not_before(size).is_none()
+        self.not_before(size).is_none()
     }
 
     /// Charges for a packet of `size` that need not wait, if its queue passes it.
     #[inline]
     pub fn passed(&mut self, size: Bytes, pass: Pass) -> Pass {
         if pass == Pass::Send {
-            self.bucket.take(size);
+            self.bucket.take(self.framing.charge(size));
         }
         pass
     }
