@@ -37,7 +37,7 @@ from perhop.scenario.model.background import Background
 from perhop.scenario.model.cake import FRAMINGS, Cake
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
-from perhop.scenario.model.classes import Class, Police, Policy, Shape
+from perhop.scenario.model.classes import Class, LinkShape, Police, Policy
 from perhop.scenario.model.codecs import CODECS
 from perhop.scenario.model.encapsulation import Mark
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
@@ -137,7 +137,7 @@ class Author(Writer):
             (Node, "address_v6", lambda: f"2001:db8::{self.whole(1, 9)}"),
             (Link, "name", lambda: self.pick(["one", "south", "x"])),
             (Link, "egress", lambda: {end(): self.pick(self.policies or ["p"])}),
-            (Link, "shape", lambda: {end(): self.model(Shape)}),
+            (Link, "shape", lambda: {end(): self.model(LinkShape)}),
             (Link, "trace", lambda: {end(): self.trace()}),
             (
                 Link,
@@ -284,6 +284,8 @@ class Author(Writer):
             policy["scheduler"] = HFSC
         if "cbq" in policy:
             policy["scheduler"] = "altq-cbq"
+        if policy.get("scheduler") in ("altq-cbq", "htb"):
+            policy.pop("overhead", None)
         if self.chance(90):
             self.curves(policy["classes"], policy.get("scheduler") == HFSC)
             quanta = policy.get("scheduler") == "drr" and self.chance(50)

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
-use crate::classes::{DisciplinePlan, MatchPlan, Shape, Site};
+use crate::classes::{DisciplinePlan, MatchPlan, Shape, ShaperPlan, Site};
 use crate::names::Names;
 use crate::network::NetworkPlan;
 
@@ -89,7 +89,7 @@ pub struct DisciplineChangePlan {
     /// Discipline.
     pub discipline: DisciplinePlan,
     /// Shaper of the transmitter.
-    pub shape: Option<Shape>,
+    pub shape: Option<ShaperPlan>,
 }
 
 /// New settings of a policer.

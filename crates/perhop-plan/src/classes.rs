@@ -63,6 +63,9 @@ pub struct PolicerPlan {
 pub struct ClassesPlan {
     /// Scheduler of the classes that are not strict.
     pub scheduler: Sharing,
+    /// Bytes that the scheduler counts for a packet.
+    #[serde(default)]
+    pub framing: Framing,
     /// Classes, in match order.
     pub classes: Vec<ClassPlan>,
 }
@@ -95,9 +98,9 @@ pub struct ClassPlan {
     pub beside_strict: bool,
     /// Policer.
     pub police: Option<PolicePlan>,
-    /// Shaper, in IP bytes.
+    /// Shaper.
     #[serde(default)]
-    pub shape: Option<Shape>,
+    pub shape: Option<ShaperPlan>,
     /// Content of the class.
     pub discipline: DisciplinePlan,
 }
@@ -195,13 +198,26 @@ pub struct PolicePlan {
     pub violate: Action,
 }
 
+/// A shaper.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShaperPlan {
+    /// Rate.
+    pub rate: Rate,
+    /// Burst; zero for a leaky bucket.
+    pub burst: Bytes,
+    /// Bytes that the bucket counts for a packet.
+    #[serde(default)]
+    pub framing: Framing,
+}
+
 /// A rate and a burst.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     /// Rate.
     pub rate: Rate,
-    /// Burst; zero for a leaky bucket.
+    /// Burst.
     pub burst: Bytes,
 }
 
@@ -236,7 +252,7 @@ impl DisciplinePlan {
     /// Builds the class before a transmitter.
     pub(crate) fn root<B>(
         &self,
-        shape: Option<Shape>,
+        shape: Option<ShaperPlan>,
         site: Site<'_>,
     ) -> Result<Class<B>, BuildError> {
         // The inner classes have the counters of a divided link.
@@ -287,7 +303,7 @@ impl ClassesPlan {
             return Err(BuildError::TooLarge("the weights of a policy's classes"));
         }
         let specs = self.classes.iter().map(|plan| plan.spec(site)).collect::<Result<_, _>>()?;
-        Ok(Queue::Classes(Box::new(Classes::sharing(specs, self.scheduler))))
+        Ok(Queue::Classes(Box::new(Classes::sharing(specs, self.scheduler).framed(self.framing))))
     }
 }
 
@@ -442,8 +458,8 @@ impl PolicePlan {
     }
 }
 
-impl Shape {
+impl ShaperPlan {
     fn shaper<B>(self) -> Shaper<B> {
-        Shaper::new(self.rate, self.burst)
+        Shaper::new(self.rate, self.burst).framed(self.framing)
     }
 }

@@ -1,6 +1,8 @@
 //! Service curves in a plan, and the tree built from them.
 
-use perhop_queue::{Hfsc, HfscClassKind, HfscCurves, HfscSpec, Queue, QueueConfig, ServiceCurve};
+use perhop_queue::{
+    Framing, Hfsc, HfscClassKind, HfscCurves, HfscSpec, Queue, QueueConfig, ServiceCurve,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,9 @@ use crate::classes::{
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HfscPlan {
+    /// Bytes that curves count for a packet.
+    #[serde(default)]
+    pub framing: Framing,
     /// Classes below the root.
     pub classes: Vec<HfscClassPlan>,
 }
@@ -58,7 +63,8 @@ pub struct HfscLeafPlan {
 
 impl HfscPlan {
     pub(crate) fn queue<B>(&self, site: Site<'_>) -> Result<Queue<B>, BuildError> {
-        Ok(Queue::Hfsc(Box::new(Hfsc::new(specs(&self.classes, site)?))))
+        let hfsc = Hfsc::new(specs(&self.classes, site)?).framed(self.framing);
+        Ok(Queue::Hfsc(Box::new(hfsc)))
     }
 }
 

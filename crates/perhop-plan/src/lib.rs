@@ -21,7 +21,7 @@ pub use changes::{
     ReservedPlan, StatePlan, Timeline, WirePlan,
 };
 pub use classes::{
-    ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, MatchRulePlan, PolicePlan, Shape,
+    ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, MatchRulePlan, PolicePlan, Shape, ShaperPlan,
 };
 pub use hfsc::{HfscClassKindPlan, HfscClassPlan, HfscLeafPlan, HfscPlan};
 pub use htb::{HtbClassPlan, HtbInteriorPlan, HtbLeafPlan, HtbPlan};

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::ChangePlan;
-use crate::classes::{DisciplinePlan, MatchRulePlan, Shape};
+use crate::classes::{DisciplinePlan, MatchRulePlan, ShaperPlan};
 use crate::tunnels::TunnelPlan;
 
 /// A network, its changes, and the times of measurement.
@@ -217,9 +217,9 @@ pub struct EndPlan {
     pub medium: MediumPlan,
     /// Discipline before the transmitter.
     pub discipline: DisciplinePlan,
-    /// Shaper of the transmitter, in IP bytes, if there is one.
+    /// Shaper of the transmitter, if there is one.
     #[serde(default)]
-    pub shape: Option<Shape>,
+    pub shape: Option<ShaperPlan>,
     /// Trace of the rate at which the node sends, if there is one.
     #[serde(default)]
     pub trace: Option<TracePlan>,

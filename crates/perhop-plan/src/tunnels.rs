@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
-use crate::classes::{DisciplinePlan, Shape};
+use crate::classes::{DisciplinePlan, ShaperPlan};
 use crate::names::Names;
 
 /// A tunnel between two nodes.
@@ -43,9 +43,9 @@ pub struct DevicePlan {
     pub name: String,
     /// Discipline before packets enter.
     pub discipline: DisciplinePlan,
-    /// Shaper, in bytes of inner packets, if there is one.
+    /// Shaper of inner packets, if there is one.
     #[serde(default)]
-    pub shape: Option<Shape>,
+    pub shape: Option<ShaperPlan>,
 }
 
 impl TunnelPlan {

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
         Action,
         Class,
         Link,
+        LinkShape,
         Match,
         Police,
         Policy,
         Scenario,
-        Shape,
     )
+    from perhop.scenario.model.cake import Framing
     from perhop.scenario.model.hfsc import Slopes
     from perhop.scenario.model.matching import Matching
     from perhop.scenario.model.names import IpVersion
@@ -81,7 +82,7 @@ def _shared(
 ) -> plans.DisciplinePlan:
     """Return the classes of a policy."""
     guaranteed = rates(policy, capacity)
-    turns = policy.has_quanta
+    turns, framing = policy.has_quanta, framing_plan(policy.overhead)
 
     def one(name: str, class_: Class) -> plans.ClassPlan:
         rate = guaranteed[name]
@@ -101,13 +102,13 @@ def _shared(
             "excess": None if turns else class_.quantum,
             "beside_strict": class_.beside_strict,
             "police": None if class_.police is None else _police(class_.police, capacity),
-            "shape": _ceiling(class_, rate, capacity),
+            "shape": _shaper(_ceiling(class_, rate, capacity), policy.overhead),
             "discipline": discipline,
         }
 
     def shared(scheduler: plans.Sharing) -> plans.DisciplinePlan:
         classes = [one(name, class_) for name, class_ in policy.classes.items()]
-        return {"classes": {"scheduler": scheduler, "classes": classes}}
+        return {"classes": {"scheduler": scheduler, "framing": framing, "classes": classes}}
 
     match policy.effective_scheduler:
         case "drr" if policy.has_quanta:
@@ -119,7 +120,8 @@ def _shared(
         case "altq-cbq":
             return {"altq-cbq": _cbq(scenario, link, policy, capacity)}
         case "hfsc":
-            return {"hfsc": {"classes": _hfsc(scenario, link, policy, capacity, "", None)}}
+            found = _hfsc(scenario, link, policy, capacity, "", None)
+            return {"hfsc": {"framing": framing, "classes": found}}
         case "htb":
             return {"htb": _htb(scenario, link, policy, capacity)}
         case unknown:
@@ -229,7 +231,7 @@ def _slopes(curve: Slopes) -> plans.ServiceCurve:
 
 def _htb(scenario: Scenario, link: Link, policy: Policy, capacity: int) -> plans.HtbPlan:
     """Return the classes of a policy for hierarchical token buckets."""
-    root = policy.root(capacity)
+    root, settings = policy.root(capacity), policy.htb or Htb()
 
     def classes(
         policy: Policy, capacity: int, above: str, mark: plans.MarkPlan | None
@@ -268,13 +270,14 @@ def _htb(scenario: Scenario, link: Link, policy: Policy, capacity: int) -> plans
                 "excess": None,
                 "beside_strict": False,
                 "police": None if class_.police is None else _police(class_.police, capacity),
-                "shape": _ceiling(class_, rate, capacity) if own is None else None,
+                "shape": None
+                if own is not None
+                else _shaper(_ceiling(class_, rate, capacity), settings.overhead),
                 "discipline": discipline,
             }
             found.append({"leaf": {"rates": own, "content": content}})
         return found
 
-    settings = policy.htb or Htb()
     whole = _bucketed(root, {"rate": root, "burst": settings.burst})
     whole["burst"] = whole["cburst"]
     return {
@@ -313,12 +316,20 @@ def _ceiling(class_: Class, rate: int | None, capacity: int) -> plans.Shape | No
         return {"rate": class_.limit.of(capacity), "burst": CEILING_BURST}
     if not class_.borrow and rate is not None:
         return {"rate": rate, "burst": CEILING_BURST}
-    return shape_plan(class_.shape, capacity)
-
-
-def shape_plan(shape: Shape | None, capacity: int) -> plans.Shape | None:
-    """Return a shaper before a link or a class of `capacity`."""
+    shape = class_.shape
     return None if shape is None else {"rate": shape.rate.of(capacity), "burst": shape.burst}
+
+
+def _shaper(shape: plans.Shape | None, overhead: Framing) -> plans.ShaperPlan | None:
+    """Return a shaper that counts the bytes of frames."""
+    return None if shape is None else {**shape, "framing": framing_plan(overhead)}
+
+
+def shape_plan(shape: LinkShape | None, capacity: int) -> plans.ShaperPlan | None:
+    """Return a shaper before a link of `capacity`."""
+    if shape is None:
+        return None
+    return _shaper({"rate": shape.rate.of(capacity), "burst": shape.burst}, shape.overhead)
 
 
 def _police(police: Police, capacity: int) -> plans.PolicePlan:

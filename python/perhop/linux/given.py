@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.errors import UnsupportedError
 from perhop.linux import htb
+from perhop.scenario.model.cake import Framing
+from perhop.scenario.model.classes import Shape
 from perhop.scenario.model.htb import slack
 from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop.scenario import Policy, Scenario
+    from perhop.scenario import LinkShape, Policy, Scenario
     from perhop.scenario.model.script import Script
 
 __all__ = ["Command", "Given", "fingerprint", "given"]
@@ -83,11 +85,14 @@ class Given:
     counted: int | None
 
 
-def fingerprint(policy: Policy, shape: object) -> str:
+def fingerprint(policy: Policy, shape: LinkShape | None) -> str:
     """Return a digest of a policy, without notes and commands, and of the shaper of its link."""
     left_out = {"notes", "script", "unused"}
     content = policy.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
-    text = json.dumps([_without_unused(content), str(shape)], sort_keys=True)
+    bucket: Shape | None = shape
+    if shape is not None and shape.overhead == Framing():
+        bucket = Shape.model_construct(rate=shape.rate, burst=shape.burst)
+    text = json.dumps([_without_unused(content), str(bucket)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

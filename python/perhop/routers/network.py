@@ -8,7 +8,7 @@ from perhop.errors import UsageError
 from perhop.routers.headers import link_class
 from perhop.routers.reading import scenario_name
 from perhop.routers.traffic import FULL_BITS
-from perhop.scenario import Shape
+from perhop.scenario import LinkShape
 from perhop.units import format_duration, format_rate, parse_rate, parse_size
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def rates(
     Raises:
         UsageError: The rate is unknown.
     """
-    shape = None if attachment.shape is None else Shape.model_validate(attachment.shape)
+    shape = None if attachment.shape is None else LinkShape.model_validate(attachment.shape)
     link = rate or attachment.rate
     if link is None and shape is not None and shape.rate.rate is not None:
         link = shape.rate.rate

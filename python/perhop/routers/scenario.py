@@ -19,7 +19,7 @@ from perhop.routers.network import network, rates
 from perhop.routers.reading import described, detect, scenario_name, select
 from perhop.routers.reading.selection import policy as policy_of
 from perhop.routers.traffic import ALL_TAKEN, Traffic, groups, is_strict, phase_ps
-from perhop.scenario import Policy, Shape
+from perhop.scenario import LinkShape, Policy
 from perhop.scenario.model.scenario import MAX_FLOWS
 from perhop.scenario.model.script import Script
 from perhop.scenario.reading.document import Document, Mark
@@ -76,7 +76,8 @@ class Imported:
         if not any(each.words[0] in ("tc", "nft") for each in own):
             return scenario
         read = Policy.model_validate(self.attachment.policy)
-        shape = self.attachment.shape and Shape.model_validate(self.attachment.shape)
+        given = self.attachment.shape
+        shape = None if given is None else LinkShape.model_validate(given)
         script = Script(
             interface=interface,
             commands=tuple(each.words for each in own),

@@ -12,7 +12,15 @@ Each imports from those above it only.
 
 from perhop.scenario.model.agents import AGENT_PORT, IPERF3_PORT, STAMP_PORT, Agent, Endpoint
 from perhop.scenario.model.changes import Change, PoliceChange
-from perhop.scenario.model.classes import Action, Class, Police, Policer, Policy, Shape
+from perhop.scenario.model.classes import (
+    Action,
+    Class,
+    LinkShape,
+    Police,
+    Policer,
+    Policy,
+    Shape,
+)
 from perhop.scenario.model.dscp import DSCP_NAMES, format_dscp, parse_dscp
 from perhop.scenario.model.expectations import Basis, Expectation, Measured, Published
 from perhop.scenario.model.matching import Match
@@ -51,6 +59,7 @@ __all__ = [
     "Flow",
     "Limit",
     "Link",
+    "LinkShape",
     "Match",
     "Measured",
     "Metric",

@@ -42,6 +42,7 @@ from perhop.engines.plans.classes import (
     PolicerPlan,
     ServiceCurve,
     Shape,
+    ShaperPlan,
     Sharing,
 )
 from perhop.engines.plans.network import (
@@ -157,6 +158,7 @@ __all__ = [
     "ReservedPlan",
     "ServiceCurve",
     "Shape",
+    "ShaperPlan",
     "Sharing",
     "SizesPlan",
     "TracePlan",

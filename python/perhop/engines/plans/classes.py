@@ -30,6 +30,12 @@ class Shape(TypedDict):
     burst: int
 
 
+class ShaperPlan(TypedDict):
+    rate: int
+    burst: int
+    framing: Framing
+
+
 class _Remark(TypedDict):
     remark: int
 
@@ -63,7 +69,7 @@ class ClassPlan(TypedDict):
     excess: int | None
     beside_strict: bool
     police: PolicePlan | None
-    shape: Shape | None
+    shape: ShaperPlan | None
     discipline: DisciplinePlan
 
 
@@ -72,6 +78,7 @@ Sharing = Literal["wfq", "drr", "drr-quanta", "link-sharing"]
 
 class ClassesPlan(TypedDict):
     scheduler: Sharing
+    framing: Framing
     classes: list[ClassPlan]
 
 
@@ -154,6 +161,7 @@ class HfscClassPlan(TypedDict):
 
 
 class HfscPlan(TypedDict):
+    framing: Framing
     classes: list[HfscClassPlan]
 
 

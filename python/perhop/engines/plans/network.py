@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from perhop.engines.plans.classes import DisciplinePlan, MatchPlan, MatchRulePlan, Shape
+from perhop.engines.plans.classes import DisciplinePlan, MatchPlan, MatchRulePlan, Shape, ShaperPlan
 from perhop.engines.plans.queues import Limit
 from perhop.engines.plans.tunnels import TunnelPlan
 
@@ -67,7 +67,7 @@ class EndPlan(TypedDict):
     name: str
     medium: MediumPlan
     discipline: DisciplinePlan
-    shape: Shape | None
+    shape: ShaperPlan | None
     trace: TracePlan | None
     remark: list[RemarkPlan]
 
@@ -182,7 +182,7 @@ class StatePlan(TypedDict):
 class DisciplineChangePlan(TypedDict):
     on: str
     discipline: DisciplinePlan
-    shape: Shape | None
+    shape: ShaperPlan | None
 
 
 PoliceChangePlan = TypedDict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from perhop.engines.plans.classes import DisciplinePlan, Shape
+from perhop.engines.plans.classes import DisciplinePlan, ShaperPlan
 
 
 class TunnelOverhead(TypedDict):
@@ -35,7 +35,7 @@ InnerFlow = Literal["hidden", "at-entry", "dissected"]
 class DevicePlan(TypedDict):
     name: str
     discipline: DisciplinePlan
-    shape: Shape | None
+    shape: ShaperPlan | None
 
 
 class TunnelPlan(TypedDict):

@@ -23,7 +23,7 @@ from perhop.routers.lint.packets import (
     protocols,
 )
 from perhop.scenario import Match
-from perhop.scenario.model.classes import Class, Policy, Shape
+from perhop.scenario.model.classes import Class, LinkShape, Policy
 from perhop.scenario.model.dscp import DSCP_NAMES
 from perhop.scenario.resolve.shares import guarantee, rest
 from perhop.units import quote
@@ -274,11 +274,11 @@ class AttachedPolicy:
         return self.attachment.direction == "out"
 
     @cached_property
-    def shape(self) -> Shape | None:
+    def shape(self) -> LinkShape | None:
         """The shaper of everything that the interface sends."""
         given = self.attachment.shape
         try:
-            return None if given is None else Shape.model_validate(given)
+            return None if given is None else LinkShape.model_validate(given)
         except ValidationError:
             return None
 

@@ -52,6 +52,14 @@ class Shape(Model):
     link of `rate`. A packet longer than the burst waits for a full bucket."""
 
 
+class LinkShape(Shape):
+    """A token bucket for all that an end sends into a link: it makes packets wait."""
+
+    overhead: FramingBytes = Framing()
+    """The bytes of layer 2 that the bucket counts for each packet: keywords and bytes as for
+    `cake`. By default it counts IP packets, whatever the overhead of the link."""
+
+
 class Action(Model):
     """Action of a policer on packets: ``send``, ``drop``, or ``{remark: DSCP}``."""
 
@@ -319,6 +327,11 @@ class Policy(Model):
     htb: Htb | None = None
     """Settings of hierarchical token buckets."""
 
+    overhead: FramingBytes = Framing()
+    """The bytes of layer 2 that shares, quanta, curves and ceilings of its classes count for each
+    packet: keywords and bytes as for `cake`. By default they count IP packets, whatever the
+    overhead of the link. With `scheduler: htb` it is a setting of `htb`."""
+
     policers: Annotated[dict[Name, Policer], Field(max_length=1024, default_factory=dict)]
     """Policers before the classes, in the order in which they measure packets. What one drops
     reaches no later one and no class."""
@@ -367,7 +380,12 @@ class Policy(Model):
         return capacity if own is None or own.rate is None else own.rate
 
     def inside(self, class_: Class) -> "Policy | None":
-        """Return the policy that the `classes` of a class form; its scheduler is this one's."""
+        """Return the policy that the `classes` of a class form.
+
+        Its scheduler and its overhead are those of this one.
+        """
         if class_.classes is None:
             return None
-        return Policy.model_construct(scheduler=self.scheduler, policers={}, classes=class_.classes)
+        return Policy.model_construct(
+            scheduler=self.scheduler, overhead=self.overhead, policers={}, classes=class_.classes
+        )

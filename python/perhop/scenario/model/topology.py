@@ -17,7 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticKnownError
 
 from perhop.scenario.model.base import Model, with_short_form
-from perhop.scenario.model.classes import Shape
+from perhop.scenario.model.classes import LinkShape
 from perhop.scenario.model.encapsulation import Encapsulation
 from perhop.scenario.model.ends import ByEnd, of_end
 from perhop.scenario.model.loss import BurstLoss, LinkLoss
@@ -261,7 +261,7 @@ BY_SENDER = (
 def refuse_shaper_without_end(value: object, info: ValidationInfo) -> object:
     """Refuse a shaper that does not name its end."""
     if isinstance(value, dict) and any(
-        key in Shape.model_fields and not isinstance(each, dict) for key, each in value.items()
+        key in LinkShape.model_fields and not isinstance(each, dict) for key, each in value.items()
     ):
         first, second = info.data.get("ends", ("r1", "r2"))
         raise ValueError(
@@ -271,7 +271,7 @@ def refuse_shaper_without_end(value: object, info: ValidationInfo) -> object:
     return value
 
 
-Shapers = Annotated[dict[Name, Shape], BeforeValidator(refuse_shaper_without_end)]
+Shapers = Annotated[dict[Name, LinkShape], BeforeValidator(refuse_shaper_without_end)]
 """Shapers of ends, by node."""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.model.cake import Framing
+from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.htb import DEEPEST, HTB
 from perhop.scenario.resolve.elements import classes
 from perhop.scenario.rules.findings import Finding
@@ -23,6 +25,14 @@ def token_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
         if policy.htb is not None and policy.scheduler != HTB:
             yield Finding(
                 ("policies", name, "htb"), f"is given without `scheduler: {HTB}`", at_key=True
+            )
+        if policy.overhead != Framing() and policy.scheduler in (HTB, ALTQ_CBQ):
+            better = "`htb: {overhead: …}`" if policy.scheduler == HTB else "none"
+            yield Finding(
+                ("policies", name, "overhead"),
+                f"is a setting that `scheduler: {policy.scheduler}` does not have here; "
+                f"expected {better}",
+                at_key=True,
             )
     for loc, policy, class_ in classes(scenario):
         nested = scenario.policies.get(class_.policy or "")
