@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario import Scenario
 
-__all__ = ["Gap", "link_class_gaps", "policer_gaps", "refuse", "tunnel_gaps"]
+__all__ = ["Gap", "framed", "link_class_gaps", "policer_gaps", "refuse", "tunnel_gaps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,21 @@ def policer_gaps(scenario: Scenario, policies: Iterable[str]) -> list[Gap]:
         Gap(".".join(map(str, (*loc, "overhead"))), "perhop writes policers of IP packets only")
         for loc, _, police in polices(scenario)
         if loc[1] in named and loc[2] == "classes" and police.overhead != Framing()
+    ]
+
+
+def framed(scenario: Scenario, direction: str) -> list[str]:
+    """Return the places of the shaper and the policies of a directed link that count frames."""
+    link, node = scenario.directions[direction]
+    shape, policy = link.shape.get(node), link.egress.get(node)
+    number = next(at for at, each in enumerate(scenario.links) if each is link)
+    found = [f"links.{number}.shape.{node}.overhead"]
+    if shape is None or shape.overhead == Framing():
+        found.clear()
+    return found + [
+        f"policies.{name}.overhead"
+        for name in sorted(with_nested(scenario, () if policy is None else (policy,)))
+        if scenario.policies[name].overhead != Framing()
     ]
 
 

@@ -12,6 +12,9 @@ Service curves are classes of HFSC instead, below one with the link's rate as it
 Quanta of `drr` are bands of ETS, which serves strict ones first and the others by deficit round
 robin, in one class of HTB that has the link's rate.
 
+What rates and quanta count of layer 2 is that of the policy, or of the shaper without one: what HTB
+adds to each packet, and for HFSC and ETS a size table.
+
 A link's rate is a token bucket as well. It must hold more than a packet, because tokens that come
 while the kernel sleeps too long are lost otherwise: `htb.SLACK_S` at the link's rate.
 """
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.linux import ets, hfsc, htb
 from perhop.linux.gaps import Gap
 from perhop.linux.qdiscs import Qdisc, qdisc
+from perhop.scenario.model.cake import Framing
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.classes import CEILING_BURST, MOST_SHARED
 from perhop.scenario.model.hfsc import HFSC
@@ -31,6 +35,7 @@ from perhop.scenario.model.htb import HTB, default_quantum, slack
 from perhop.scenario.model.htb import Htb as HtbSettings
 from perhop.scenario.model.network import Overhead
 from perhop.scenario.resolve import ServiceCurves, linear, rates, service_curves
+from perhop.scenario.resolve.elements import polices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +91,7 @@ class Htb:
         overhead: Layer-2 overhead of a packet, in bytes, …
         cells: … or before it is cut into ATM cells.
         header: Bytes that Linux counts beyond the IP packet.
+        table: What everything counts for a packet, in a table of sizes.
         ets: ETS in the root class, in tc's words; "" without.
         gaps: Features that it lacks.
     """
@@ -97,6 +103,7 @@ class Htb:
     cells: bool
     header: int
     gaps: tuple[Gap, ...]
+    table: Framing
     ets: str = ""
 
     @property
@@ -167,7 +174,9 @@ def tree(
     )
     curves = policy is not None and scenario.policies[policy].scheduler == HFSC
     turns = policy is not None and scenario.policies[policy].has_quanta
-    if curves and (medium.overhead.size or medium.overhead.cells):
+    framing = _framing(scenario, link, node, policy, settings, place, gaps)
+    tabled = framing if curves or turns else Framing()
+    if curves and medium.overhead not in (Overhead(0), _overhead(tabled)):
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
     # A link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
@@ -220,12 +229,11 @@ def tree(
         leaf = qdisc(link.queue_of(node), divided, f"{place}.queue", in_class=False)
         gaps += leaf.gaps
         nodes.append(HtbClass(_FIRST, 1, "all", whole, leaf))
-    framing = settings.overhead
     layer2 = medium.overhead
-    if buckets:
-        layer2 = Overhead(framing.overhead, cells=framing.coding == "atm")
-        if framing.mpu or framing.coding == "ptm":
-            gaps.append(Gap(f"policies.{policy}.htb.overhead", "its HTB knows bytes and ATM only"))
+    if tabled != Framing():
+        layer2 = Overhead(0)
+    elif buckets or framing != Framing():
+        layer2 = _overhead(framing)
     return Htb(
         nodes=tuple(nodes),
         kind="hfsc" if curves else "htb",
@@ -234,8 +242,49 @@ def tree(
         cells=layer2.cells,
         header=header,
         gaps=tuple(gaps),
+        table=tabled,
         ets=ets.words(scenario.policies[policy]) if turns and policy is not None else "",
     )
+
+
+def _framing(
+    scenario: Scenario,
+    link: Link,
+    node: str,
+    name: str | None,
+    settings: HtbSettings,
+    place: str,
+    gaps: list[Gap],
+) -> Framing:
+    """Return what rates and quanta count of layer 2, beside what they count for the link."""
+    shape, policy = link.shape.get(node), None if name is None else scenario.policies[name]
+    of_shape = Framing() if shape is None else shape.overhead
+    if policy is None:
+        framing, at = of_shape, f"{place}.shape.{node}.overhead"
+    elif policy.scheduler == HTB:
+        framing, at = settings.overhead, f"policies.{name}.htb.overhead"
+    else:
+        framing, at = policy.overhead, f"policies.{name}.overhead"
+        if framing == Framing() and len(policy.classes) == 1:
+            framing = of_shape
+    table = policy is not None and (policy.scheduler == HFSC or policy.has_quanta)
+    if framing.coding == "ptm" or (framing.mpu and not table):
+        gaps.append(Gap(at, "its HTB knows bytes and ATM only"))
+    if of_shape not in (Framing(), framing):
+        reason = "its HTB counts the same bytes for a shaper and for classes"
+        gaps.append(Gap(f"{place}.shape.{node}.overhead", reason))
+    if policy is None or policy.scheduler == HTB or framing == Framing():
+        return framing
+    same = link.medium(node).overhead == _overhead(framing) and not framing.mpu
+    if of_shape != framing and not same:
+        gaps.append(Gap(at, "its HTB counts the same bytes for the link's rate"))
+    if table and any(loc[1] == name for loc, *_ in polices(scenario)):
+        gaps.append(Gap(at, "its policers count these bytes, too"))
+    return framing
+
+
+def _overhead(framing: Framing) -> Overhead:
+    return Overhead(framing.overhead, cells=framing.coding == "atm")
 
 
 def _quantum(placed: _PlacedClass, least: int, *, buckets: bool) -> int:
@@ -270,11 +319,15 @@ def _placed_classes(
     if depth >= _MOST_DEPTH and policy.scheduler != HFSC:
         gaps.append(Gap(place, f"its HTB nests {_MOST_DEPTH} deep at most"))
         return
+    buckets = policy.htb or HtbSettings()
+    counted = buckets.overhead if policy.scheduler == HTB else policy.overhead
     guaranteed = rates(policy, capacity)
     stricts = [name for name, class_ in policy.classes.items() if policy.strict(class_)]
     for name, class_ in policy.classes.items():
         at = f"{place}.{name}"
         nested = scenario.divided(policy, class_)
+        if class_.policy is not None and nested is not None and nested.overhead != counted:
+            gaps.append(Gap(f"{at}.policy", "its HTB counts the same bytes for all classes"))
         rate = guaranteed[name]
         if policy.strict(class_):
             prio = stricts.index(name)
@@ -350,7 +403,11 @@ def commands(made: Htb, device: str, *, change: bool = False) -> list[str]:
         change: True if its classes exist already, and only their rates change.
     """
     # Everything counts IP packets: HTB adds what layer 2 does to what it charges, queues do not.
-    table = f" stab overhead -{made.header}" if made.header else ""
+    more = made.table.overhead - made.header
+    table = f" overhead {more}" if more else ""
+    table += f" mpu {made.table.mpu}" if made.table.mpu else ""
+    table += " linklayer atm" if made.table.coding == "atm" else ""
+    table = f" stab{table}" if table else ""
     lines = []
     if not change:
         lines.append(

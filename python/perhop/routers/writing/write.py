@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.linux import one_line
-from perhop.linux.gaps import link_class_gaps, policer_gaps, tunnel_gaps
+from perhop.linux.gaps import framed, link_class_gaps, policer_gaps, tunnel_gaps
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.routers.writing import altq, ios, junos, pf, tc, vyos
 from perhop.routers.writing.draft import Draft
@@ -141,6 +141,8 @@ def write(
         own = [end for end in found if end.node == node]
         draft.notes.clear()
         for end in own:
+            for place in framed(scenario, end.direction):
+                draft.near(place, "perhop writes rates of IP packets", "the same rates of these")
             for _, part in end.division.walk() if end.division is not None else ():
                 if not part.rules.rules:
                     draft.gap(f"{part.place}.match", "no packet meets it; expected another match")
