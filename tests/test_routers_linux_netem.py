@@ -142,7 +142,7 @@ def test_what_tc_shows_is_read(text: str) -> None:
         "reorder": {"share": "25%", "gap": 5},
         "delay_limit": "500 packets",
     }
-    assert attachment.shape == {"rate": "10 Mbps"}
+    assert attachment.shape == {"rate": "10 Mbps", "overhead": "14 B"}
 
 
 @pytest.mark.parametrize(

@@ -184,8 +184,8 @@ def test_disciplines_that_print_text_among_json() -> None:
     classes = out(found).policy["classes"]
     assert [each["bandwidth"] for each in classes.values()] == ["6 Mbps", "2 Mbps"]
     assert classes["c1"]["match"] == {"ip": 4, "dscp": "ef"}
-    note = "Linux counts 14 B of layer 2 with each packet; here rates count IP packets"
-    assert [line.note for line in found.lines if line.note] == [note]
+    assert out(found).policy["overhead"] == "14 B"
+    assert [line.note for line in found.lines if line.note] == []
     assert detect.detect([Source("x", text)]) == "linux"
 
 

@@ -220,7 +220,8 @@ def test_the_only_class_of_hfsc_has_its_upper_limit() -> None:
         "tc class add dev eth0 parent 1: classid 1:1 hfsc ls m2 10mbit"
     )
     assert reading(f"{text}\n").attachments[0].shape is None
-    assert reading(f"{text} ul m2 20mbit\n").attachments[0].shape == {"rate": "20 Mbps"}
+    shape = {"rate": "20 Mbps", "overhead": "14 B"}
+    assert reading(f"{text} ul m2 20mbit\n").attachments[0].shape == shape
 
 
 @pytest.mark.parametrize("tool", ["${tc}", "$_TC", "$TC_CMD", "/usr/sbin/tc"])

@@ -64,6 +64,11 @@ END
 TREE = f"""{ROOT}handle 1: htb default 10
 tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit
 tc class add dev eth0 parent 1:1 classid 1:10 htb rate 2mbit ceil 4mbit """
+ETS = f"""{ROOT}handle 1: ets bands 3 strict 1 quanta 1500 3000
+{FILTER}u32 match ip dport 53 0xffff flowid 1:1
+{FILTER}u32 match ip dport 80 0xffff flowid 1:2
+{FILTER}u32 match u32 0 0 flowid 1:3
+"""
 CLASSIFIED = f"{HTB}iptables -t mangle -A POSTROUTING -p udp -m dscp --dscp-class {{}} -j CLASSIFY "
 
 BY_PROTOCOL = f"""{HTB}tc filter add dev eth0 parent 1: proto {{}} prio 1 matchall flowid 1:10
@@ -204,6 +209,20 @@ STATEMENTS = (
         {"classes.c10.shape": {"rate": "4 Mbps", "burst": "32220 B"}},
     ),
     Statement(
+        "ets strict quanta",
+        ETS,
+        ETS.replace("root", "root stab overhead -14"),
+        "Linux, ets_qdisc_dequeue (net/sched/sch_ets.c): a turn is quanta of qdisc_pkt_len, frames "
+        "of 74 and 1514 bytes in turns of 1 to 2, in what the strict band leaves of 10 Mb/s of IP",
+        flows={
+            "first": {"mbps": 1, "port": 53},
+            "small": {"mbps": 5, "size": 60, "port": 80},
+            "large": {"mbps": 12},
+        },
+        expected={"first": 1.0, "small": 2.613, "large": 6.387},
+        within=0.005,
+    ),
+    Statement(
         "stab linklayer adsl",
         f"{ROOT}handle 1: stab overhead 10 linklayer adsl tbf rate 1mbit burst 9k limit 9k",
         f"{ROOT}handle 1: stab overhead 10 linklayer ethernet tbf rate 1mbit burst 9k limit 9k",
@@ -297,8 +316,6 @@ APPROXIMATED = (
     noted("mqprio", f"{ROOT}mqprio num_tc 2 map 0 1 queues 1@0 1@1", "the card schedules"),
     noted("noqueue", f"{ROOT}noqueue", "a link of a scenario has a queue"),
     noted("peakrate", f"{ROOT}tbf rate 1mbit burst 9k limit 9k peakrate 2mbit mtu 2k", "`mtu`"),
-    noted("ets strict quanta", f"{ROOT}ets bands 3 strict 1 quanta 3000 1500", "counts 14 B"),
-    noted("hfsc", f"{ROOT}hfsc default 10", "counts 14 B of layer 2"),
     noted("direct_qlen", f"{ROOT}htb direct_qlen 100", "pass HTB unshaped"),
     noted("htb offload", f"{ROOT}htb offload", "pass HTB unshaped"),
     noted("ingress_block", f"{ROOT}ingress_block 5 prio", "shared block"),

@@ -37,6 +37,7 @@ from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
 from perhop.routers.reading.linux.tree import Tree, fit_shares
 from perhop.routers.reading.linux.words import unknown
 from perhop.routers.reading.matching import Rules, TooManyRulesError
+from perhop.scenario.model.htb import HTB
 from perhop.scenario.model.script import MOST_COMMANDS
 from perhop.units import format_rate, format_size
 
@@ -364,10 +365,15 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
             policy = tree.buckets(part, policy)
     policy, more = _before(policy, buckets)
     places |= more
+    counted = {"overhead": device.framing} if device.framing else {}
+    several = part.shape is not None and len(policy["classes"]) > 1
+    if (tree.counts or several) and policy.get("scheduler") != HTB:
+        policy |= counted
     shape = None
     if part.shape is not None:
         rate, burst = part.shape
         shape = {"rate": format_rate(rate)} | ({"burst": format_size(burst)} if burst else {})
+        shape |= counted
     if part.shape_place is not None:
         places["shape",] = part.shape_place
     known = [each for each in (part.shape and part.shape[0], device.speed) if each]

@@ -110,7 +110,7 @@ class Shares:
             possible: True if nothing beside the curves needs another scheduler.
             framed: True if rates count more than IP packets.
         """
-        self.by_buckets = possible and self._needs_buckets(framed=framed)
+        self.by_buckets = possible and self.needs_buckets(framed=framed)
         self.by_curves = possible and bool(self.left_out)
         if self.by_curves:
             self.rates = {key: (rate, 0) for key, rate in self.shared.items()}
@@ -118,11 +118,14 @@ class Shares:
         for place, note in self.left_out:
             self.ledger.approximated(place, note)
 
-    def _needs_buckets(self, *, framed: bool) -> bool:
+    def needs_buckets(self, *, framed: bool) -> bool:
         """Return whether shares in proportion to guarantees are not what HTB does.
 
         A class within its guarantee does not ask those above it, and classes borrow by quantum,
         whatever their guarantees: all that borrow from a class, at any depth, take turns.
+
+        Args:
+            framed: True if rates count more than IP packets.
         """
         groups = [(None, self.top), *self.children.items()]
         if self.kind != "htb" or any(self.strict(parent, keys) for parent, keys in groups):

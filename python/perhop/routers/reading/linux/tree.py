@@ -54,6 +54,9 @@ _LEAVES: Final = PLAIN | {"cake"}
 _SHARING: Final = frozenset({"htb", "hfsc", "drr", "ets", "cbq"})
 """The qdiscs whose rates or quanta count bytes."""
 
+_HELD: Final = frozenset({"hfsc", "drr", "ets"})
+"""The qdiscs that send nothing while a class whose turn it is waits for a bucket of its own."""
+
 NAMES: Final = {0: "unclassified", -1: "dropped"}
 
 
@@ -98,6 +101,8 @@ class Tree:
         self.reached: set[int] = set()
         self.asked: set[int] = set()
         """The qdiscs and classes whose filters were applied."""
+        self.counts = False
+        """True if classes have rates or quanta, in bytes of frames."""
         self.medium: dict[str, str] = {}
         self._count = 0
         self._joined: dict[tuple[int, int], Filter] = {}
@@ -160,9 +165,14 @@ class Tree:
             part.places[("queue",)] = qdisc.place
         if rate and part.shape is None:
             part.shape, part.shape_place = (rate, burst), qdisc.place
-        if depth and self.device.framing:
-            note = f"Linux counts {self.device.framing} of layer 2 with each packet, too"
-            self.ledger.approximated(qdisc.place, note)
+        self.counts |= depth > 0
+        above = self.device.numbered(qdisc.parent >> 16)
+        if above is not None and above.kind in _HELD:
+            # A strict band of ETS, `dequeue` of which is tried first, holds no other.
+            strict = above.options.number("strict") or 0
+            if above.kind != "ets" or qdisc.parent & 0xFFFF > strict:
+                note = f"{above.kind.upper()} sends nothing while this class, in turn, has to wait"
+                self.ledger.approximated(qdisc.place, note)
         if rate:
             self._too_long(qdisc, burst, part)
         return part
@@ -285,11 +295,10 @@ class Tree:
         if qdisc.kind == "htb" and framing is None:
             possible = False
         found.decide(possible=possible, framed=bool(framing))
-        if framing and not found.by_buckets and qdisc.kind in _SHARING:
-            note = (
-                f"Linux counts {framing} of layer 2 with each packet; here rates count IP packets"
-            )
+        if framing is not None and not found.by_buckets and found.needs_buckets(framed=False):
+            note = "classes share what is lent by their guarantees here, not by HTB's quanta"
             self.ledger.approximated(qdisc.place, note)
+        self.counts |= qdisc.kind in _SHARING
         part = self._tree(found, used, landed, depth)
         if found.by_curves and "classes" in part.keys:
             part.keys = {"scheduler": HFSC, **part.keys}
