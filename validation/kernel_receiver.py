@@ -1,10 +1,11 @@
 """`python -m validation.kernel_receiver FILE SEED COUNT`: how this machine's Linux receives TCP.
 
-The peer sends segments at a constant rate through a TUN device in a namespace of its own; some come
-late. Its application reads at once. A recording is a line of JSON: `P`, the settings of the path,
-and `log`, a list of events with times in seconds: `["syn", t, timestamp]`, `["synack", t,
-timestamp]`, `["data", t, position, length, timestamp, echoed timestamp]` and `["ack", t, position,
-SACK blocks, window]`. Positions count from the SYN.
+The peer sends segments at a constant rate, as far as the window permits, through a TUN device in a
+namespace of its own; some come late, and some of these twice. Its application reads at once. A
+recording is a line of JSON: `P`, the settings of the path, and `log`, a list of events with times
+in seconds: `["syn", t, timestamp]`, `["synack", t, timestamp]`, `["data", t, position, length,
+timestamp, echoed timestamp]` and `["ack", t, position, SACK blocks, window]`. Positions count from
+the SYN.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ def settings(seed: int) -> dict[str, Any]:
         "late": draw.choice([0.0, 0.02, 0.1]),
         # By some segments, or as much as a retransmission.
         "by": draw.choice([0.005, 0.02, 1.3 * rtt]),
+        # Of these, a share is also sent again before it arrives, and all have the timestamps of
+        # the time at which they would have been sent.
+        "again": draw.choice([None, 0.0, 0.5]),
     }
 
 
@@ -62,6 +66,8 @@ class Connection:
         self.log: list[list[Any]] = []
         self.kernels_first = 0
         self.scale = -1
+        # End of the window that the kernel offers.
+        self.edge = 0
         # Times at which the kernel's timestamps arrived, and these.
         self.heard: list[float] = []
         self.stamps: list[int] = []
@@ -103,6 +109,7 @@ class Connection:
         self.stamps.append(stamp)
         if flags & SYN:
             self.kernels_first, self.scale = seq, options[3][0]
+            self.edge = 1 + window
             self.log.append(["synack", round(now, 6), stamp])
             return
         edges = [
@@ -110,16 +117,31 @@ class Connection:
         ]
         blocks = list(zip(edges[::2], edges[1::2], strict=True))
         position = (ack - FIRST) & 0xFFFFFFFF
+        self.edge = max(self.edge, position + (window << self.scale))
         self.log.append(["ack", round(now, 6), position, blocks, window << self.scale])
 
-    def data(self, position: int, length: int) -> None:
-        """Send a segment, which echoes what was heard a round trip before."""
-        now, stamp = self.now(), self.stamp()
+    def data(self, position: int, length: int, late: float = 0) -> None:
+        """Send a segment, which echoes what was heard a round trip before.
+
+        Its timestamp is `late` seconds old.
+        """
+        now, stamp = self.now(), self.stamp() - int(late * 1000)
         heard = max(bisect_right(self.heard, now - self.path["rtt"]) - 1, 0)
         echoed = self.stamps[heard]
         self.log.append(["data", round(now, 6), position, length, stamp, echoed])
         options = struct.pack("!BBBBII", 1, 1, 8, 10, stamp, echoed)
         self.send(position, ACK, options, bytes(length))
+
+    def release(self, held: list[tuple[int, float]]) -> list[tuple[int, float]]:
+        """Send the segments that fit into the window; return the others."""
+        waits = []
+        for number, late in held:
+            position = 1 + MSS * number
+            if position + MSS <= self.edge:
+                self.data(position, MSS, late)
+            else:
+                waits.append((number, late))
+        return waits
 
     def run(self) -> list[list[Any]]:
         """Open the connection, send all segments and return what was recorded."""
@@ -135,23 +157,25 @@ class Connection:
         own, _ = self.listener.accept()
         own.setblocking(False)
         begin = self.now() + 0.02
-        agenda = []
-        for number in range(path["segments"]):
-            late = path["by"] if number > 20 and draw.random() < path["late"] else 0.0
-            agenda.append((begin + number * path["spacing"] + late, number))
+        agenda: list[tuple[float, int | None, float]] = []
+        keeps = path["again"] is not None
+        for segment in range(path["segments"]):
+            late = path["by"] if segment > 20 and draw.random() < path["late"] else 0.0
+            due = begin + segment * path["spacing"]
+            agenda.append((due + late, segment, late if keeps else 0.0))
+            if late and keeps and draw.random() < path["again"]:
+                agenda.append((due + late * draw.uniform(0.2, 1.2), segment, 0.0))
         agenda.sort()
-        segments = iter(agenda)
-        for at, number in segments:
+        held: list[tuple[int, float]] = []
+        for at, number, late in [*agenda, (agenda[-1][0] + END_S, None, 0.0)]:
             while (wait := at - self.now()) > 0:
                 select.select([self.device, own.fileno()], [], [], wait)
                 self.read()
                 _drain(own)
-            self.data(1 + MSS * number, MSS)
+                held = self.release(held)
+            if number is not None:
+                held = self.release([*held, (number, late)])
             _drain(own)
-            self.read()
-        end = self.now() + END_S
-        while (wait := end - self.now()) > 0:
-            select.select([self.device], [], [], wait)
             self.read()
         own.close()
         self.listener.close()

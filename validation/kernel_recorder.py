@@ -57,6 +57,7 @@ KINDS: Final = (
     "app",
     "queue",
     "dup",
+    "acklate",
 )
 
 
@@ -83,6 +84,8 @@ def settings(seed: int) -> dict[str, Any]:
         "reorder": 0.0,
         "reorderby": [0],
         "ackloss": 0.0,
+        "acklate": 0.0,
+        "acklateby": [0],
         "dup": 0.0,
         "ecn": 0,
         "ce": 0.0,
@@ -122,6 +125,10 @@ def _of_kind(kind: str, draw: random.Random) -> dict[str, Any]:
             }
         case "ackloss":
             return {"ackloss": draw.choice([0.1, 0.3, 0.6]), "loss": draw.choice([0, 0.01])}
+        case "acklate":
+            late = {"acklate": draw.choice([0.1, 0.5]), "acklateby": [2, 5, 20, 60]}
+            late |= {"loss": draw.choice([0, 0.04]), "reorder": 0.1, "reorderby": [10, 20]}
+            return late | {"ts": True}
         case "app":
             first = [[0, draw.choice([5000, 20_000])]]
             later = [
@@ -418,6 +425,8 @@ class World:
             return
         when = max(self.now() + path["rtt"] / 2000, connection.ack_free)
         connection.ack_free = when
+        if path["acklate"] and connection.draw.random() < path["acklate"]:
+            when += connection.draw.choice(path["acklateby"]) / 1000
         state = (connection.next, blocks, connection.stamp, self.own_stamp(), connection.echo)
         self.at(when, lambda: self.deliver(connection, *state))
 

@@ -16,6 +16,7 @@ mod rtt;
 mod scoreboard;
 mod segment;
 mod sender;
+mod timestamps;
 
 pub use congestion::{
     Acked, Congestion, CubicConfig, DecreaseFrom, Delivered, HyStartKind, Marked, PathModel, Window,

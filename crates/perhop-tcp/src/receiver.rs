@@ -14,6 +14,7 @@ use reassembly::Beyond;
 
 use crate::ecn::Echo;
 use crate::handshake::window_shift;
+use crate::timestamps::{elapsed_in_millis, is_outdated, micros, millis_before};
 use crate::{EcnMode, Flags, Offset, SackBlocks, Segment, Seq};
 
 /// Settings of a receiver.
@@ -180,7 +181,7 @@ impl Receiver {
                 self.last_ack = 0; // the answer to the first SYN was lost
             }
             self.next = self.next.max(1);
-            self.remember_timestamp(0, segment);
+            self.remember_timestamp(now, (0, 0), segment);
             return Some(self.acknowledge(now));
         }
         if self.next == 0 {
@@ -195,9 +196,15 @@ impl Receiver {
             // Beyond the buffer: the segment is refused, and an acknowledgement repeats the window.
             return Some(self.acknowledge(now));
         }
-        self.received.marked += u64::from(segment.ecn == Ecn::Ce);
+        self.count(start, segment);
         let parts = self.linux.as_ref().is_some_and(|linux| linux.parts(start));
         let mut earlier = if parts { self.hand_over(now) } else { None };
+        if let Some((value, _)) = segment.timestamps
+            && is_outdated(millis_before(value, self.recent_timestamp, now))
+        {
+            self.discard(start, end);
+            return self.answer(now, earlier);
+        }
         if self.unacknowledged > 0 && self.echo.parts(segment) {
             earlier = Some(self.acknowledge(now));
         }
@@ -210,9 +217,6 @@ impl Receiver {
                     delay.on_data(now, self.advertised);
                 }
             }
-            self.received.segments += 1;
-            let late = start < self.highest && !segment.flags.has(Flags::RETRANSMISSION);
-            self.received.reordered += u64::from(late);
             self.highest = self.highest.max(end);
         }
         let mut end = end;
@@ -220,7 +224,7 @@ impl Receiver {
             self.fin = end;
             end += 1; // the FIN takes a byte of the stream
         }
-        self.remember_timestamp(start, segment);
+        self.remember_timestamp(now, (start, end), segment);
         let in_order = start <= self.next && end > self.next && self.beyond.is_empty();
         self.note_duplicate(start, end);
         let before = self.next;
@@ -243,12 +247,7 @@ impl Receiver {
             linux.add(now, end, delivered > 0 && !in_order, elsewhere);
             return earlier;
         }
-        if earlier.is_some() {
-            self.unacknowledged = 1; // which is acknowledged below
-            self.deadline = now;
-            return earlier;
-        }
-        if in_order && !ended {
+        if earlier.is_none() && in_order && !ended {
             self.unacknowledged += 1;
             let delay = self.delay.as_ref().map_or(self.config.delayed_ack, |delay| delay.delay());
             if self.unacknowledged < 2 && !prompt && delay > Duration::ZERO {
@@ -257,7 +256,17 @@ impl Receiver {
             }
         }
         // Out of order, a duplicate, part of a hole, the end, the second in order, or marked.
-        Some(self.acknowledge(now))
+        self.answer(now, earlier)
+    }
+
+    /// Returns the acknowledgement of a segment, or that of earlier ones; then its own is due.
+    fn answer(&mut self, now: Time, earlier: Option<Segment>) -> Option<Segment> {
+        if earlier.is_none() {
+            return Some(self.acknowledge(now));
+        }
+        self.unacknowledged = 1;
+        self.deadline = now;
+        earlier
     }
 
     /// Returns a delayed acknowledgement that is due at `now`, if any.
@@ -370,9 +379,34 @@ impl Receiver {
         }
     }
 
-    fn remember_timestamp(&mut self, start: Offset, segment: &Segment) {
+    /// Counts a segment that arrives at the position `start`.
+    fn count(&mut self, start: Offset, segment: &Segment) {
+        self.received.marked += u64::from(segment.ecn == Ecn::Ce);
+        if segment.payload > 0 {
+            let late = start < self.highest && !segment.flags.has(Flags::RETRANSMISSION);
+            self.received.segments += 1;
+            self.received.reordered += u64::from(late);
+        }
+    }
+
+    /// Takes note of the segment `start..end`, which is outdated, and discards its data (RFC 7323,
+    /// section 5.3, R1). As in Linux (`tcp_send_dupack`), it may be a duplicate.
+    fn discard(&mut self, start: Offset, end: Offset) {
+        if start < self.next {
+            if let Some(delay) = &mut self.delay {
+                delay.hurry(self.advertised);
+            }
+            self.note_duplicate(start, end);
+        }
+    }
+
+    /// Keeps the timestamp of a segment that takes the positions `start..end`, unless all of it was
+    /// acknowledged before, or it is out of order (RFC 7323, section 5.3, R2 and R3).
+    fn remember_timestamp(&mut self, now: Time, (start, end): (Offset, Offset), segment: &Segment) {
         if let Some((value, _)) = segment.timestamps
             && start <= self.last_ack
+            && end >= self.last_ack
+            && millis_before(value, self.recent_timestamp, now) == 0
         {
             self.recent_timestamp = value;
         }
@@ -430,26 +464,6 @@ fn advertised(window: u32, scaling: bool) -> u32 {
 /// of which the window is 5/8.
 pub fn autotuned_shift(largest: u32) -> u8 {
     window_shift(largest / 5 * 8)
-}
-
-/// Returns how long ago a timestamp was sent; `None` if that is not possible.
-pub(crate) fn elapsed_since(echo: u32, now: Time) -> Option<Duration> {
-    let elapsed = micros(now).wrapping_sub(echo);
-    (echo > 0 && elapsed <= i32::MAX as u32).then(|| Duration::from_micros(elapsed.into()))
-}
-
-/// Returns the same by the clock of Linux's timestamps, which counts milliseconds; `None` within
-/// one.
-fn elapsed_in_millis(echo: u32, now: Time) -> Option<Duration> {
-    let millis = |picos: u64| picos / 1_000_000_000;
-    let sent = now.as_picos().checked_sub(elapsed_since(echo, now)?.as_picos())?;
-    let elapsed = millis(now.as_picos()) - millis(sent);
-    (elapsed > 0).then(|| Duration::from_millis(elapsed))
-}
-
-/// Returns the timestamp clock, in microseconds.
-pub(crate) fn micros(now: Time) -> u32 {
-    (now.as_picos() / 1_000_000) as u32
 }
 
 #[cfg(test)]

@@ -23,8 +23,8 @@ mod usage;
 use perhop_core::{Duration, Time, prefetch};
 
 use crate::ecn::Marks;
-use crate::receiver::elapsed_since;
 use crate::scoreboard::{Progress, Scoreboard};
+use crate::timestamps::{elapsed_since, is_outdated, millis_before};
 use crate::{Flags, Offset, RttEstimator, Segment, Seq, Window};
 
 pub use config::{LossDetection, SenderConfig};
@@ -224,7 +224,12 @@ impl Sender {
             return None;
         }
         if let Some((value, _)) = segment.timestamps {
-            self.echo = value;
+            let late = millis_before(value, self.echo, now);
+            if late == 0 {
+                self.echo = value;
+            } else if is_outdated(late) && !self.takes_late(segment, ack, late) {
+                return None;
+            }
         }
         if self.linux.is_some() {
             return self.take_as_linux(now, segment, ack);
@@ -309,6 +314,18 @@ impl Sender {
             }
         }
         progress.rtt
+    }
+
+    /// Returns `true` if Linux takes an acknowledgement with an outdated timestamp
+    /// (`tcp_disordered_ack_check`): one that came out of order, says nothing new but what it
+    /// SACKs, and is late by no more than a timeout.
+    fn takes_late(&self, segment: &Segment, ack: Offset, late: u64) -> bool {
+        let bare = segment.payload == 0 && !segment.flags.has(Flags::FIN);
+        let opens = segment.window == 0 || u64::from(segment.window) > self.receive_window;
+        let longest = self.rtt.timeout() * 6 / 5;
+        bare && ack == self.scoreboard.acknowledged()
+            && !opens
+            && Duration::from_millis(late) <= longest
     }
 
     /// Takes the selective acknowledgements. Returns the end of the segment that has arrived twice,

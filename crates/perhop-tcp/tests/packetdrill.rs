@@ -50,7 +50,7 @@ fn scripts_that_pass_with_linux_pass() {
         assert_eq!(run(&path), Outcome::Passed, "{}", path.display());
         passed += 1;
     }
-    assert_eq!(passed, 8);
+    assert_eq!(passed, 9);
 }
 
 #[test]
@@ -67,6 +67,8 @@ fn a_script_that_expects_otherwise_fails() {
         ("marks.pkt", "TCP_CA_CWR, 7", "TCP_CA_CWR, 8", "AssertionError"),
         ("late.pkt", "+.025~+.033", "+.010~+.012", "nothing was sent by 0.2"),
         ("end.pkt", "ack 501 <nop,nop,TS val 300", "ack 502 <nop,nop,TS val 300", "ack 501 was"),
+        ("outdated.pkt", "TS val 1069", "TS val 1068", "ack 2001 was sent"),
+        ("outdated.pkt", "TS val 1068", "TS val 1069", "SACK [(3001"),
         ("end.pkt", "> F. 1001", "> . 1001", "was sent with F"),
         ("end.pkt", "< P. 1:501(500)", "< P. 2:502(500)", "was sent"),
     ];

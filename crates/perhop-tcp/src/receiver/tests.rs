@@ -138,17 +138,6 @@ fn the_delay_follows_the_time_between_arrivals() {
     assert_eq!(waits(100, 90), 40.0);
 }
 
-/// Linux: tcp_rtt_tsopt_us.
-#[test]
-fn timestamps_measure_whole_milliseconds() {
-    let elapsed = |from, to| elapsed_in_millis(from, Time::ZERO + Duration::from_micros(to));
-    assert_eq!(elapsed(1_900, 101_899), Some(Duration::from_millis(100)));
-    assert_eq!(elapsed(1_100, 101_999), Some(Duration::from_millis(100)));
-    assert_eq!(elapsed(1_900, 2_100), Some(Duration::from_millis(1)));
-    assert_eq!(elapsed(1_100, 1_900), None);
-    assert_eq!(elapsed(0, 1_900), None);
-}
-
 /// The advertised window grows with arrivals, is shifted by 7 bits, and its edge never retreats.
 #[test]
 fn an_autotuned_window_opens_and_its_edge_stays() {

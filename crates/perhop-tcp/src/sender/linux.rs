@@ -16,8 +16,8 @@ use perhop_core::{Duration, Time};
 
 use super::{LossDetection, Sender, SenderConfig};
 use crate::congestion::LinuxKind;
-use crate::receiver::elapsed_since;
 use crate::scoreboard::{Arrival, Facts, LinuxRack, millis};
+use crate::timestamps::elapsed_since;
 use crate::{Offset, Segment};
 
 use cubic::Cubic;

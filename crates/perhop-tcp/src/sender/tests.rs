@@ -12,6 +12,7 @@ use crate::{Receiver, ReceiverConfig, TCP_HEADER_BYTES, TIMESTAMP_BYTES};
 
 mod accounts;
 mod by_hand;
+mod outdated;
 mod path_mtu;
 mod queue;
 mod recovery;

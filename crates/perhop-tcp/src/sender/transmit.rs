@@ -4,8 +4,8 @@ use perhop_core::{Ecn, Time};
 
 use super::undo::Frto;
 use super::{LossDetection, Recovery, Sender};
-use crate::receiver::micros;
 use crate::scoreboard::Span;
+use crate::timestamps::micros;
 use crate::{Flags, Segment, Seq};
 
 impl Sender {

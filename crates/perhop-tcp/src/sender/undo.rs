@@ -5,8 +5,8 @@
 use perhop_core::Time;
 
 use super::{Recovery, Sender};
-use crate::receiver::micros;
 use crate::scoreboard::Progress;
+use crate::timestamps::micros;
 use crate::{Congestion, Offset, Window};
 
 /// State of the detection of a spurious timeout (RFC 5682, section 3.1).

@@ -65,6 +65,8 @@ pub struct Host {
     /// Value of the first timestamp on record, in milliseconds, and the host's own one, in
     /// microseconds.
     stamp: Option<(u32, u32)>,
+    /// The same of the first timestamp of the peer that the host takes.
+    peers: Option<(u32, u32)>,
 }
 
 impl Host {
@@ -94,7 +96,17 @@ impl Host {
         };
         let _ = receiver.on_segment(now, &peers);
         let sent = VecDeque::new();
-        Self { settings, sender, receiver, sent, last_sent: now, read: 0, small_end: 0, stamp }
+        Self {
+            settings,
+            sender,
+            receiver,
+            sent,
+            last_sent: now,
+            read: 0,
+            small_end: 0,
+            stamp,
+            peers: None,
+        }
     }
 
     /// Takes the value that the script gives to the host's first timestamp, in milliseconds.
@@ -125,7 +137,7 @@ impl Host {
 
     /// Takes a segment of the peer.
     pub fn take(&mut self, now: Time, packet: &Packet) {
-        let segment = self.segment(packet);
+        let segment = self.segment(now, packet);
         let data = segment.payload > 0 || segment.flags.has(Flags::FIN);
         let answer = if data { self.receiver.on_segment(now, &segment) } else { None };
         if !data || self.sender.is_advanced_by(&segment) {
@@ -137,13 +149,18 @@ impl Host {
         }
     }
 
-    fn segment(&self, packet: &Packet) -> Segment {
+    fn segment(&mut self, now: Time, packet: &Packet) -> Segment {
         let letters = [('F', Flags::FIN), ('E', Flags::ECE), ('W', Flags::CWR), ('.', Flags::ACK)];
         let flags = letters.into_iter().filter(|(letter, _)| packet.has(*letter));
         let mut sack = SackBlocks::default();
         packet.options.sack.iter().for_each(|&(start, end)| sack.push(start, end));
-        let (first, own) = self.stamp.unwrap_or_default();
-        let echo = |echo: u32| own.wrapping_add(echo.wrapping_sub(first).wrapping_mul(1_000));
+        let micros = (now.as_picos() / 1_000_000) as u32;
+        let (value, _) = packet.options.timestamps.unwrap_or_default();
+        let peers = *self.peers.get_or_insert((value, micros));
+        let own = self.stamp.unwrap_or_default();
+        let stamp = |(first, own): (u32, u32), value: u32| {
+            own.wrapping_add(value.wrapping_sub(first).wrapping_mul(1_000))
+        };
         Segment {
             seq: Seq::from_offset(packet.start),
             ack: Seq::from_offset(packet.ack.unwrap_or(0)),
@@ -153,7 +170,7 @@ impl Host {
             ecn: if packet.marked { Ecn::Ce } else { Ecn::NotEct },
             timestamps: match packet.options.timestamps {
                 Some((value, echoed)) if self.settings.connection.timestamps => {
-                    Some((value, echo(echoed)))
+                    Some((stamp(peers, value), stamp(own, echoed)))
                 }
                 _ => None,
             },

@@ -103,6 +103,12 @@ fn time(event: &Value) -> Time {
     Time::from_picos(((seconds(event) + BEFORE) * 1e12) as u64)
 }
 
+/// Returns the peer's timestamp, in microseconds. It counts milliseconds, from a second before the
+/// recording on.
+fn stamp(value: &Value) -> u32 {
+    (number(value) as u32 - 1_000 + (BEFORE * 1e3) as u32) * 1_000
+}
+
 fn key(event: &Value) -> Key {
     let blocks = event[3].as_array().expect("it has blocks").iter();
     (number(&event[2]), blocks.map(|block| (number(&block[0]), number(&block[1]))).collect())
@@ -138,7 +144,7 @@ fn acknowledgements(log: &[Value]) -> Vec<(f64, f64, Key)> {
         match event[0].as_str() {
             Some("syn") => {
                 segment.flags = Flags::SYN;
-                segment.timestamps = Some((number(&event[2]) as u32, 0));
+                segment.timestamps = Some((stamp(&event[2]), 0));
             }
             Some("synack") => {
                 stamps = (number(&event[2]) as u32, (now.as_picos() / 1_000_000) as u32);
@@ -149,7 +155,7 @@ fn acknowledgements(log: &[Value]) -> Vec<(f64, f64, Key)> {
                 let echoed = stamps.1.wrapping_add(after.wrapping_mul(1_000));
                 segment.seq = Seq(number(&event[2]) as u32);
                 segment.payload = number(&event[3]) as u16;
-                segment.timestamps = Some((number(&event[4]) as u32, echoed));
+                segment.timestamps = Some((stamp(&event[4]), echoed));
             }
             _ => continue,
         }

@@ -153,6 +153,8 @@ struct Replay {
     origin: u64,
     /// Timestamp of Linux at the sender's time zero.
     first_stamp: i64,
+    /// Timestamp of the peer at that time, at most.
+    peers_stamp: i64,
     /// Timestamps of the sender's segments, in µs, by those of the recorded ones.
     stamps: std::collections::HashMap<u64, u32>,
     /// Segments of the sender that are not compared yet, with their timestamps.
@@ -192,6 +194,10 @@ impl Replay {
             true => (offset.floor() as i64, offset - offset.floor()),
             false => (0, 0.0),
         };
+        let acks = log.iter().filter(|event| event[0] == "ack" && event[5].is_number());
+        let peers = acks
+            .map(|event| event[5].as_f64().unwrap_or(0.0) - event[1].as_f64().unwrap_or(0.0) * 1e3);
+        let peers_stamp = peers.fold(0.0, f64::max).ceil() as i64 - 10_000;
         // Ten seconds of time before, so that no time is negative.
         let origin = 10_000 * MS + (lead * MS as f64) as u64;
         Self {
@@ -204,6 +210,7 @@ impl Replay {
             mss: number(&settings["mss"]).max(1),
             origin,
             first_stamp: first_stamp - 10_000,
+            peers_stamp,
             stamps: std::collections::HashMap::new(),
             sent: std::collections::VecDeque::new(),
             last_sent: Time::ZERO,
@@ -333,6 +340,8 @@ impl Replay {
             let own = self.stamps.get(&number(value)).copied();
             own.unwrap_or((millis.max(0) as u64 * 1000) as u32)
         };
+        // A recorded timestamp of the peer is not later than its segment.
+        let own = |value: &Value| (number(value) as i64 - self.peers_stamp) as u32 * 1_000;
         match name {
             "syn" => {}
             "synack" => {
@@ -362,7 +371,7 @@ impl Replay {
                     ack: Seq(number(&event[2]) as u32),
                     window: number(&event[7]) as u32,
                     flags: Flags::ACK.with(if echoed { Flags::ECE } else { Flags::default() }),
-                    timestamps: self.stamped.then(|| (1, echo(&event[4]))),
+                    timestamps: self.stamped.then(|| (own(&event[5]), echo(&event[4]))),
                     sack: if self.sack { sack } else { SackBlocks::default() },
                     ..Segment::default()
                 };
