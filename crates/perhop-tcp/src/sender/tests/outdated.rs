@@ -3,8 +3,8 @@
 use super::tables::{at, open};
 use super::*;
 
-/// Linux, tcp_disordered_ack_check: an acknowledgement, how many milliseconds before the last one it
-/// was sent, and whether it is taken. The timeout is 240 ms, and the window 8000 bytes.
+/// Linux, tcp_disordered_ack_check: an acknowledgement, how many milliseconds before the last one
+/// it was sent, and whether it is taken. The timeout is 240 ms, and the window 8000 bytes.
 #[test]
 fn outdated_acknowledgements_are_discarded() {
     let bare = Segment { flags: Flags::ACK, ack: Seq(1_001), window: 8_000, ..Segment::default() };
