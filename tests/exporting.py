@@ -127,7 +127,8 @@ def any_policies(
             shares = (f"{draw(st.integers(1, 20))}%", f"{draw(st.integers(1, 2000))} kbps")
             found += some("bandwidth: ", shares, 70 if deep else 0)
             found += some("police: ", POLICERS, 20) if deep and polices else []
-            found += some("", CEILINGS, 20) if deep else []
+            # IOS has the ceiling of an only class as a shaper, as which it is read.
+            found += some("", CEILINGS, 20) if deep and (count or family != "ios") else []
         found += some("mark: ", ("af11", "be"), 10) if polices else []
         if deep and not strict and draw(st.integers(1, 8)) == 8 and family != "vyos":
             matches = ("{destination: 10.9.0.0/16}", "any")
