@@ -524,7 +524,7 @@ expect:
     assert (link["utilisation"], link["utilisation_max"]) == (0.3, 0.3)
     assert list(link["classes"]) == ["gold", "rest"]
     assert link["classes"]["gold"]["dropped_policer"] == 6
-    assert "class" not in link["classes"]["gold"]
+    assert "link" not in link and "class" not in link["classes"]["gold"]
     first, *_ = found["phases"]
     assert (first["start_s"], first["end_s"]) == (0, 1)
     bits = [each["total_bps"] * (each["end_s"] - each["start_s"]) for each in found["phases"]]

@@ -203,7 +203,8 @@ def _phases(dataset: Dataset) -> list[dict[str, Any]]:
 def _links(dataset: Dataset) -> dict[str, Any]:
     links: dict[str, Any] = {}
     for row in link_loads(dataset).iter_rows(named=True):
-        links[row.pop("link")] = {**row, "classes": {}}
+        link = row.pop("link")
+        links[link] = {**row, "classes": {}}
     for row in class_counters(dataset).iter_rows(named=True):
         classes = links.setdefault(row.pop("link"), {"classes": {}})["classes"]
         classes[row.pop("class")] = row
