@@ -227,7 +227,12 @@ impl Sender {
             let late = millis_before(value, self.echo, now);
             if late == 0 {
                 self.echo = value;
-            } else if is_outdated(late) && !self.takes_late(segment, ack, late) {
+            }
+            let discarded = is_outdated(late) && !self.takes_late(segment, ack, late);
+            if let Some(linux) = &mut self.linux {
+                linux.discarded = discarded;
+            }
+            if discarded {
                 return None;
             }
         }

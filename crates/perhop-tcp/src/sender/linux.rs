@@ -131,6 +131,8 @@ pub(super) struct Linux {
     pending: Pending,
     resend: Resend,
     due: Due,
+    /// True if the last segment was discarded: it makes nothing be sent that was deferred.
+    pub(super) discarded: bool,
     /// Use of the window (tcp_cwnd_validate).
     limited: bool,
     most: u32,
@@ -231,6 +233,7 @@ impl Linux {
             pending: Pending::Nothing,
             resend: Resend::No,
             due: Due::Nothing,
+            discarded: false,
             limited: false,
             most: 0,
             usage_until: 0,

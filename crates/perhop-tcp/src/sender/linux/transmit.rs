@@ -18,6 +18,9 @@ const BUFFER: u64 = 65_215;
 
 impl Machine<'_> {
     fn poll(&mut self) -> Option<Segment> {
+        if std::mem::take(&mut self.linux.discarded) {
+            return None;
+        }
         self.note_writes();
         match std::mem::take(&mut self.linux.due) {
             Due::First => {

@@ -41,3 +41,24 @@ fn outdated_acknowledgements_are_discarded() {
         assert_eq!(Some(sender.echo), echo.map(|(value, _)| value), "{before} ms");
     }
 }
+
+/// In Linux, only what it takes makes it send data that it had deferred (tcp_data_snd_check).
+#[test]
+fn a_discarded_segment_causes_no_transmission() {
+    let rack = SenderConfig { loss_detection: LossDetection::Rack, ..config() };
+    let linux = SenderConfig { timestamps: true, prr: true, decrease_from_window: true, ..rack };
+    let mut sender = Sender::new(linux);
+    assert!(sender.poll(at(0)).is_some());
+    let opened = Segment { flags: Flags::ACK, ack: Seq(1), window: 1 << 20, ..Segment::default() };
+    let stamped = |ms: u32| Segment { timestamps: Some((1_000 * ms, 1)), ..opened };
+    sender.on_segment(at(40), &stamped(30));
+    sender.write(1_000);
+    sender.on_segment(at(41), &Segment { ack: Seq(0), ..stamped(28) });
+    assert_eq!(sender.poll(at(41)), None);
+    assert!(sender.poll(at(42)).is_some_and(|segment| segment.payload == 1_000));
+    // An acknowledgement that is taken does.
+    sender.write(1_000);
+    sender.on_segment(at(43), &Segment { ack: Seq(0), ..stamped(28) });
+    sender.on_segment(at(43), &stamped(31));
+    assert!(sender.poll(at(43)).is_some_and(|segment| segment.payload == 1_000));
+}
