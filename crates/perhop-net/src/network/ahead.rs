@@ -100,6 +100,7 @@ impl<B: Copy> Network<B> {
     /// Processes the arrivals at a router that are known, after one by `first`.
     #[inline(never)]
     fn run_ahead(&mut self, first: PortId, hosts: &mut impl Hosts<B>) {
+        self.report(hosts); // what the present arrival caused, at its instant
         let Port { to: node, lookahead, .. } = self.ports[first.index()];
         let incoming = std::mem::take(&mut self.routers.incoming[node.index()]);
         // The transmitters come after the arrivals of their instant.
