@@ -180,15 +180,6 @@ PUSHED: Final = (
 )
 
 REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
-    "slow": known(
-        1.0, 1.9,
-        "Echo requests every 50 ms keep their phase beside packets of 6 ms, another one in each"
-        " engine: 10 of sim's losses and 4 of Linux's are echo requests, which take the places "
-        "of data in a queue of 8 packets. Without echo requests sim loses 18 and Linux 15 (17 "
-        "and 15 retransmitted); with five pings whose intervals have no common multiple it is "
-        "28 and 33 (19 and 22), with overlapping intervals.",
-        "lost", "resent",
-    ),
     "red": known(
         0.9, 1.25,
         PUSHED.format("764 instead of 777"),
