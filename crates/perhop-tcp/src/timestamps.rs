@@ -25,7 +25,12 @@ pub(crate) fn elapsed_in_millis(echo: u32, now: Time) -> Option<Duration> {
 
 /// Returns by how many milliseconds of the clock the timestamp `value` is older than `recent`; zero
 /// if it is not, or if there is none.
+#[inline]
 pub(crate) fn millis_before(value: u32, recent: u32, now: Time) -> u64 {
+    // Nearly all are newer, for which no division is made.
+    if recent.wrapping_sub(value) as i32 <= 0 {
+        return 0;
+    }
     match (sent_in(value, now), sent_in(recent, now)) {
         (Some(value), Some(recent)) => recent.saturating_sub(value),
         _ => 0,
