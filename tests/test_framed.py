@@ -165,7 +165,10 @@ def test_linux_counts_the_same_bytes(policies: str, overhead: str, table: str, e
     assert gaps == []
     assert table in lines[0]
     classes = [line for line in lines if line.startswith("class")]
-    assert all((each or "overhead") in line for line in classes) == bool(each)
+    if each:
+        assert all(line.endswith(each) for line in classes)
+    else:
+        assert not any("overhead" in line for line in classes)
 
 
 def test_perhop_reads_the_bytes_that_it_wrote() -> None:
@@ -188,6 +191,33 @@ def test_perhop_reads_the_bytes_that_it_wrote() -> None:
             SHAPED,
             policy("x: {match: any, policy: q}") + ", q: {classes: {all: {match: any}}}",
             "policies.p.classes.x.policy",
+        ),
+        (
+            PREFIXED,
+            policy(
+                "x: {match: any, bandwidth: 1 Mbps, classes: "
+                "{y: {match: any, bandwidth: 1 Mbps, policy: q}}}",
+                "scheduler: htb, htb: {overhead: 14 B}",
+            )
+            + ", q: {classes: {all: {match: any}}}",
+            "policies.p.classes.x.classes.y.policy",
+        ),
+        (
+            SHAPED,
+            policy("x: {match: any, shape: {rate: 400 kbps}}", "overhead: none"),
+            "links.1.shape.r.overhead",
+        ),
+        (
+            SHAPED,
+            policy("x: {match: any, bandwidth: 50%, borrow: false}", "overhead: none"),
+            "links.1.shape.r.overhead",
+        ),
+        (f"{SHAPED}, overhead: 38 B", SHARES.replace("{}", "14 B"), "policies.p.overhead"),
+        (f"{SHAPED}, overhead: atm", SHARES.replace("{}", "14 B"), "policies.p.overhead"),
+        (
+            SHAPED,
+            CURVES.replace("{}", "14 B").replace("any}", "any, queue: {limit: 9 kB}}"),
+            "policies.p.classes.x.queue",
         ),
     ],
 )

@@ -39,8 +39,8 @@ flows:
 class Kernel:
     """A network whose counters are those that a test says."""
 
-    def __init__(self) -> None:
-        self.scenario = parse(TEXT, "counted.yaml")
+    def __init__(self, text: str = TEXT) -> None:
+        self.scenario = parse(text, "counted.yaml")
         self.interfaces = mapping(self.scenario, tunnels=(), police="tc").interfaces
         self.given: dict[str, object] = {}
         self.minors = {
@@ -135,6 +135,51 @@ def test_a_discipline_tells_what_it_counts_and_nothing_else(
     # 1600 packets of 100 B and 10 B of layer 2 in 8 Mb/s.
     assert (link["sent_packets"], link["sent_bytes"]) == (1600, 176_000)
     assert link["utilisation"] == pytest.approx(0.176)
+
+
+CURVES = """
+perhop: 1
+name: framed
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps}
+  - {ends: [r, b], rate: 8 Mbps, egress: {r: p}, shape: {r: {rate: 4 Mbps, overhead: OVERHEAD}}}
+policies:
+  p:
+    scheduler: hfsc
+    overhead: OVERHEAD
+    classes:
+      voice: {match: {dscp: ef}, realtime: {rate: 1 Mbps}}
+      rest: {match: any, unused: true}
+flows:
+  f: {from: a, to: b, udp: {rate: 1 Mbps}, dscp: ef, stop: 1 s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("overhead", "sent", "backlog"),
+    [
+        ("none", 10_000, 200),
+        ("14 B", 8_600, 172),
+        ("20 B", 8_000, 160),
+        ("20 B mpu 64 B", None, None),
+        ("24 B atm", None, None),
+    ],
+)
+def test_counters_have_no_bytes_of_a_table_of_sizes(
+    overhead: str, sent: int | None, backlog: int | None
+) -> None:
+    """Linux counts packets of 100 B; those of IP are shorter."""
+    kernel = Kernel(CURVES.replace("OVERHEAD", overhead))
+    kernel.rows = {"voice": row("pfifo", 100, 0), "rest": row("pfifo", 0, 0)}
+    classes, link = kernel.read()
+    voice = classes["voice"]
+    assert (voice["sent_packets"], voice["sent_bytes"], voice["backlog_bytes"]) == (
+        100,
+        sent,
+        backlog,
+    )
+    assert link["sent_bytes"] == sent
 
 
 def test_a_queue_that_is_not_there_counts_nothing() -> None:

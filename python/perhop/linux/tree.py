@@ -12,8 +12,8 @@ Service curves are classes of HFSC instead, below one with the link's rate as it
 Quanta of `drr` are bands of ETS, which serves strict ones first and the others by deficit round
 robin, in one class of HTB that has the link's rate.
 
-What rates and quanta count of layer 2 is that of the policy, or of the shaper without one: what HTB
-adds to each packet, and for HFSC and ETS a size table.
+The policy, or without one the shaper, says which bytes of layer 2 count: HTB adds them to each
+packet, and for HFSC and ETS a size table does.
 
 A link's rate is a token bucket as well. It must hold more than a packet, because tokens that come
 while the kernel sleeps too long are lost otherwise: `htb.SLACK_S` at the link's rate.
@@ -50,6 +50,7 @@ ETHERNET: Final = 14
 _LEAST_RATE: Final = 64
 _MOST_PRIO: Final = 7
 _MOST_DEPTH: Final = 7
+_COUNT_BYTES: Final = frozenset({"bfifo", "cake", "red"})
 _STRICT_SHARE: Final = 1000
 _FIRST: Final = 0x10
 
@@ -91,7 +92,7 @@ class Htb:
         overhead: Layer-2 overhead of a packet, in bytes, …
         cells: … or before it is cut into ATM cells.
         header: Bytes that Linux counts beyond the IP packet.
-        table: What everything counts for a packet, in a table of sizes.
+        table: Bytes of layer 2 in the size table (`stab`), which everything counts.
         ets: ETS in the root class, in tc's words; "" without.
         gaps: Features that it lacks.
     """
@@ -105,6 +106,12 @@ class Htb:
     gaps: tuple[Gap, ...]
     table: Framing
     ets: str = ""
+
+    @property
+    def counted(self) -> int | None:
+        """The bytes of layer 2 in counters of a packet; None if they depend on its length."""
+        plain = self.table == Framing(overhead=self.table.overhead)
+        return self.table.overhead if plain else None
 
     @property
     def leaves(self) -> dict[str, HtbClass]:
@@ -174,7 +181,7 @@ def tree(
     )
     curves = policy is not None and scenario.policies[policy].scheduler == HFSC
     turns = policy is not None and scenario.policies[policy].has_quanta
-    framing = _framing(scenario, link, node, policy, settings, place, gaps)
+    framing = _framing(scenario, link, node, policy, place, gaps)
     tabled = framing if curves or turns else Framing()
     if curves and medium.overhead not in (Overhead(0), _overhead(tabled)):
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
@@ -204,6 +211,9 @@ def tree(
                 in_class=True,
             )
             gaps += leaf.gaps
+            if tabled != Framing() and leaf.kind in _COUNT_BYTES:
+                reason = f"its {leaf.kind} counts the bytes of layer 2, too, below a table of sizes"
+                gaps.append(Gap(f"{placed.place}.queue", reason))
         nodes.append(
             HtbClass(
                 minor=placed.minor,
@@ -252,7 +262,6 @@ def _framing(
     link: Link,
     node: str,
     name: str | None,
-    settings: HtbSettings,
     place: str,
     gaps: list[Gap],
 ) -> Framing:
@@ -261,11 +270,10 @@ def _framing(
     of_shape = Framing() if shape is None else shape.overhead
     if policy is None:
         framing, at = of_shape, f"{place}.shape.{node}.overhead"
-    elif policy.scheduler == HTB:
-        framing, at = settings.overhead, f"policies.{name}.htb.overhead"
     else:
-        framing, at = policy.overhead, f"policies.{name}.overhead"
-        if framing == Framing() and len(policy.classes) == 1:
+        key = "htb.overhead" if policy.scheduler == HTB else "overhead"
+        framing, at = _counted(policy), f"policies.{name}.{key}"
+        if framing == Framing() and _counts_nothing(scenario, policy):
             framing = of_shape
     table = policy is not None and (policy.scheduler == HFSC or policy.has_quanta)
     if framing.coding == "ptm" or (framing.mpu and not table):
@@ -275,12 +283,27 @@ def _framing(
         gaps.append(Gap(f"{place}.shape.{node}.overhead", reason))
     if policy is None or policy.scheduler == HTB or framing == Framing():
         return framing
-    same = link.medium(node).overhead == _overhead(framing) and not framing.mpu
-    if of_shape != framing and not same:
+    wire = link.medium(node).overhead
+    same = wire == _overhead(framing) and not framing.mpu
+    more = wire.size > framing.overhead or (wire.cells and framing.coding != "atm")
+    if not same and (more or of_shape != framing):
         gaps.append(Gap(at, "its HTB counts the same bytes for the link's rate"))
     if table and any(loc[1] == name for loc, *_ in polices(scenario)):
         gaps.append(Gap(at, "its policers count these bytes, too"))
     return framing
+
+
+def _counts_nothing(scenario: Scenario, policy: Policy) -> bool:
+    """Return whether a policy has a single class, which is not limited or divided."""
+    only, *others = policy.classes.values()
+    limited = only.limit is not None or only.shape is not None or not only.borrow
+    whole = not others and scenario.divided(policy, only) is None
+    return whole and not limited and policy.scheduler not in (HTB, HFSC)
+
+
+def _counted(policy: Policy) -> Framing:
+    """Return what the rates and quanta of a policy count for a packet."""
+    return (policy.htb or HtbSettings()).overhead if policy.scheduler == HTB else policy.overhead
 
 
 def _overhead(framing: Framing) -> Overhead:
@@ -304,6 +327,7 @@ def _placed_classes(
     gaps: list[Gap],
     parent: _PlacedClass | None = None,
     counter: list[int] | None = None,
+    counted: Framing | None = None,
 ) -> Iterator[_PlacedClass]:
     """Yield the classes of a policy, each before the nested ones."""
     count = [_FIRST] if counter is None else counter
@@ -319,14 +343,13 @@ def _placed_classes(
     if depth >= _MOST_DEPTH and policy.scheduler != HFSC:
         gaps.append(Gap(place, f"its HTB nests {_MOST_DEPTH} deep at most"))
         return
-    buckets = policy.htb or HtbSettings()
-    counted = buckets.overhead if policy.scheduler == HTB else policy.overhead
+    counted = _counted(policy) if counted is None else counted
     guaranteed = rates(policy, capacity)
     stricts = [name for name, class_ in policy.classes.items() if policy.strict(class_)]
     for name, class_ in policy.classes.items():
         at = f"{place}.{name}"
         nested = scenario.divided(policy, class_)
-        if class_.policy is not None and nested is not None and nested.overhead != counted:
+        if class_.policy is not None and nested is not None and _counted(nested) != counted:
             gaps.append(Gap(f"{at}.policy", "its HTB counts the same bytes for all classes"))
         rate = guaranteed[name]
         if policy.strict(class_):
@@ -356,7 +379,7 @@ def _placed_classes(
         if nested is not None:
             inside = f"policies.{class_.policy}.classes" if class_.policy else f"{at}.classes"
             yield from _placed_classes(
-                scenario, nested, rate or capacity, inside, gaps, found, count
+                scenario, nested, rate or capacity, inside, gaps, found, count, counted
             )
 
 

@@ -216,12 +216,7 @@ class Recorder:
         for placed in walk(self.scenario, policy, link.capacity(node)):
             counts: Counts = dict.fromkeys(_COLUMNS)
             if placed.class_.classes is None:
-                counts |= _queue(rows.get(known.get(placed.path, "")))
-                for what in ("sent", "backlog"):
-                    packets, size = counts[f"{what}_packets"], counts[f"{what}_bytes"]
-                    if counted is not None and packets is not None and size is not None:
-                        size -= counted * packets
-                    counts[f"{what}_bytes"] = None if counted is None else size
+                counts |= _queue(rows.get(known.get(placed.path, "")), counted)
             found[placed.path] = counts
         return found
 
@@ -235,7 +230,8 @@ class Recorder:
         for node in interface.htb.nodes:
             if not node.path:
                 continue
-            counts = dict(_EMPTY) if node.leaf is None else _queue(rows.get(node.minor))
+            counted = interface.htb.counted
+            counts = dict(_EMPTY) if node.leaf is None else _queue(rows.get(node.minor), counted)
             label = f"{interface.chain}_{node.minor:x}"
             action = self._exceed(interface, node.path)
             absent = (None, None) if action else (0, 0)  # without a policer nothing is counted
@@ -285,8 +281,12 @@ _EMPTY: Final[Mapping[str, int | None]] = dict.fromkeys(_QUEUED, 0)
 """The counters of a class without a queue, before those of its nested classes are added."""
 
 
-def _queue(row: Mapping[str, Any] | None) -> Counts:
+def _queue(row: Mapping[str, Any] | None, counted: int | None) -> Counts:
     """Return tc's counters of a queue, by column of `queues`; None for those that it lacks.
+
+    Args:
+        row: The counters.
+        counted: The bytes of layer 2 in each packet's; None if they differ from packet to packet.
 
     Source: net/sched/sch_*.c of Linux. The counters `dropped` of PIE and FQ-PIE have the drops of
     full queues, too; CAKE does not tell its causes of drops and its marks for the whole queue.
@@ -297,12 +297,12 @@ def _queue(row: Mapping[str, Any] | None) -> Counts:
     if drops is not None:
         if kind in _FIFO:
             full = drops
-        elif (counted := row.get(_FULL.get(kind, ""))) is not None:
-            full = min(drops, counted)
+        elif (of_limit := row.get(_FULL.get(kind, ""))) is not None:
+            full = min(drops, of_limit)
         elif kind == "red" and row.get("early") is not None:
             full = max(drops - row["early"], 0)
         early = None if full is None else drops - full
-    return {
+    counts = {
         "sent_packets": row.get("packets"),
         "sent_bytes": row.get("bytes"),
         "dropped_packets": drops,
@@ -312,6 +312,11 @@ def _queue(row: Mapping[str, Any] | None) -> Counts:
         "backlog_packets": row.get("qlen"),
         "backlog_bytes": row.get("backlog"),
     }
+    for what in ("sent", "backlog"):
+        packets, size = counts[f"{what}_packets"], counts[f"{what}_bytes"]
+        known = counted is not None and packets is not None and size is not None
+        counts[f"{what}_bytes"] = size - counted * packets if known else None
+    return counts
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
