@@ -380,10 +380,18 @@ def test_loans_of_htb_around_other_classes_are_told() -> None:
     assert inside[1] == "classes share what is lent by their guarantees here, not by HTB's quanta"
 
 
+def test_netem_with_a_rate_in_a_class_counts_frames() -> None:
+    prio = "tc qdisc add dev eth0 root handle 1: prio\n"
+    found = attachment(f"{prio}tc qdisc add dev eth0 parent 1:1 netem rate 400kbit\n")
+    assert found.policy["overhead"] == "14 B"
+
+
 def test_priorities_count_no_bytes() -> None:
     assert "overhead" not in attachment("tc qdisc add dev eth0 root handle 1: prio\n").policy
 
 
+@pytest.mark.parametrize("held_by", ["tbf rate 1mbit burst 10k latency 50ms", "netem rate 1mbit"])
+@pytest.mark.parametrize("between", [False, True])
 @pytest.mark.parametrize(
     ("above", "parent", "held"),
     [
@@ -395,7 +403,7 @@ def test_priorities_count_no_bytes() -> None:
     ],
 )
 def test_a_bucket_in_a_class_that_has_its_turn_holds_the_others(
-    above: str, parent: str, held: bool
+    above: str, parent: str, held: bool, between: bool, held_by: str
 ) -> None:
     """`drr_dequeue`, `ets_qdisc_dequeue` and `hfsc_dequeue` return where `peek` finds no packet.
 
@@ -405,7 +413,9 @@ def test_a_bucket_in_a_class_that_has_its_turn_holds_the_others(
     class_ = {"drr": "drr", "hfsc": "hfsc ls rate 1mbit"}.get(above)
     text = f"tc qdisc add dev eth0 root handle 1: {above}\n"
     text += f"tc class add dev eth0 parent 1: classid 1:1 {class_}\n" * (class_ is not None)
-    text += f"tc qdisc add dev eth0 parent {parent} tbf rate 1mbit burst 10k latency 50ms\n"
+    if between:
+        text += f"tc qdisc add dev eth0 parent {parent} handle 7: prio\n"
+    text += f"tc qdisc add dev eth0 parent {'7:1' if between else parent} {held_by}\n"
     text += f"tc filter add dev eth0 parent 1: protocol all matchall flowid {parent}\n"
     told = [note for note in notes(text).values() if "sends nothing while" in note]
     assert len(told) == held

@@ -57,6 +57,9 @@ _SHARING: Final = frozenset({"htb", "hfsc", "drr", "ets", "cbq"})
 _HELD: Final = frozenset({"hfsc", "drr", "ets"})
 """The qdiscs that send nothing while a class whose turn it is waits for a bucket of its own."""
 
+_PASSING: Final = frozenset({"prio", "tbf", "netem", "multiq"})
+"""The qdiscs between that have nothing to send then, unless another class inside has."""
+
 NAMES: Final = {0: "unclassified", -1: "dropped"}
 
 
@@ -165,17 +168,24 @@ class Tree:
             part.places[("queue",)] = qdisc.place
         if rate and part.shape is None:
             part.shape, part.shape_place = (rate, burst), qdisc.place
-        self.counts |= depth > 0
-        above = self.device.numbered(qdisc.parent >> 16)
-        if above is not None and above.kind in _HELD:
-            # A strict band of ETS, `dequeue` of which is tried first, holds no other.
-            strict = above.options.number("strict") or 0
-            if above.kind != "ets" or qdisc.parent & 0xFFFF > strict:
-                note = f"{above.kind.upper()} sends nothing while this class, in turn, has to wait"
-                self.ledger.approximated(qdisc.place, note)
         if rate:
+            self._hold(qdisc, depth)
             self._too_long(qdisc, burst, part)
         return part
+
+    def _hold(self, qdisc: Qdisc, depth: int) -> None:
+        """Note what a qdisc with a rate of its own, at this depth, keeps from sending."""
+        self.counts |= depth > 0
+        below, above = qdisc, self.device.numbered(qdisc.parent >> 16)
+        while above is not None and above.kind in _PASSING:
+            below, above = above, self.device.numbered(above.parent >> 16)
+        if above is None or above.kind not in _HELD:
+            return
+        # A strict band of ETS, `dequeue` of which is tried first, holds no other.
+        strict = above.options.number("strict") or 0
+        if above.kind != "ets" or below.parent & 0xFFFF > strict:
+            note = f"{above.kind.upper()} sends nothing while this class, in turn, has to wait"
+            self.ledger.approximated(qdisc.place, note)
 
     def _too_long(self, qdisc: Qdisc, burst: int, part: Part) -> None:
         """Drop packets that are longer than a bucket of TBF, which never holds enough for them."""
@@ -239,6 +249,8 @@ class Tree:
         part = self.part(inner, arriving, place, depth + 1)
         if qdisc.kind == "netem":
             rate = qdisc.options.rate("rate")
+            if rate:
+                self._hold(qdisc, depth)
             if rate and part.shape is None:
                 part.shape, part.shape_place = (rate, 0), place
                 if inner is None:
