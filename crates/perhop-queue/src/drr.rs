@@ -11,8 +11,8 @@ use perhop_core::Bytes;
 
 use crate::Weight;
 
-/// Quantum of the class with the least weight, in bytes: an Ethernet payload, so that a packet is
-/// sent in every turn.
+/// Quantum of the class with the least weight, in bytes: an Ethernet payload, so that a packet
+/// without layer 2 is sent in every turn.
 const LEAST_QUANTUM: u128 = 1500;
 
 #[derive(Debug)]

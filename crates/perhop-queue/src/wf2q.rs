@@ -48,7 +48,7 @@ type VirtualTime = u128;
 
 /// A class with a tag: one number orders classes by tag and then by index, and its comparison takes
 /// no branch. A tag is at most the virtual time plus a packet's share, and 16 bits more suffice for
-/// it: 2⁵⁸ bytes on a link, and 2¹⁶ of a class with 2⁻⁴⁸ of it, are below 2⁹⁷.
+/// it: 2⁵⁸ bytes on a link, and 2¹⁸ of a class with 2⁻⁴⁸ of it, are below 2⁹⁹.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tagged(u128);
 

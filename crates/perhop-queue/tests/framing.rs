@@ -1,5 +1,4 @@
-//! What counts the bytes of frames does with packets what others do with packets as long as these
-//! frames.
+//! A discipline that counts frames sends packets as one that counts packets sends longer ones.
 
 use std::iter::zip;
 
@@ -14,7 +13,7 @@ use perhop_queue::{
 use proptest::prelude::*;
 
 /// Bytes that an Ethernet adds to an IP packet.
-const HEADER: u32 = 14;
+const HEADER: u16 = 14;
 /// Picoseconds of a byte at 10 Mb/s.
 const BYTE: u64 = 800_000;
 
@@ -130,8 +129,9 @@ proptest! {
         whole in prop::option::of((3_000_000_u64..9_000_000, 0_u64..5000)),
     ) {
         let framing = Framing { overhead: HEADER, ..Framing::default() };
+        let header = u32::from(HEADER);
         let longer: Vec<_> =
-            arrivals.iter().map(|&(gap, class, size)| (gap, class, size + HEADER)).collect();
+            arrivals.iter().map(|&(gap, class, size)| (gap, class, size + header)).collect();
         let [framed, plain] = [framing, Framing::default()].map(|framing| {
             let all = [Sharing::Wfq, Sharing::Drr, Sharing::DrrQuanta, Sharing::LinkShare];
             let disciplines = all.map(|sharing| classes(sharing, framing)).into_iter();
@@ -141,7 +141,7 @@ proptest! {
             })
         });
         for (framed, plain) in zip(framed, plain) {
-            let found = sent(framed, &arrivals, HEADER);
+            let found = sent(framed, &arrivals, header);
             prop_assert_eq!(found.len(), arrivals.len());
             prop_assert_eq!(found, sent(plain, &longer, 0));
         }

@@ -197,11 +197,12 @@ impl Receiver {
             return Some(self.acknowledge(now));
         }
         self.count(start, segment);
-        let parts = self.linux.as_ref().is_some_and(|linux| linux.parts(start));
+        let outdated = segment.timestamps.is_some_and(|(value, _)| {
+            is_outdated(millis_before(value, self.recent_timestamp, now))
+        });
+        let parts = self.linux.as_ref().is_some_and(|linux| linux.parts(start, outdated));
         let mut earlier = if parts { self.hand_over(now) } else { None };
-        if let Some((value, _)) = segment.timestamps
-            && is_outdated(millis_before(value, self.recent_timestamp, now))
-        {
+        if outdated {
             self.discard(start, end);
             return self.answer(now, earlier);
         }

@@ -230,7 +230,7 @@ impl Sender {
             }
             let discarded = is_outdated(late) && !self.takes_late(segment, ack, late);
             if let Some(linux) = &mut self.linux {
-                linux.discarded = discarded;
+                linux.discarded = discarded.then_some(now);
             }
             if discarded {
                 return None;

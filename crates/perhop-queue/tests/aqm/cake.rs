@@ -390,7 +390,7 @@ proptest! {
     fn the_shaper_is_exact(
         bps in 64_000_u64..200_000_000,
         sizes in prop::collection::vec(28_u32..1501, 2..60),
-        overhead in 0_u32..64, mpu in 0_u32..100,
+        overhead in 0_u16..64, mpu in 0_u16..100,
         coding in prop_oneof![Just(Coding::None), Just(Coding::Atm), Just(Coding::Ptm)],
     ) {
         let framing = Framing { overhead, mpu, coding };

@@ -248,7 +248,7 @@ fn every_packet_is_that_of_a_look_at_all_classes() {
     let (mut sent, mut waits, mut loans) = (0, 0, 0);
     for seed in 0..300 {
         let mut numbers = Stream::new(seed, "htb");
-        let overhead = 14 * numbers.up_to(1) as u32;
+        let overhead = 14 * numbers.up_to(1) as u16;
         let more = Rate::new(80_000 * (1 + numbers.up_to(2))).unwrap();
         let root = HtbRates { rate: more, ceil: more, ..random_rates(&mut numbers, 0) };
         let mut reference = Reference {

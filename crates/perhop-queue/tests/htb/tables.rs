@@ -12,7 +12,7 @@ use crate::lab::*;
 const SECONDS: u64 = 20;
 
 /// Returns the kbit/s of each DSCP whose queue is kept full, below a root of `root` kbit/s.
-fn sent(root: u64, overhead: u32, specs: Vec<HtbSpec<()>>, full: &[(u8, u32)]) -> Vec<u64> {
+fn sent(root: u64, overhead: u16, specs: Vec<HtbSpec<()>>, full: &[(u8, u32)]) -> Vec<u64> {
     let framing = Framing { overhead, mpu: 0, coding: Coding::None };
     let mut htb = Htb::new(rates(root, root, 1500), framing, specs);
     let mut ledger = Ledger::new();

@@ -60,9 +60,10 @@ pub(super) struct LinuxAcks {
 }
 
 impl LinuxAcks {
-    /// Returns `true` if the batch must be handed over before data that begins at `start`.
-    pub fn parts(&self, start: Offset) -> bool {
-        self.batch.is_some_and(|batch| batch.end != start)
+    /// Returns `true` if the batch must be handed over before data that begins at `start`, and that
+    /// is outdated or not: Linux does not join segments of different timestamps.
+    pub fn parts(&self, start: Offset, outdated: bool) -> bool {
+        self.batch.is_some_and(|batch| outdated || batch.end != start)
     }
 
     /// Takes new data that ends at `end`.

@@ -131,8 +131,8 @@ pub(super) struct Linux {
     pending: Pending,
     resend: Resend,
     due: Due,
-    /// True if the last segment was discarded: it makes nothing be sent that was deferred.
-    pub(super) discarded: bool,
+    /// Time at which a segment was discarded, which does not cause deferred data to be sent.
+    pub(super) discarded: Option<Time>,
     /// Use of the window (tcp_cwnd_validate).
     limited: bool,
     most: u32,
@@ -233,7 +233,7 @@ impl Linux {
             pending: Pending::Nothing,
             resend: Resend::No,
             due: Due::Nothing,
-            discarded: false,
+            discarded: None,
             limited: false,
             most: 0,
             usage_until: 0,

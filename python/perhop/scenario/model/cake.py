@@ -21,7 +21,7 @@ Coding = Literal["none", "atm", "ptm"]
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """Length on the wire that the shaper counts for a packet.
+    """Length on the wire that a shaper or scheduler counts for a packet.
 
     Attributes:
         overhead: Bytes added to an IP packet.

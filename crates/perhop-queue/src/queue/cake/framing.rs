@@ -1,17 +1,17 @@
-//! Length of a packet on the wire, as CAKE's shaper counts it.
+//! Length of a packet on the wire, as shapers and schedulers count it.
 
 use perhop_core::Bytes;
 
-/// Layer-2 overhead that the shaper counts (tc-cake(8), overhead compensation parameters). It does
-/// not depend on the overhead of the link, which may be another one than the bottleneck.
+/// Layer-2 overhead that counts (tc-cake(8), overhead compensation parameters). It does not depend
+/// on the overhead of the link, which may be another one than the bottleneck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Framing {
     /// Bytes that are added to an IP packet.
-    pub overhead: u32,
+    pub overhead: u16,
     /// Least length after that.
-    pub mpu: u32,
+    pub mpu: u16,
     /// Coding of the sum.
     pub coding: Coding,
 }

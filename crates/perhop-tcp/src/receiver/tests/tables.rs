@@ -223,9 +223,12 @@ fn what_is_held_back_has_limits() {
     acks.add(at(0), 950, true, false);
     acks.add(at(0), 990, false, false);
     assert_eq!(acks.deadline(), Time::ZERO + us(50));
-    assert_eq!((acks.parts(990), acks.parts(991)), (false, true));
+    assert_eq!(
+        (acks.parts(990, false), acks.parts(991, false), acks.parts(990, true)),
+        (false, true, true)
+    );
     assert_eq!(acks.take(Some(2), rtt), Answer::Now);
-    assert_eq!((acks.parts(991), acks.deadline()), (false, Time::MAX));
+    assert_eq!((acks.parts(991, true), acks.deadline()), (false, Time::MAX));
 }
 
 /// tcp_incr_quickack and tcp_event_data_recv: half of the window in segments of 100 bytes, two to

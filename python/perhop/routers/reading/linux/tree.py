@@ -57,7 +57,7 @@ _SHARING: Final = frozenset({"htb", "hfsc", "drr", "ets", "cbq"})
 _HELD: Final = frozenset({"hfsc", "drr", "ets"})
 """The qdiscs that send nothing while a class whose turn it is waits for a bucket of its own."""
 
-_PASSING: Final = frozenset({"prio", "tbf", "netem", "multiq"})
+_PASSING: Final = frozenset({"prio", "tbf", "netem"})
 """The qdiscs between that have nothing to send then, unless another class inside has."""
 
 NAMES: Final = {0: "unclassified", -1: "dropped"}
