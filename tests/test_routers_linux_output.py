@@ -216,7 +216,7 @@ def test_rules_of_nft() -> None:
              {"mangle": {"key": payload("ip", "dscp"), "value": "cs1"}},
              {"mangle": {"key": {"meta": {"key": "priority"}}, "value": "1:20"}},
              {"counter": {"packets": 0, "bytes": 0}}, {"accept": None}],
-            [{"vmap": {"key": payload("ip", "dscp"), "data": {"set": [["ef", {"drop": None}]]}}},
+            [{"vmap": {"key": payload("ip", "dscp"), "data": "@rates"}},
              {"mangle": {"key": {"meta": {"key": "mark"}}, "value": 3}}],
             [match(payload("tcp", "dport"), 22), {"accept": None}],
         ),
@@ -235,7 +235,8 @@ def test_rules_of_nft() -> None:
     assert policy["policers"]["limit"]["police"]["rate"] == "1.024 Mbps"
     assert classes["c20"]["mark"] == "cs1"
     assert [line.note for line in found.lines if line.note] == [
-        'the rule is not modelled: `vmap{"key": {"payload": {"prot`'
+        "the rule is not modelled: `vmap` is not a DSCP; expected a name such as `cs1` or a number "
+        "from 0 to 63"
     ]
 
 

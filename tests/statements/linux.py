@@ -399,6 +399,11 @@ _NETEM = """
 """
 """Words of netem, which `test_routers_linux_netem` has; `test_delay_lines` compares with Linux."""
 
+_NFT = """
+    data lo nfproto vmap
+"""
+"""Words of nft, which `test_routers_linux_nft_rules` has."""
+
 _REFUSED = """
     blockid broadcast ce_threshold cgroup code determ df dst_mac eat ecn_prob experimental firstfrag
     flow horizon_cap host initial_quantum ip_flags ip_ttl l2tp mf multicast netrand otherhost
@@ -416,7 +421,7 @@ as in iproute2's sources: m_gact.c, q_gred.c (`grio`), q_qfq.c (`maxpkt`), q_pri
 tc_stab.c (`tsize`)."""
 
 OTHER_WORDS: frozenset[str] = frozenset(
-    f"{_SHELL} {_COMMANDS} {_PARTS} {_PRINTED} {_NAMES} {_UNITS} {_NO_EFFECT} {_NETEM} "
+    f"{_SHELL} {_COMMANDS} {_PARTS} {_PRINTED} {_NAMES} {_UNITS} {_NO_EFFECT} {_NETEM} {_NFT} "
     f"{_REFUSED} {_SPELLINGS}".split()
 )
 """Words in the reader that are no keywords of statements: parts of notes and names of values."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network, summarize_address_range
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,8 @@ _PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week
 
 _NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
 _OF_ICMP: Final = {1: OF_VERSION[4], 58: OF_VERSION[6]}
+_META: Final = frozenset({"mark", "priority", "l4proto", "nfproto", "protocol"})
+_NFPROTO: Final = {"ipv4": 4, "ip": 4, "ipv6": 6, "ip6": 6}
 _ALL: Final = 0xFFFFFFFF
 """A mask of all bits of a mark."""
 
@@ -65,6 +67,10 @@ _PRIORITIES: Final = {
 """The names of priorities of chains (nft(8), Standard priority names)."""
 
 _UNREAD: Final = "the rule is not modelled"
+_ARRIVES: Final = "the interface of arrival is no condition of a scenario"
+_ENDS: Final = frozenset({"accept", "return", "goto", "vmap"})
+"""Verdicts because of which packets may not get to the rest of a chain; `vmap` is any verdict."""
+
 _IN_BRANCH: Final = "it is in a branch, which may not be taken"
 _LIKE_OTHERS: Final = "packets that exceed the limit are sent like others"
 _MOST_STEPS = 150_000
@@ -128,6 +134,8 @@ class Ruleset:
         self._steps = self._count = 0
         self._limited: dict[int, str] = {}
         """The first interface whose packets each limit measures."""
+        self._passing: dict[Place, tuple[_Rule, Place | None]] = {}
+        """Rules that may end a chain for packets that perhop cannot tell, and the one before."""
 
     def __bool__(self) -> bool:
         return any(each.rules or each.drops for each in self._chains.values())
@@ -334,6 +342,12 @@ class Ruleset:
         *,
         first: bool = False,
     ) -> None:
+        if "vmap" in words:
+            listed = _of_map(words)
+            for each in listed:
+                self._rule(chain, table, each, place, text, first=first)
+            if listed:
+                return
         said = " ".join(words)
         quality = _SAYS.search(said) is not None
         if quality:
@@ -356,8 +370,8 @@ class Ruleset:
                 ((verdict, to),) = verdicts.items()
                 rule.verdict = "drop" if verdict == "reject" else verdict
                 rule.to = f"{table}/{to}"
-            elif verdicts:  # a map, which may let packets pass
-                rule.verdict = "accept"
+            elif verdicts or "vmap" in said:
+                rule.verdict = "vmap"
             chain.rules.insert(0 if first else len(chain.rules), rule)
             return
         if rule.arrives is not None and rule.verdict in ("jump", "goto") and quality:
@@ -415,9 +429,9 @@ class Ruleset:
             elif word in ("comment", "log"):
                 del words[:1]
             elif word in ("oifname", "oif"):
-                rule.device = words.pop(0).strip('"')
+                rule.device = _interface(word, words)
             elif word in ("iifname", "iif"):
-                rule.arrives = words.pop(0).strip('"')
+                rule.arrives = _interface(word, words)
             elif word == "limit":
                 self._limit(rule, words)
             elif word == "ct" and words[:2] == ["state", "invalid"]:
@@ -455,7 +469,7 @@ class Ruleset:
     def _field(self, rule: _Rule, word: str, words: list[str]) -> None:
         if word == "meta":
             word = words.pop(0)
-        key = word if word in ("mark", "priority", "l4proto") else f"{word} {words.pop(0)}"
+        key = word if word in _META else f"{word} {words.pop(0)}"
         if word in _VERSIONS:
             # nft asks for the version before the field, also where it sets the field.
             before, of_version = rule.tests, OF_VERSION[_VERSIONS[word]]
@@ -586,18 +600,45 @@ class Ruleset:
     def _beside(self, rule: _Rule, packets: Packets, way: _Way) -> Packets:
         """Return packets after a rule that is not modelled, or that depends on another interface.
 
-        Such a rule may let them pass, and then no later rule of the chain drops them.
+        Such a rule may let them pass, and then no later rule of the chain applies to them.
         """
+        if way.sent and rule.arrives == "lo":
+            return packets  # a router does not forward what comes from itself
         named, other = (rule.device, rule.arrives) if way.sent else (rule.arrives, rule.device)
         if named not in (None, way.device) or not (rule.unread or other):
             return packets
         verdicts = self._verdicts(rule)
-        if "drop" in verdicts and rule.unread:
+        if verdicts & {"drop", "vmap"} and rule.unread:
             self.ledger.about(rule.place, rule.text)
             self.ledger.ignored(rule.place, rule.unread)
-        if not verdicts & {"accept", "return", "goto"}:
+        if not verdicts & _ENDS:
             return packets
-        return replace(packets, unsure=packets.unsure or rule.place)
+        self._passing.setdefault(rule.place, (rule, packets.unsure))
+        return replace(packets, unsure=rule.place)
+
+    def _tell(self, rule: _Rule, packets: Packets) -> None:
+        """Note that a rule applies to packets that may not get to it, and the rules before it."""
+        place = packets.unsure
+        if place is None:
+            return
+        note = f"it applies to all packets here, as perhop cannot tell what {place} lets pass"
+        self.ledger.about(rule.place, rule.text)
+        self.ledger.approximated(rule.place, note)
+        while place is not None:
+            before, earlier = self._passing[place]
+            self.ledger.about(place, before.text)
+            self.ledger.ignored(place, before.unread or _ARRIVES)
+            place = earlier
+
+    def _after(self, packets: Packets, before: Packets) -> Packets:
+        """Return packets that come back from a chain, whose `return` ends no other chain."""
+        place = packets.unsure
+        while place is not None and place != before.unsure:
+            rule, earlier = self._passing[place]
+            if self._verdicts(rule) & (_ENDS - {"return"}):
+                return replace(packets, unsure=place)
+            place = earlier
+        return replace(packets, unsure=before.unsure)
 
     def _verdicts(self, rule: _Rule) -> set[str]:
         """Return the verdict of a rule, and those of the chains that it calls."""
@@ -645,6 +686,8 @@ class Ruleset:
         if rule.kept and "mark" in rule.changes:
             changed = replace(changed, mark=met.mark & rule.kept | changed.mark)
         verdict = rule.verdict
+        if "police" in rule.changes or (way.sent and rule.changes):
+            self._tell(rule, met)
         if chain.hook == "output" and way.sent and rule.changes:
             note = "only packets of the machine itself pass `output`; here all do"
             self.ledger.approximated(rule.place, note)
@@ -676,7 +719,8 @@ class Ruleset:
                 if final or verdict == "goto":
                     found.append((each, final))
                 else:
-                    found += self._walk(chain, index + 1, each, way, depth + 1)
+                    back = self._after(each, changed)
+                    found += self._walk(chain, index + 1, back, way, depth + 1)
             return found
         return self._walk(chain, index + 1, changed, way, depth + 1)
 
@@ -749,8 +793,47 @@ def _dscp(word: str) -> int:
     return int(word, 16) & 63 if word.startswith("0x") else parse_dscp(word)
 
 
+def _interface(word: str, words: list[str]) -> str:
+    name = words.pop(0)
+    if name in ("==", "eq"):
+        name = words.pop(0)
+    if name in ("!=", "ne", "{") or name.startswith(("@", "$")) or "*" in name:
+        raise ValueError(f"`{word} {name[:20]}`")
+    return name.strip('"')
+
+
+def _of_map(words: list[str]) -> list[list[str]]:
+    """Return the rules that a map of verdicts in a rule stands for; none if it is not there."""
+    at = words.index("vmap")
+    if words[at + 1 : at + 2] != ["{"] or "}" not in words[at:]:
+        return []
+    end = words.index("}", at)
+    found = []
+    for element in " ".join(words[at + 2 : end]).split(","):
+        key, _, verdict = element.rpartition(":")
+        if key and verdict.strip():
+            found.append([*words[:at], *key.split(), *verdict.split(), *words[end + 1 :]])
+    return found
+
+
+def _networks(values: Iterable[str]) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for each in values:
+        first, dash, last = each.partition("-")
+        if dash:
+            found += summarize_address_range(ip_address(first), ip_address(last))
+        else:
+            found.append(ip_network(each, strict=False))
+    return tuple(found)
+
+
 def _conditions(key: str, values: list[str]) -> Conditions:
     match key:
+        case "nfproto" | "protocol":
+            versions = {_NFPROTO.get(each, 0) for each in values}
+            if len(versions) != 1 or 0 in versions:
+                raise ValueError(f"`meta {key} {values[0][:20]}`")
+            return OF_VERSION[versions.pop()]
         case "ip dscp" | "ip6 dscp":
             return Conditions(dscp=frozenset(_dscp(each) for each in values))
         case "l4proto" | "ip protocol" | "ip6 nexthdr":
@@ -758,9 +841,9 @@ def _conditions(key: str, values: list[str]) -> Conditions:
             found = Conditions(protocols=frozenset(_NAMES[n] for n in some if n in _NAMES))
             return found & _OF_ICMP[some[0]] if len(some) == 1 and some[0] in _OF_ICMP else found
         case "ip saddr" | "ip6 saddr":
-            return Conditions(source=tuple(ip_network(each, strict=False) for each in values))
+            return Conditions(source=_networks(values))
         case "ip daddr" | "ip6 daddr":
-            return Conditions(destination=tuple(ip_network(each, strict=False) for each in values))
+            return Conditions(destination=_networks(values))
         case "th sport":
             return Conditions(source_ports=tuple(p for each in values for p in ports_of(each)))
         case "th dport":

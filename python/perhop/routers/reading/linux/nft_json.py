@@ -73,6 +73,8 @@ def _statement(kind: str, value: object) -> list[str]:
         return [*_field(value.get("key")), "set", *_values(value.get("value"))]
     if kind == "limit" and isinstance(value, Object):
         return _limit(value)
+    if kind == "vmap" and isinstance(value, Object):
+        return [*_field(value.get("key")), "vmap", *_verdicts(value.get("data"))]
     return [f"{kind}{_whole(value)}"]
 
 
@@ -94,7 +96,8 @@ def _field(value: object) -> list[str]:
             return ["ct", "state"]
         if "key" in meta:
             key = str(meta["key"])
-            return ["meta", key] if key in ("mark", "priority", "l4proto") else [key]
+            known = key in ("mark", "priority", "l4proto", "nfproto", "protocol")
+            return ["meta", key] if known else [key]
     return [_whole(value)]
 
 
@@ -103,6 +106,19 @@ def _values(value: object) -> list[str]:
     if isinstance(several, list):
         return ["{", *(_one(each) for each in several), "}"]
     return [_one(value)]
+
+
+def _verdicts(value: object) -> list[str]:
+    """Return a map of verdicts; one in unknown words if perhop does not have it."""
+    several = value.get("set") if isinstance(value, Object) else None
+    words: list[str] = []
+    for each in several if isinstance(several, list) else ():
+        if not isinstance(each, list) or len(each) != 2 or not isinstance(each[1], Object):
+            return [_whole(value)]
+        for kind, to in each[1].items():
+            names = [str(to.get("target"))] if isinstance(to, Object) else []
+            words += [_one(each[0]), ":", kind, *names, ","]
+    return ["{", *words, "}"] if words else [_one(value)]
 
 
 def _one(value: object) -> str:

@@ -1,0 +1,118 @@
+"""Rules of nft and iptables in many forms: each is read right, noted, or refused as in Linux."""
+
+from typing import Any
+
+import pytest
+
+from perhop.routers.reading.configuration import Configuration, Source
+from perhop.routers.reading.linux import read
+
+HTB = (
+    "tc qdisc add dev eth0 root handle 1: htb default 20\n"
+    "tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit\n"
+    "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 5mbit ceil 10mbit\n"
+    "tc class add dev eth0 parent 1:1 classid 1:20 htb rate 5mbit ceil 10mbit\n"
+    "tc filter add dev eth0 parent 1: protocol all prio 1 handle 1 fw flowid 1:10\n"
+)
+CHAIN = (
+    "table inet m {{\n chain post {{\n  type filter hook postrouting priority -150\n{}\n }}\n}}\n"
+)
+
+
+def of_rules(rules: str) -> Configuration:
+    """Return the policy of HTB with rules of a chain, from line 4 of `r.nft` on."""
+    return read([Source("tc.sh", HTB), Source("r.nft", CHAIN.format(rules))])
+
+
+def notes(found: Configuration) -> dict[int, str]:
+    """Return the notes of lines that are not modelled as they are; those of `tc.sh` excepted."""
+    return {
+        line.place.line: line.note for line in found.lines if line.note and line.text[:2] != "tc"
+    }
+
+
+def matched(found: Configuration) -> Any:
+    """Return what the class 1:10 matches; None if no packet is in it."""
+    classes = found.attachments[0].policy["classes"]
+    return classes["c10"]["match"] if "c10" in classes else None
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("meta nfproto ipv6 return", [{"except": {"ip": 6}}, {"protocol": "udp"}]),
+        ("meta protocol ip6 accept", [{"except": {"ip": 6}}, {"protocol": "udp"}]),
+        (
+            "udp dport vmap { 53 : accept, 123 : return }",
+            [
+                {"except": {"protocol": "udp", "destination_port": [53, 123]}},
+                {"protocol": "udp"},
+            ],
+        ),
+        (
+            "ip daddr 10.0.0.2-10.0.0.3 return",
+            [{"except": {"destination": "10.0.0.2/31"}}, {"protocol": "udp"}],
+        ),
+        ("ct state vmap { invalid : drop }", {"protocol": "udp"}),
+        ("iifname lo accept", {"protocol": "udp"}),
+        ("oifname eth1 accept", {"protocol": "udp"}),
+    ],
+)
+def test_rules_that_end_a_chain_keep_packets_from_later_ones(before: str, expected: Any) -> None:
+    found = of_rules(f"{before}\nmeta l4proto udp meta mark set 1")
+    assert matched(found) == expected
+    assert notes(found) == {}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "ct state established accept",
+        "ct state vmap { established : accept, invalid : drop }",
+        "ip daddr @lan return",
+        "ip dscp vmap @m",
+        "iifname eth9 accept",
+        "iifname { eth8, eth9 } accept",
+        "oifname != eth0 return",
+        'oifname "wan*" return',
+    ],
+)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "udp dport 53 meta mark set 1",
+        "udp dport 53 meta priority set 1:10",
+        "udp dport 53 limit rate over 100 kbytes/second drop",
+    ],
+)
+def test_what_follows_a_rule_that_may_end_a_chain_is_noted(before: str, rule: str) -> None:
+    told = notes(of_rules(f"{before}\n{rule}"))
+    assert told.keys() == {4, 5}
+    assert "it applies to all packets here, as perhop cannot tell what r.nft:4" in told[5]
+    assert notes(of_rules(f"{before}\nudp dport 99 accept")).keys() <= {4}
+    alone = notes(of_rules(f"{rule}\n{before}"))
+    assert "cannot tell" not in str(alone)
+    assert (5 in alone) is ("@m" in before)
+
+
+def test_a_return_ends_no_chain_that_called() -> None:
+    inner = " }\n chain inner {\n  ct state established return\n  udp dport 9 counter"
+    assert notes(of_rules(f"jump inner\nudp dport 53 meta mark set 1\n{inner}")) == {}
+    inner = inner.replace("return", "accept")
+    assert notes(of_rules(f"jump inner\nudp dport 53 meta mark set 1\n{inner}")).keys() == {5, 8}
+
+
+def test_maps_of_verdicts_in_json() -> None:
+    rule = (
+        '{"nftables": [{"metainfo": {"json_schema_version": 1}}, {"chain": {"family": "inet", '
+        '"table": "m", "name": "c", "handle": 1, "type": "filter", "hook": "postrouting", '
+        '"prio": 0, "policy": "accept"}}, {"rule": {"family": "inet", "table": "m", "chain": "c", '
+        '"handle": 2, "expr": [{"vmap": {"key": {"payload": {"protocol": "udp", "field": '
+        '"dport"}}, "data": {"set": [[53, {"accept": null}], [123, {"return": null}]]}}}]}}, '
+        '{"rule": {"family": "inet", "table": "m", "chain": "c", "handle": 3, "expr": '
+        '[{"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "udp"}}, '
+        '{"mangle": {"key": {"meta": {"key": "mark"}}, "value": 1}}]}}]}'
+    )
+    found = read([Source("tc.sh", HTB), Source("r.json", rule)])
+    both = {"protocol": "udp", "destination_port": [53, 123]}
+    assert matched(found) == [{"except": both}, {"protocol": "udp"}]
