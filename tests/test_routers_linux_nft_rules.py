@@ -116,3 +116,120 @@ def test_maps_of_verdicts_in_json() -> None:
     found = read([Source("tc.sh", HTB), Source("r.json", rule)])
     both = {"protocol": "udp", "destination_port": [53, 123]}
     assert matched(found) == [{"except": both}, {"protocol": "udp"}]
+
+
+DNS = {"protocol": "udp", "destination_port": 53}
+WEB = {"protocol": "tcp", "destination_port": 80}
+SSH = {"protocol": "tcp", "destination_port": 22}
+BOTH = {"protocol": "udp", "destination_port": [53, 123]}
+HEAD = "type filter hook postrouting priority -150"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            f"table inet m {{ chain c {{ {HEAD}; udp dport 53 meta mark set 1; "
+            "tcp dport 80 meta mark set 1 }\n}\n",
+            [DNS, WEB],
+        ),
+        (
+            f"table inet m {{\nchain c {{\n{HEAD}; policy accept; udp dport 53 counter; tcp dport "
+            "22 meta mark set 1\n}\n}\n",
+            SSH,
+        ),
+        (
+            f"table inet m {{\nchain c {{ {HEAD}; jump d; }}\n"
+            "chain d { tcp dport 80 meta mark set 1; udp dport 53 meta mark set 1; }\n}\n",
+            [WEB, DNS],
+        ),
+        (
+            f"table inet m {{\nset s {{ type inet_service; elements = {{ 1,\n 2 }} }}\nchain c {{\n"
+            f"{HEAD}\nudp dport {{ 53,\n  123 }} meta mark set 1 # a; b\n}}\n}}\n",
+            BOTH,
+        ),
+        (
+            "define wan = eth0\ndefine p = { 53, 123 }\ndefine port = 22\n"
+            f"table inet m {{ chain c {{ {HEAD}\noifname $wan udp dport $p meta mark set 1\n"
+            "oifname eth1 tcp dport 80 meta mark set 1\ntcp dport { $port } meta mark set 1\n} }",
+            [BOTH, SSH],
+        ),
+        (
+            "add table inet m; add chain inet m c { "
+            f"{HEAD}; }}\nadd rule inet m c udp dport 53 \\\n meta mark set 1; "
+            "add rule inet m c tcp dport 22 meta mark set 1",
+            [DNS, SSH],
+        ),
+    ],
+)
+def test_statements_of_files_of_nft(text: str, expected: Any) -> None:
+    found = read([Source("tc.sh", HTB), Source("r.nft", text)])
+    assert matched(found) == expected
+    assert notes(found) == {}
+
+
+def test_unknown_variables_of_nft_are_noted() -> None:
+    told = notes(of_rules("oifname $lan udp dport 53 meta mark set 1"))
+    assert told == {4: "the value of $lan is not in the file"}
+    told = notes(of_rules("ip saddr $lan accept\nudp dport 53 meta mark set 1"))
+    assert told.keys() == {4, 5}
+
+
+COMMANDS = (
+    f"{HTB}nft add table inet m\nnft add chain inet m c '{{ {HEAD}; }}'\n"
+    "nft add rule inet m c udp dport 53 meta mark set 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("commands", "expected", "said"),
+    [
+        ("nft flush chain inet m c", None, {}),
+        ("nft flush table inet m", None, {}),
+        ("nft delete chain inet m c", None, {}),
+        ("nft delete table inet m", None, {}),
+        ("nft destroy table inet m", None, {}),
+        ("nft flush ruleset", None, {}),
+        ("nft flush ruleset inet", None, {}),
+        ("nft flush ruleset ip", DNS, {}),
+        ("nft delete table ip m", DNS, {}),
+        ("nft flush chain inet m d", DNS, {}),
+        ("nft list ruleset", DNS, {}),
+        ("nft 'flush chain inet m c; add rule inet m c tcp dport 80 meta mark set 1'", WEB, {}),
+        ("nft rule inet m c tcp dport 80 meta mark set 1", [DNS, WEB], {}),
+        (
+            f"nft create chain inet m d '{{ {HEAD}; }}'\n"
+            "nft add rule inet m d tcp dport 80 meta mark set 1",
+            [DNS, WEB],
+            {},
+        ),
+        ("nft create rule inet m c tcp dport 80 meta mark set 1", DNS, {9: "not modelled"}),
+        ("nft delete rule inet m c handle 2", DNS, {9: "does not know the handles"}),
+        ("nft replace rule inet m c handle 2 accept", DNS, {9: "does not know the handles"}),
+        ("nft rename chain inet m c d", DNS, {9: "does not rename"}),
+        ("nft -f /etc/nftables.conf", DNS, {9: "in another file"}),
+        ("if true; then nft flush ruleset; fi", DNS, {9: "in a branch"}),
+        ("nft flush chain inet m $C", DNS, {9: "the value of $C is not in the script"}),
+        ("nft add rule inet m c ip saddr $C accept", DNS, {}),
+        (
+            "nft insert rule inet m c ip saddr $C accept",
+            DNS,
+            {8: "it applies to all packets", 9: "the value of $C is not in the script"},
+        ),
+    ],
+)
+def test_commands_of_nft(commands: str, expected: Any, said: dict[int, str]) -> None:
+    found = read([Source("x.sh", f"{COMMANDS}{commands}\n")])
+    assert matched(found) == expected
+    told = notes(found)
+    if expected is None or "flush chain inet m c" in commands:
+        assert told.pop(8) == "deleted by line 9"
+    assert told.keys() == said.keys()
+    assert all(part in told[line] for line, part in said.items())
+
+
+def test_flushing_all_rules_removes_those_of_iptables() -> None:
+    rule = "iptables -t mangle -A POSTROUTING -p udp --dport 53 -j MARK --set-mark 1\n"
+    found = read([Source("x.sh", f"{HTB}{rule}nft flush ruleset\n")])
+    assert matched(found) is None
+    assert "iptables-legacy" in notes(found)[7]

@@ -12,6 +12,7 @@ from perhop.routers.reading.linux import iptables, units
 from perhop.routers.reading.linux.classify import EVERY, Packets, meet
 from perhop.routers.reading.linux.filters import ports_of
 from perhop.routers.reading.linux.model import Test
+from perhop.routers.reading.linux.nft_text import named, statements
 from perhop.routers.reading.linux.policers import DROPS
 from perhop.routers.reading.linux.u32 import PROTOCOLS
 from perhop.routers.reading.matching import OF_VERSION, Conditions, Rules, TooManyRulesError
@@ -19,20 +20,22 @@ from perhop.scenario.model.dscp import format_dscp, parse_dscp
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.iptables import Parsed
     from perhop.routers.reading.linux.ledger import Ledger
+    from perhop.routers.reading.linux.nft_text import Statement
     from perhop.routers.reading.linux.policers import Buckets
 
 __all__ = ["Ruleset"]
 
-_TOKEN: Final = re.compile(r"[{};,]|\"[^\"]*\"|[^\s{};,\"]+")
 _HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting", "egress")
 _POLICE: Final = frozenset({"police"})
 _ETHERNET: Final = "14 B"
-_FAMILIES: Final = frozenset({"ip", "ip6", "inet", "arp", "bridge", "netdev"})
+_VERBS: Final = frozenset(
+    ("add", "insert", "create", "delete", "destroy", "flush", "replace", "rename", "list")
+)
 _VERSIONS: Final = {"ip": 4, "ip6": 6}
 """The versions of IP of families, and of fields of a header."""
 
@@ -71,6 +74,7 @@ _ARRIVES: Final = "the interface of arrival is no condition of a scenario"
 _ENDS: Final = frozenset({"accept", "return", "goto", "vmap"})
 """Verdicts because of which packets may not get to the rest of a chain; `vmap` is any verdict."""
 
+_LEGACY: Final = "it removes rules of iptables, but would not remove those of `iptables-legacy`"
 _IN_BRANCH: Final = "it is in a branch, which may not be taken"
 _LIKE_OTHERS: Final = "packets that exceed the limit are sent like others"
 _MOST_STEPS = 150_000
@@ -154,21 +158,98 @@ class Ruleset:
                     note = "no interface of these files has a policy that it could act on"
                     self.ledger.ignored(rule.place, note)
 
-    def command(self, words: Sequence[str], place: Place, text: str) -> None:
-        """Read a command such as ``add rule inet t c ip dscp ef meta priority set 1:10``."""
+    def command(
+        self,
+        words: Sequence[str],
+        place: Place,
+        text: str,
+        *,
+        branch: bool = False,
+        unread: str = "",
+    ) -> None:
+        """Read a command such as ``add rule inet t c ip dscp ef meta priority set 1:10``.
+
+        Args:
+            words: The words after its name.
+            place: Its line.
+            text: The text of its line.
+            branch: True if it depends on a condition.
+            unread: Why its words are not all known; "" if they are.
+        """
         rest = [word for word in words if word not in ("-a", "-e")]
-        rest = [token for word in rest for token in _TOKEN.findall(word)]
-        if rest[:2] in (["add", "rule"], ["insert", "rule"], ["add", "chain"]):
-            kind, names = rest[1], rest[2:]
-            family = names.pop(0) if names and names[0] in _FAMILIES else "ip"
-            if len(names) < 2:
+        if rest[:1] and re.fullmatch("-[a-zA-Z]*f|--file", rest[0]):
+            self.ledger.about(place, text)
+            self.ledger.ignored(place, "the rules are in another file: read it, too")
+            return
+        for each in statements((place, line) for line in " ".join(rest).split("\n")):
+            self._statement(replace(each, text=text), branch=branch, unread=unread)
+
+    def _statement(self, found: Statement, *, branch: bool, unread: str) -> None:
+        place, text, words = found.place, found.text, found.words
+        if found.chain:
+            if words[0] == "chain" or words[1:2] == ["chain"]:
+                self._chain(found.table, found.chain)
+            elif words[0] in ("type", "policy"):
+                self._hook(self._chain(found.table, found.chain), words, place, text)
+            elif words[0] != "comment":
+                chain = self._chain(found.table, found.chain)
+                self._rule(chain, found.table, words, place, text, unread=unread)
+            return
+        if found.table:
+            return
+        verb, *rest = words if words[0] in _VERBS else ("add", *words)
+        kind, (table, rest) = rest[0] if rest else "", named(rest[1:])
+        if kind in ("rule", "chain") and rest and verb in ("add", "insert", "create"):
+            chain = self._chain(table, rest[0])
+            if kind == "rule" and verb != "create":
+                first = verb == "insert"
+                self._rule(chain, table, rest[1:], place, text, first=first, unread=unread)
                 return
-            table = f"{family} {names[0]}"
-            chain = self._chain(table, names[1])
             if kind == "chain":
-                self._hook(chain, names[2:], place, text)
+                self._hook(chain, rest[1:], place, text)
+                return
+        note = _UNREAD
+        if verb in ("flush", "delete", "destroy") and kind in ("chain", "table", "ruleset"):
+            name = f"{table}/{rest[0] if rest and kind == 'chain' else ''}"
+            if kind == "ruleset":
+                name = table if words[2:3] else ""
+            chains = [key for key in self._chains if key.startswith(name)]
+            if kind == "chain":
+                chains = [key for key in chains if key == name]
+            told = any(self._chains[key].rules or self._chains[key].drops for key in chains)
+            if not told and "$" not in name:
+                return
+            note = unread or (_IN_BRANCH if branch else "" if told else _UNREAD)
+            if not note:
+                self._remove(chains, place, text, kept=verb == "flush" and kind != "ruleset")
+                return
+        elif words[0] == "include":
+            note = "the rules are in another file: read it, too"
+        elif verb in ("delete", "destroy", "replace") and kind == "rule":
+            if rest and not self._chain(table, rest[0]).rules:
+                return
+            note = "perhop does not know the handles of rules, and changes none"
+        elif verb == "rename":
+            note = "perhop does not rename chains"
+        elif _SAYS.search(" ".join(words)) is None:
+            return
+        self.ledger.about(place, text)
+        self.ledger.ignored(place, note)
+
+    def _remove(self, names: Iterable[str], place: Place, text: str, *, kept: bool) -> None:
+        """Remove chains, or only their rules if the chains are kept."""
+        for name in names:
+            chain = self._chains[name]
+            for rule in chain.rules:
+                if rule.changes:
+                    self.ledger.ignored(rule.place, f"deleted by line {place.line}")
+                if rule.words:
+                    self.ledger.about(place, text)
+                    self.ledger.approximated(place, _LEGACY)
+            if kept:
+                chain.rules = []
             else:
-                self._rule(chain, table, names[2:], place, text, first=rest[0] == "insert")
+                del self._chains[name]
 
     def chain(self, table: str, name: str, words: Sequence[str], place: Place, text: str) -> None:
         """Add a chain of a table, whose name stands after its family.
@@ -279,47 +360,18 @@ class Ruleset:
         rule.words, rule.unread = found.words, found.unread
         chain.rules.insert(len(chain.rules) if found.action == "add" else at, rule)
 
-    def lines(self, lines: Iterable[tuple[Place, str]]) -> None:
-        """Read a file of rules."""
-        table, chain, depth = "", None, 0
+    def lines(self, lines: Iterable[tuple[Place, str]], *, branch: bool = False) -> None:
+        """Read a file of rules; `branch` is true if it depends on a condition."""
+        for found in statements(self._short(lines)):
+            self._statement(found, branch=branch, unread="")
+
+    def _short(self, lines: Iterable[tuple[Place, str]]) -> Iterator[tuple[Place, str]]:
         for place, line in lines:
             if len(line) > _MOST_LINE:
                 self.ledger.about(place, line[:_MOST_LINE])
                 self.ledger.ignored(place, f"it is longer than {_MOST_LINE:,} characters")
-                continue
-            tokens = _TOKEN.findall(line.partition("#")[0])
-            if not tokens:
-                continue
-            if tokens[0] in ("add", "insert") and depth == 0:
-                self.command(tokens, place, line)
-                continue
-            if tokens[0] == "table" and tokens[-1] == "{":
-                family = tokens[1] if len(tokens) > 3 else "ip"
-                table, depth = f"{family} {tokens[-2]}", 1
-                continue
-            if tokens[0] == "chain" and len(tokens) > 1 and depth:
-                chain = self._chain(table, tokens[1])
-                depth = 2
-                tokens = tokens[3:]
-                if tokens[-1:] == ["}"]:
-                    tokens, depth = tokens[:-1], 1
-                if not tokens:
-                    continue
-            elif tokens[-1] == "{":
-                depth += 1
-                continue
-            elif tokens == ["}"]:
-                depth = max(depth - 1, 0)
-                chain = chain if depth >= 2 else None
-                continue
-            if chain is None:
-                continue
-            if tokens[0] in ("type", "policy"):
-                self._hook(chain, tokens, place, line)
             else:
-                self._rule(chain, table, tokens, place, line)
-            if depth < 2:
-                chain = None
+                yield place, line
 
     def _hook(self, chain: _Chain, words: Sequence[str], place: Place, text: str) -> None:
         if "hook" in words[:-1]:
@@ -341,11 +393,12 @@ class Ruleset:
         text: str,
         *,
         first: bool = False,
+        unread: str = "",
     ) -> None:
         if "vmap" in words:
             listed = _of_map(words)
             for each in listed:
-                self._rule(chain, table, each, place, text, first=first)
+                self._rule(chain, table, each, place, text, first=first, unread=unread)
             if listed:
                 return
         said = " ".join(words)
@@ -360,9 +413,14 @@ class Ruleset:
         try:
             if self._count > _MOST_RULES:
                 raise ValueError(f"perhop reads {_MOST_RULES:,} rules at most")
+            if not unread and "$" in said:
+                part = next((word for word in words if "$" in word and word[0] != '"'), "")
+                unread = f"the value of {part[:30]} is not in the file" if part else ""
+            if unread:
+                raise ValueError(unread)
             self._read(rule, list(words), table)
         except (ValueError, IndexError) as error:
-            rule.unread = f"{_UNREAD}: {str(error)[:120] or 'it ends too early'}"
+            rule.unread = unread or f"{_UNREAD}: {str(error)[:120] or 'it ends too early'}"
             if quality:
                 self.ledger.ignored(place, rule.unread)
             verdicts = dict(_VERDICT.findall(said))

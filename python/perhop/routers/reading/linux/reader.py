@@ -260,15 +260,15 @@ def _other(
         body = tuple(line for _, line in command.body) or (said,)
         given = (tool, *body) if tool == "nft" else (tool, *words)
         tc.given(HostCommand(command.place, "", given))
-    if tool == "nft" and not command.lost and "$" not in said:
-        if command.body:
-            rules.lines(command.body)
-        else:
-            rules.command(words, command.place, command.text)
-        return
     part = next(filter(None, map(unknown, words)), "") if "$" in said else ""
     unread = command.lost or (f"the value of {part} is not in the script" if part else "")
-    if tool != "nft":
+    if tool == "nft":
+        if command.body and not command.lost:
+            rules.lines(command.body, branch=command.branch)
+        elif not _SHOWS & {*words[:2]}:
+            place, text = command.place, command.text
+            rules.command(words, place, text, branch=command.branch, unread=unread)
+    else:
         rules.iptables(
             words,
             command.place,
@@ -277,10 +277,13 @@ def _other(
             branch=command.branch,
             unread=unread,
         )
-        return
-    if re.search(r"MARK|CLASSIFY|DSCP|\bTOS\b|hashlimit|priority set|mark set|dscp set", said):
+    if (
+        tool == "nft"
+        and unread
+        and re.search(r"MARK|CLASSIFY|DSCP|\bTOS\b|hashlimit|priority set|mark set|dscp set", said)
+    ):
         ledger.about(command.place, command.text)
-        ledger.ignored(command.place, unread or "the rule is not modelled")
+        ledger.ignored(command.place, unread)
 
 
 def attachments(
