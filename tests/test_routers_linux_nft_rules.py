@@ -233,3 +233,59 @@ def test_flushing_all_rules_removes_those_of_iptables() -> None:
     found = read([Source("x.sh", f"{HTB}{rule}nft flush ruleset\n")])
     assert matched(found) is None
     assert "iptables-legacy" in notes(found)[7]
+
+
+ADD = "iptables -t mangle -A FORWARD"
+DELETE = "iptables -t mangle -D FORWARD"
+
+
+@pytest.mark.parametrize(
+    ("added", "deleted", "same"),
+    [
+        # As iptables 1.8.9 does it.
+        (
+            "-p udp --dport 53 -j MARK --set-mark 1",
+            "-p udp -m udp --dport 53 -j MARK --set-mark 0x1",
+            1,
+        ),
+        ("-p udp --dport 53 -j MARK --set-mark 1", "-p 17 --dport 53:53 -j MARK --set-xmark 1", 1),
+        ("-p udp -j MARK --set-xmark 1/1", "-p 17 -j MARK --or-mark 1", 1),
+        ("-s 10.1.2.3/8 -j MARK --set-mark 1", "-j MARK --set-mark 1 -s 10.0.0.0/8", 1),
+        ("-p udp -j MARK --set-mark 1", "-p udp -m udp -j MARK --set-mark 1", 0),
+        ("-p udp -j MARK --set-mark 1", "-p udp -j MARK --set-mark 2", 0),
+        ("-m comment --comment x -j MARK --set-mark 1", "-j MARK --set-mark 1", 0),
+        ("-p udp -j CLASSIFY --set-class 1:10", "-p udp -j CLASSIFY --set-class 0001:0010", 1),
+    ],
+)  # fmt: skip
+def test_iptables_deletes_the_rule_of_the_same_meaning(added: str, deleted: str, same: int) -> None:
+    found = read([Source("x.sh", f"{HTB}{ADD} {added}\n{DELETE} {deleted}\n")])
+    assert ("deleted by line 7" in str(notes(found))) is bool(same)
+    assert (matched(found) is None) is bool(same)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected", "note"),
+    [
+        ("0", "any", ""),
+        ("all", "any", ""),
+        ("ip", "any", ""),
+        ("17", "udp", ""),
+        ("gre", None, "no packet of a scenario is of `gre`"),
+        ("47", None, "no packet of a scenario is of `47`"),
+        ("wine", None, "`-p wine` is no condition of a scenario"),
+        ("300", None, "`-p 300` is no condition of a scenario"),
+    ],
+)
+def test_protocols_of_iptables(protocol: str, expected: str | None, note: str) -> None:
+    rule = f"iptables -t mangle -A POSTROUTING -p {protocol} -j CLASSIFY --set-class 1:10\n"
+    found = read([Source("x.sh", f"{HTB}{rule}")])
+    assert note in notes(found).get(6, "")
+    match = matched(found)
+    assert match == (expected and {"ip": 4, **({"protocol": "udp"} if expected == "udp" else {})})
+
+
+def test_iptables_refuses_classes_before_routing() -> None:
+    rule = "iptables -t mangle -A PREROUTING -p udp -j CLASSIFY --set-class 1:10\n"
+    found = read([Source("x.sh", f"{HTB}{rule}")])
+    assert matched(found) is None
+    assert "iptables refuses CLASSIFY in the chain PREROUTING" in notes(found)[6]

@@ -6,6 +6,7 @@ packet of a connection passes it, and it may drop none.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perhop.routers.reading.linux import units
 from perhop.routers.reading.linux.filters import Words, ports_of
 from perhop.routers.reading.linux.model import Test
+from perhop.routers.reading.linux.u32 import PROTOCOLS
 from perhop.routers.reading.matching import OF_VERSION, Conditions
 from perhop.scenario.model.dscp import parse_dscp
 
@@ -56,7 +58,26 @@ _SHORT: Final = {
         ("--dport", "--destination-port", "--dports", "--destination-ports"), "destination ports"
     ),
 }
-_PROTOCOLS: Final = {"6": "tcp", "17": "udp", "1": "icmp", "icmpv6": "icmp", "ipv6-icmp": "icmp"}
+_PROTOCOLS: Final = {
+    6: Conditions(protocols=frozenset({"tcp"})),
+    17: Conditions(protocols=frozenset({"udp"})),
+    1: OF_VERSION[4] & Conditions(protocols=frozenset({"icmp"})),
+    58: OF_VERSION[6] & Conditions(protocols=frozenset({"icmp"})),
+}
+_NUMBERS: Final = {
+    "ip": 0,
+    "all": 0,
+    "igmp": 2,
+    "ipencap": 4,
+    "ipip": 4,
+    "ipv6": 41,
+    "gre": 47,
+    "esp": 50,
+    "ah": 51,
+    "ospf": 89,
+    "sctp": 132,
+    **PROTOCOLS,
+}
 
 
 @dataclass(slots=True)
@@ -68,7 +89,8 @@ class Parsed:
         table: Its table.
         chain: Its chain; "" for all chains of the table.
         number: The number of its rule in the chain, from 1 on; None if it names none.
-        words: The words of its rule, which tell the one to delete.
+        words: What tells its rule, for the one to delete: the meaning of its words, or the words
+            if perhop does not have them all.
         tests: Its conditions: alternatives.
         device: The interface by which its packets leave; None for any.
         arrives: The interface by which they come; None for any.
@@ -84,7 +106,7 @@ class Parsed:
     table: str = "filter"
     chain: str = ""
     number: int | None = None
-    words: tuple[str, ...] = ()
+    words: tuple[object, ...] = ()
     tests: list[Test] = field(default_factory=list)
     device: str | None = None
     arrives: str | None = None
@@ -112,6 +134,7 @@ def parse(said: Sequence[str], *, ipv6: bool) -> Parsed | None:
     marks: list[tuple[int, int]] = []
     negated: list[tuple[int, int]] = []
     rule: list[str] = []
+    rest: list[str] = []
     never = False
     while words:
         start = len(said) - len(words)
@@ -144,6 +167,16 @@ def parse(said: Sequence[str], *, ipv6: bool) -> Parsed | None:
                 if words.take() != "INVALID" or no:
                     raise ValueError(f"`{word}` is no condition of a scenario")
                 never = True  # no packet of a simulation is
+            elif _SHORT.get(word) == "protocol":
+                text = words.take()
+                one = _protocol(text)
+                if no:
+                    raise ValueError(f"`! {word[:20]}` is not modelled")
+                if one and one not in _PROTOCOLS:
+                    never = True
+                    found.note = f"no packet of a scenario is of `{text[:20]}`"
+                elif one:
+                    header &= _PROTOCOLS[one]
             elif word in _SHORT or word in ("--dscp", "--dscp-class"):
                 header &= _conditions(_SHORT.get(word, "dscp"), words.take())
                 if no:
@@ -152,20 +185,43 @@ def parse(said: Sequence[str], *, ipv6: bool) -> Parsed | None:
                 raise ValueError(f"`{word[:30]}` is no condition of a scenario")
         except ValueError as error:
             found.unread = found.unread or str(error)
-        rule += said[start : len(said) - len(words)]
+        part = said[start : len(said) - len(words)]
+        rule += part
+        rest += _as_said(part)
     if found.table not in TABLES or not found.action:
         return None
     if found.chain in HOOKS and found.chain not in TABLES[found.table]:
         raise ValueError(f"the table `{found.table}` has no chain {found.chain}")
+    if "priority" in found.changes and found.chain in ("PREROUTING", "INPUT"):
+        raise ValueError(f"iptables refuses CLASSIFY in the chain {found.chain}")
     if "dscp" in found.changes and found.table != "mangle":
         raise ValueError("only the table `mangle` sets code points")
     if found.arrives is not None and (found.device is not None or found.changes):
         found.unread = found.unread or "the interface of arrival is no condition of a scenario"
-    found.words = tuple(rule)
     found.tests = [Test(header, tuple(marks), tuple(negated))]
+    if found.unread or never:
+        found.words = tuple(rule)
+    else:
+        if header.source_ports or header.destination_ports:
+            rest = [word for word in rest if word not in ("tcp", "udp")]
+        way = (found.device, found.arrives, found.verdict, found.to)
+        found.words = (*rest, *found.tests, *way, *found.changes.items(), found.kept)
     if never:
         found.tests, found.unread = [], ""
+        found.note = found.note if found.changes else ""
     return found
+
+
+def _as_said(part: Sequence[str]) -> Sequence[str]:
+    """Return the words of an option that tell its rule from others, beside what they mean."""
+    match part[0]:
+        case "-j" | "--jump" | "-g" | "--goto":
+            return part if part[1] == "CONNMARK" else part[1:2]
+        case "-m" | "--match":
+            return part[1:] if part[1] in ("tcp", "udp", "multiport") else ()
+        case "--comment" | "--reject-with":
+            return part
+    return ()
 
 
 def _action(found: Parsed, action: str, words: Words) -> None:
@@ -189,11 +245,17 @@ def _masked(text: str) -> tuple[int, int]:
     return units.number(value), units.number(mask) if mask else _ALL
 
 
+def _protocol(text: str) -> int:
+    """Return the number of a protocol; 0 for all."""
+    name = text.lower()
+    number = int(name) if re.fullmatch("[0-9]{1,3}", name, re.ASCII) else _NUMBERS.get(name, 256)
+    if number > 255:
+        raise ValueError(f"`-p {text[:20]}` is no condition of a scenario")
+    return number
+
+
 def _conditions(kind: str, text: str) -> Conditions:
     match kind:
-        case "protocol":
-            name = _PROTOCOLS.get(text.lower(), text.lower())
-            return Conditions() if name == "all" else Conditions(protocols=frozenset({name}))
         case "source":
             return Conditions(source=_networks(text))
         case "destination":

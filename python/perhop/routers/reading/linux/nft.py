@@ -110,7 +110,7 @@ class _Rule:
     within: bool = False
     unread: str = ""
     text: str = ""
-    words: tuple[str, ...] = ()
+    words: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
