@@ -289,3 +289,74 @@ def test_iptables_refuses_classes_before_routing() -> None:
     found = read([Source("x.sh", f"{HTB}{rule}")])
     assert matched(found) is None
     assert "iptables refuses CLASSIFY in the chain PREROUTING" in notes(found)[6]
+
+
+def test_linux_sets_priorities_anew_where_it_forwards() -> None:
+    rules = CHAIN.replace("postrouting", "prerouting")
+    for header, expected in (("meta nfproto ipv4", None), ("", {"ip": 6, **DNS})):
+        text = rules.format(f"{header} udp dport 53 meta priority set 1:10")
+        found = read([Source("tc.sh", HTB), Source("r.nft", text)])
+        assert matched(found) == expected
+        assert "another priority where it forwards" in notes(found)[4]
+    marks = read([Source("tc.sh", HTB), Source("r.nft", rules.format("udp dport 53 mark set 1"))])
+    assert (matched(marks), notes(marks)) == (DNS, {})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "noted"),
+    [
+        ("udp dport 53 meta priority set 1:10", "udp dport 53-60 meta priority set 1:20", True),
+        ("udp dport 53 meta mark set 1", "meta mark 0 meta mark set 2", True),
+        ("udp dport 53 ip dscp set ef", "ip dscp ef meta mark set 1", True),
+        ("udp dport 53 meta priority set 1:10", "tcp dport 53 meta priority set 1:20", False),
+        ("udp dport 53 meta mark set 1", "udp meta mark set 1", False),
+        ("udp dport 53 meta mark set 1", "udp dport 53 meta priority set 1:10", False),
+        ("oifname eth0 meta mark set 1", "oifname eth1 meta mark set 2", False),
+    ],
+)
+@pytest.mark.parametrize("priority", ["-150", "-149"])
+def test_chains_of_one_hook_and_priority(
+    first: str, second: str, noted: bool, priority: str
+) -> None:
+    other = HEAD.replace("-150", priority)
+    found = of_rules(f"{first}\n }}\n chain other {{\n  {other}\n{second}")
+    told = notes(found).get(8, "")
+    assert ("r.nft:4 is first" in told) is (noted and priority == "-150")
+
+
+@pytest.mark.parametrize(
+    ("qdisc", "set_class", "noted"),
+    [
+        ("cake bandwidth 10mbit diffserv4", "1:4", True),
+        ("cake bandwidth 10mbit diffserv4", "2:4", False),
+        ("fq_codel", "1:4", True),
+        ("pfifo", "1:4", False),
+    ],
+)
+def test_priorities_that_choose_a_tin_or_a_queue(qdisc: str, set_class: str, noted: bool) -> None:
+    rule = f"iptables -t mangle -A POSTROUTING -p udp -j CLASSIFY --set-class {set_class}\n"
+    found = read([Source("x.sh", f"tc qdisc add dev eth0 root handle 1: {qdisc}\n{rule}")])
+    assert ["chooses their tin" in line.note for line in found.lines] == [noted, False]
+
+
+@pytest.mark.parametrize(
+    ("inner", "action", "noted"),
+    [
+        ("prio", "priority 2:1", True),
+        ("prio", "mark 1", True),
+        ("fq_codel", "priority 2:1", True),
+        ("fq_codel", "mark 1", False),
+        ("pfifo", "priority 2:1", False),
+    ],
+)
+def test_skbedit_for_qdiscs_in_classes(inner: str, action: str, noted: bool) -> None:
+    found = read([
+        Source(
+            "x.sh",
+            f"{HTB}tc qdisc add dev eth0 parent 1:10 handle 2: {inner}\n"
+            "tc filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip dport 53 0xffff "
+            f"action skbedit {action} flowid 1:10\n",
+        )
+    ])  # fmt: skip
+    note = "what `skbedit` sets here does not count for qdiscs in classes"
+    assert (note in [line.note for line in found.lines]) is noted

@@ -78,6 +78,7 @@ _LEGACY: Final = "it removes rules of iptables, but would not remove those of `i
 _IN_BRANCH: Final = "it is in a branch, which may not be taken"
 _LIKE_OTHERS: Final = "packets that exceed the limit are sent like others"
 _MOST_STEPS = 150_000
+_MOST_COMPARED: Final = 2**14
 _DEEPEST: Final = 100
 
 
@@ -140,6 +141,8 @@ class Ruleset:
         """The first interface whose packets each limit measures."""
         self._passing: dict[Place, tuple[_Rule, Place | None]] = {}
         """Rules that may end a chain for packets that perhop cannot tell, and the one before."""
+        self._compared: set[str] = set()
+        """Hooks whose chains of one priority were compared."""
 
     def __bool__(self) -> bool:
         return any(each.rules or each.drops for each in self._chains.values())
@@ -612,6 +615,7 @@ class Ruleset:
         now = [EVERY]
         ordered = sorted(self._chains.values(), key=lambda chain: chain.priority)
         for hook in hooks:
+            self._compare(hook, ordered)
             for chain in ordered:
                 foreign = chain.device is not None and chain.device != way.device
                 if chain.hook != hook or (foreign and (hook == "egress" or not way.sent)):
@@ -621,8 +625,41 @@ class Ruleset:
                 way.polices = way.sent != (hook == "ingress" and chain.device is not None)
                 way.own = hook == "output"
                 now = [each for packets in now for each in self._through(chain, packets, way)]
+            if hook == "prerouting" and way.sent:
+                now = [each for packets in now for each in _forwarded(packets)]
         way.buckets.reached([EVERY], now, Rules.any())
         return now
+
+    def _compare(self, hook: str, ordered: Iterable[_Chain]) -> None:
+        """Note chains of a hook whose order matters, but is that of no document."""
+        if hook in self._compared:
+            return
+        self._compared.add(hook)
+        before: dict[tuple[int, str | None], list[_Rule]] = {}
+        left = _MOST_COMPARED
+        for chain in ordered:
+            if chain.hook != hook or left < 0:
+                continue
+            rules = self._below(chain)
+            others = before.setdefault((chain.priority, chain.device), [])
+            left -= len(rules)
+            for one, other in ((one, other) for other in others for one in rules):
+                left -= 1
+                if left < 0:
+                    break
+                if _interfere(one, other):
+                    note = f"no document tells whether its chain or that of {other.place} is first"
+                    self.ledger.approximated(one.place, note)
+            others += rules
+
+    def _below(self, chain: _Chain) -> list[_Rule]:
+        """Return the rules of a chain and of those that it calls."""
+        found, called = list(chain.rules), set()
+        for rule in found:
+            if rule.to not in called and rule.verdict in ("jump", "goto") and not rule.unread:
+                called.add(rule.to)
+                found += self._chains[rule.to].rules if rule.to in self._chains else []
+        return [rule for rule in found if not rule.unread]
 
     def _through(self, chain: _Chain, packets: Packets, way: _Way) -> list[Packets]:
         """Return what a chain of a hook makes of packets."""
@@ -746,6 +783,10 @@ class Ruleset:
         verdict = rule.verdict
         if "police" in rule.changes or (way.sent and rule.changes):
             self._tell(rule, met)
+        if "priority" in rule.changes and way.sent and chain.hook in ("ingress", "prerouting"):
+            note = "Linux gives packets of IPv4 another priority where it forwards them"
+            of_ipv6 = met.narrowed(OF_VERSION[6]) is not None
+            (self.ledger.approximated if of_ipv6 else self.ledger.ignored)(rule.place, note)
         if chain.hook == "output" and way.sent and rule.changes:
             note = "only packets of the machine itself pass `output`; here all do"
             self.ledger.approximated(rule.place, note)
@@ -821,6 +862,38 @@ class _Way:
         if self.sent:
             return rule.arrives is None and rule.device in (None, self.device)
         return rule.arrives in (None, self.device) and rule.device is None
+
+
+def _forwarded(packets: Packets) -> list[Packets]:
+    """Return packets where Linux forwards them: IPv4 gets its priority anew (`ip_forward`)."""
+    if packets.priority is None:
+        return [packets]
+    of_ipv4, of_ipv6 = packets.narrowed(OF_VERSION[4]), packets.narrowed(OF_VERSION[6])
+    again = None if of_ipv4 is None else replace(of_ipv4, priority=None)
+    return [each for each in (again, of_ipv6) if each is not None]
+
+
+def _interfere(one: _Rule, other: _Rule) -> bool:
+    """Return whether packets of two rules differ by the order of the rules."""
+    sets = [
+        {key: each for key, each in rule.changes.items() if key != "police"}
+        for rule in (one, other)
+    ]
+    asks = [
+        {"mark" for test in rule.tests if test.marks or test.negated}
+        | {"dscp" for test in rule.tests if test.header.dscp is not None}
+        for rule in (one, other)
+    ]
+    different = any(sets[0][key] != sets[1][key] for key in sets[0].keys() & sets[1].keys())
+    if not different and not sets[0].keys() & asks[1] and not sets[1].keys() & asks[0]:
+        return False
+    if None not in (one.device, other.device) and one.device != other.device:
+        return False
+    return any(
+        not (replace(a.header, dscp=None) & replace(b.header, dscp=None)).is_never
+        for a in one.tests
+        for b in other.tests
+    )
 
 
 def of_text(police: tuple[tuple[str, Any], ...]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from perhop.routers.reading.linux.model import (
 from perhop.routers.reading.linux.nft import Ruleset
 from perhop.routers.reading.linux.output import is_output
 from perhop.routers.reading.linux.policers import DROPS, Buckets
+from perhop.routers.reading.linux.sharing import CLASSFUL
 from perhop.routers.reading.linux.shell import SAYS, Command, commands
 from perhop.routers.reading.linux.state import State
 from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
@@ -67,6 +68,8 @@ _RESTORED: Final = re.compile(r'"[^"]*"|[^\s"]+')
 """The words of a rule that `iptables-save` prints."""
 
 _FIRST: Final = 12
+_BY_PRIORITY: Final = frozenset({"cake", "fq_codel", "sfq"})
+"""Qdiscs whose queues a packet's priority can choose, by the handle (Linux, `cake_select_tin`)."""
 
 
 def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Configuration:
@@ -354,6 +357,7 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
         for each in above:
             ledger.ignored(each.place, "it polices nothing, and its interface has no qdisc")
         return []
+    _chosen(device, arriving, ledger)
     top = root.place if root is not None else buckets.place
     tree = Tree(device, ledger, buckets)
     part = tree.part(root, arriving, top)
@@ -391,6 +395,25 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
     return [
         Attachment(device.name, "out", name, policy, places, device.speed, told, shape, tree.medium)
     ]
+
+
+def _chosen(device: Device, arriving: Sequence[Packets], ledger: Ledger) -> None:
+    """Note queues that priorities choose, and what filters set for qdiscs in classes."""
+    given = {each.priority >> 16 for each in arriving if each.priority}
+    for qdisc in device.qdiscs.values():
+        if qdisc.kind in _BY_PRIORITY and qdisc.handle and qdisc.handle in given:
+            note = "rules give packets a priority that chooses their tin or queue: not modelled"
+            ledger.approximated(qdisc.place, note)
+    inside = [each for parent, each in device.qdiscs.items() if parent not in (ROOT, INGRESS)]
+    nested = any(each.kind in CLASSFUL for each in inside)
+    chosen = {each.handle for each in inside if each.kind in _BY_PRIORITY}
+    for filter_ in device.filters:
+        for action in filter_.actions if filter_.parent < INGRESS else ():
+            sets = action.values if action.kind == "skbedit" else {}
+            by_priority = "priority" in sets and units.classid(sets["priority"]) >> 16 in chosen
+            if by_priority or (nested and sets.keys() & {"priority", "mark"}):
+                note = "what `skbedit` sets here does not count for qdiscs in classes"
+                ledger.approximated(filter_.place, note)
 
 
 def _unreached(device: Device, tree: Tree, ledger: Ledger) -> None:
