@@ -357,6 +357,7 @@ _COMMANDS = """
 """Programs, objects and verbs of tc and nft with their abbreviations, and their places in words."""
 
 _PARTS = """
+    change_class change_qdisc framings latest
     another any attachments average big bit block bps burst_unit by bytes class_ class_of
     class_words classes classify command commands conditions conform cookie correlation delay_limit
     destination device diffserv direct direction dropped enabled exceed fh field filter_ filter_of

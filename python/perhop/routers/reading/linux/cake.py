@@ -11,10 +11,12 @@ from perhop.scenario.model.cake import FRAMINGS, MOST_OVERHEAD, RTTS, Cake
 from perhop.units import format_duration, format_rate, format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perhop.routers.reading.linux.ledger import Ledger
     from perhop.routers.reading.linux.model import Options, Qdisc
 
-__all__ = ["FLAGS", "WORDS", "cake"]
+__all__ = ["ALTERNATIVES", "FLAGS", "WORDS", "cake", "framings"]
 
 _DIFFSERVS: Final = get_args(Cake.model_fields["diffserv"].annotation)
 _ISOLATIONS: Final = get_args(Cake.model_fields["isolation"].annotation)
@@ -46,6 +48,25 @@ FLAGS: Final = frozenset(
 
 WORDS: Final = FLAGS | {"bandwidth", "rtt", "overhead", "mpu", "memlimit", "fwmark"}
 """All words of CAKE."""
+
+ALTERNATIVES: Final = (
+    frozenset(_DIFFSERVS),
+    frozenset(_ISOLATIONS),
+    frozenset(_ACK_FILTERS),
+    frozenset(("wash", "nowash")),
+    frozenset(("ingress", "egress")),
+    frozenset(("nat", "nonat")),
+    frozenset(("split-gso", "no-split-gso")),
+    frozenset(("bandwidth", "unlimited")),
+    frozenset(("rtt", *RTTS)),
+)
+"""Words of which the last one counts (`cake_parse_opt` of iproute2)."""
+
+
+def framings(words: Iterable[str]) -> list[str]:
+    """Return the words among these that tell what a packet counts."""
+    known = {*_CODINGS, *_KEYWORDS, "overhead", "mpu", "raw", "via-ethernet"}
+    return [word for word in words if word in known]
 
 
 def cake(qdisc: Qdisc, *, ip_sizes: bool, ledger: Ledger) -> dict[str, Any]:

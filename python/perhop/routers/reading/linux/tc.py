@@ -10,6 +10,7 @@ from perhop.routers.reading.configuration import Fault, HostCommand
 from perhop.routers.reading.linux import refusals, units
 from perhop.routers.reading.linux.cake import ETHERNET
 from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
+from perhop.routers.reading.linux.changes import change_class, change_qdisc, latest
 from perhop.routers.reading.linux.filters import Words, actions, filter_of
 from perhop.routers.reading.linux.model import (
     CLSACT_EGRESS,
@@ -241,14 +242,11 @@ class Tc:
             )
             return
         if before is not None and before.kind == kind and handle in (0, before.handle):
-            # Settings that a change leaves out stay.
             self.changes.append((place, before.place))
-            before.options.values.update(options.values)
-            before.options.places = {
-                **before.options.places,
-                **dict.fromkeys(options.values, place),
-            }
-            before.lists = {**before.lists, **lists}
+            change_qdisc(before, options, lists, place)
+            if framing is None and device.framing is not None and before.parent == ROOT:
+                # `qdisc_change` takes the size table away that a change does not name.
+                device.framing = f"{ETHERNET} B"
             return
         if verb == "change":
             self._vain = True
@@ -319,7 +317,7 @@ class Tc:
                 values[intern(word)] = ""
             else:
                 values[intern(word)] = intern(words.take())
-        return Options(place, values, self.ledger), lists
+        return Options(place, latest(kind, {}, values), self.ledger), lists
 
     def _of_speed(self, options: Options, device: Device) -> None:
         """Replace rates in per cent, which are those of the card's speed (`get_percent_rate`)."""
@@ -388,11 +386,7 @@ class Tc:
                 self._vain = True
                 raise ValueError(f"{name} has this class already, by {before.place}: `add` fails")
             self.changes.append((place, before.place))
-            before.options.values.update(options.values)
-            before.options.places = {
-                **before.options.places,
-                **dict.fromkeys(options.values, place),
-            }
+            change_class(kind, before.options, options, place)
             return
         if verb == "change" and qdisc.kind not in ("prio", "ets"):
             self._vain = True

@@ -1,0 +1,106 @@
+"""Commands of tc whose effect depends on those before them, as Linux does it.
+
+Each is measured with tc on Linux, or read from iproute2 and net/sched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perhop.routers.reading import Source
+from perhop.routers.reading.detect import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.routers.reading.configuration import Configuration
+
+HTB = (
+    "qdisc add dev v0 root handle 1: htb default 20",
+    "class add dev v0 parent 1: classid 1:1 htb rate 10mbit",
+    "class add dev v0 parent 1:1 classid 1:10 htb rate 5mbit ceil 10mbit",
+    "class add dev v0 parent 1:1 classid 1:20 htb rate 5mbit ceil 10mbit",
+)
+Q = "qdisc add dev v0 root handle 1:"
+CHANGE = "qdisc change dev v0 root handle 1:"
+C = "class change dev v0 parent 1:1 classid 1:10 htb"
+C10 = "class add dev v0 parent 1:1 classid 1:10 htb rate 5mbit"
+F = "filter add dev v0 parent 1: protocol ip"
+DNS = "u32 match ip dport 53 0xffff"
+NTP = "u32 match ip dport 123 0xffff"
+
+
+def reading(lines: Sequence[str]) -> Configuration:
+    text = "".join(f"tc {line}\n" for line in lines)
+    return read([Source("wan.sh", "ethtool -s v0 speed 1000\n" + text)], "tc")
+
+
+def policies(lines: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return what a script does to each interface."""
+    found = reading(lines)
+    assert found.refusals == ()
+    return [(a.interface, a.direction, a.policy, a.shape, a.medium) for a in found.attachments]
+
+
+def notes(lines: Sequence[str]) -> list[str]:
+    """Return what is said of the lines of a script."""
+    return [line.note for line in reading(lines).lines if line.note]
+
+
+CHANGES = [
+    ((*HTB, f"{F} prio 1 {DNS} flowid 1:10", f"{C} rate 2mbit"),
+     (*HTB[:2], C10.replace("5mbit", "2mbit"), HTB[3], f"{F} prio 1 {DNS} flowid 1:10")),
+    ((*HTB[:2], f"{C10} ceil 9mbit prio 3 quantum 3000 burst 90k cburst 80k", HTB[3],
+      f"{F} prio 1 {DNS} flowid 1:10", f"{C} rate 5mbit ceil 8mbit"),
+     (*HTB[:2], f"{C10} ceil 8mbit", HTB[3], f"{F} prio 1 {DNS} flowid 1:10")),
+    ((f"{Q} netem delay 100ms loss 5%", f"{CHANGE} netem delay 50ms"),
+     (f"{Q} netem delay 50ms",)),
+    ((f"{Q} netem limit 50 duplicate 2% delay 9ms reorder 5% gap 2", f"{CHANGE} netem loss 1%"),
+     (f"{Q} netem loss 1%",)),
+    ((f"{Q} netem rate 1mbit corrupt 2% delay 9ms", f"{CHANGE} netem loss 1%"),
+     (f"{Q} netem rate 1mbit corrupt 2% loss 1%",)),
+    ((f"{Q} prio bands 5 priomap 4 4 4 4 4 4 0 0 1 1 1 1 1 1 1 1", f"{CHANGE} prio bands 5"),
+     (f"{Q} prio bands 5",)),
+    ((f"{Q} prio bands 5", f"{CHANGE} prio"), (f"{Q} prio",)),
+    ((f"{Q} ets strict 2 quanta 3000 1500 priomap 0 1 2 3", f"{CHANGE} ets quanta 2000 1000"),
+     (f"{Q} ets quanta 2000 1000",)),
+    ((f"{Q} red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 ecn",
+      f"{CHANGE} red limit 60000 avpkt 1000"), (f"{Q} red limit 60000 avpkt 1000",)),
+    ((f"{Q} tbf rate 2mbit burst 10k limit 30k peakrate 9mbit mtu 1600",
+      f"{CHANGE} tbf rate 1mbit burst 9k latency 10ms"),
+     (f"{Q} tbf rate 1mbit burst 9k latency 10ms",)),
+    ((f"{Q} stab overhead 20 tbf rate 2mbit burst 10k limit 30k",
+      f"{CHANGE} tbf rate 1mbit burst 9k latency 10ms"),
+     (f"{Q} tbf rate 1mbit burst 9k latency 10ms",)),
+    ((f"{Q} fq_codel ecn limit 500", f"{CHANGE} fq_codel noecn"),
+     (f"{Q} fq_codel noecn limit 500",)),
+    ((f"{Q} codel noecn target 9ms", f"{CHANGE} codel ecn"), (f"{Q} codel ecn target 9ms",)),
+    ((f"{Q} pie ecn limit 500", f"{CHANGE} pie noecn"), (f"{Q} pie noecn limit 500",)),
+    ((f"{Q} pfifo limit 50", f"{CHANGE} pfifo"), (f"{Q} pfifo limit 50",)),
+    ((f"{Q} cake bandwidth 10mbit ack-filter wash", f"{CHANGE} cake no-ack-filter nowash"),
+     (f"{Q} cake bandwidth 10mbit no-ack-filter",)),
+    ((f"{Q} cake bandwidth 10mbit", f"{CHANGE} cake unlimited"), (f"{Q} cake",)),
+    ((f"{Q} cake unlimited ingress lan", f"{CHANGE} cake bandwidth 1mbit egress rtt 9ms"),
+     (f"{Q} cake bandwidth 1mbit rtt 9ms",)),
+    ((f"{Q} cake diffserv4", f"{CHANGE} cake diffserv3", f"{CHANGE} cake diffserv4"),
+     (f"{Q} cake diffserv4",)),
+    ((f"{Q} drr", "class add dev v0 parent 1: classid 1:1 drr quantum 3000",
+      "class add dev v0 parent 1: classid 1:2 drr", "class change dev v0 classid 1:1 drr",
+      f"{F} prio 1 {DNS} flowid 1:1", f"{F} prio 2 u32 match u32 0 0 flowid 1:2"),
+     (f"{Q} drr", "class add dev v0 parent 1: classid 1:1 drr quantum 3000",
+      "class add dev v0 parent 1: classid 1:2 drr",
+      f"{F} prio 1 {DNS} flowid 1:1", f"{F} prio 2 u32 match u32 0 0 flowid 1:2")),
+]  # fmt: skip
+"""Scripts with a change, and what has the same effect without it."""
+
+
+@pytest.mark.parametrize(("changed", "same"), CHANGES)
+def test_a_change_keeps_what_linux_keeps(changed: Sequence[str], same: Sequence[str]) -> None:
+    assert policies(changed) == policies(same)
+
+
+def test_a_change_of_framing_is_told() -> None:
+    lines = (f"{Q} cake bandwidth 1mbit pppoe-vcmux", f"{CHANGE} cake overhead 10")
+    assert any("all settings of framing before it" in note for note in notes(lines))
