@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perhop.routers.reading import Source
+from perhop.routers.reading import Fault, Source
 from perhop.routers.reading.detect import read
 
 if TYPE_CHECKING:
@@ -104,3 +104,18 @@ def test_a_change_keeps_what_linux_keeps(changed: Sequence[str], same: Sequence[
 def test_a_change_of_framing_is_told() -> None:
     lines = (f"{Q} cake bandwidth 1mbit pppoe-vcmux", f"{CHANGE} cake overhead 10")
     assert any("all settings of framing before it" in note for note in notes(lines))
+
+
+ALL = (*HTB, f"{F} prio 1 {DNS} flowid 1:10")
+UDP = "u32 match ip protocol 17 0xff"
+
+
+def test_a_class_before_its_parent_is_a_class_without_a_parent() -> None:
+    """Linux shows `class htb 1:10 root`, also if the parent comes later, or never."""
+    early = (HTB[0], HTB[2], HTB[3], HTB[1], ALL[-1])
+    roots = tuple(each.replace("1:1 ", "1: ") for each in (HTB[2], HTB[3]))
+    assert policies(early) == policies((HTB[0], *roots, HTB[1], ALL[-1]))
+    assert policies(early) != policies(ALL)
+    never = tuple(each.replace("parent 1:1 ", "parent 1:99 ") for each in (HTB[2], HTB[3]))
+    assert policies((HTB[0], *never, ALL[-1])) == policies((HTB[0], *roots, ALL[-1]))
+    assert [line.fault for line in reading(early).lines[2:4]] == [Fault.UNDEFINED] * 2

@@ -391,6 +391,12 @@ class Tc:
         if verb == "change" and qdisc.kind not in ("prio", "ets"):
             self._vain = True
             raise ValueError("there is nothing to change yet")
+        if qdisc.kind == "htb" and parent & 0xFFFF and parent not in device.classes:
+            if not self._shown:
+                # `htb_change_class` takes the root for a parent that it does not know (yet).
+                note = f"there is no class {above} before it: HTB makes it a class without a parent"
+                self.ledger.fault(place, note, Fault.UNDEFINED)
+                parent = 0
         device.classes[classid] = Class(
             intern(kind), classid, parent or classid & 0xFFFF0000, options, place
         )
