@@ -119,3 +119,33 @@ def test_a_class_before_its_parent_is_a_class_without_a_parent() -> None:
     never = tuple(each.replace("parent 1:1 ", "parent 1:99 ") for each in (HTB[2], HTB[3]))
     assert policies((HTB[0], *never, ALL[-1])) == policies((HTB[0], *roots, ALL[-1]))
     assert [line.fault for line in reading(early).lines[2:4]] == [Fault.UNDEFINED] * 2
+
+
+ENDS = [
+    (f"{F} prio 1 {DNS} action ok", f"{F} prio 1 {DNS} flowid 1:20"),
+    (f"{F} prio 1 {DNS} action pass", f"{F} prio 1 {DNS} flowid 1:20"),
+    (f"{F} prio 1 {DNS} action skbedit mark 1", f"{F} prio 1 {DNS} flowid 1:20"),
+    (f"{F} prio 1 {DNS} flowid 1:20 action continue", None),
+    (f"{F} prio 1 {DNS}", None),
+]
+"""Filters before another one, and those with their effect."""
+
+
+@pytest.mark.parametrize(("first", "same"), ENDS)
+def test_a_filter_ends_unless_it_continues(first: str, same: str | None) -> None:
+    last = f"{F} prio 2 {UDP} flowid 1:10"
+    expected = policies((*HTB, *((same,) if same else ()), last))
+    assert policies((*HTB, first, last)) == expected
+
+
+def test_a_received_packet_passes_the_policers_after_a_filter_that_ends() -> None:
+    into = "filter add dev v0 ingress protocol ip"
+    police = f"{into} prio 2 u32 match u32 0 0 action police rate 1mbit burst 20k"
+    lines = ("qdisc add dev v0 ingress", f"{into} prio 1 {DNS} action pass", police)
+    ((*_, policy, _, _),) = policies(lines)
+    policed = [each["match"] for each in policy["classes"].values() if "police" in each]
+    free = [each["match"] for each in policy["classes"].values() if "police" not in each]
+    assert policed == [{"ip": 4}]
+    assert free[0] == {"ip": 4, "destination_port": 53}
+    goes_on = (lines[0], f"{into} prio 1 {DNS} action continue", police)
+    assert policies(goes_on) == policies((lines[0], police))

@@ -122,14 +122,16 @@ def classify(
                 raise TooManyRulesError(f"has more than {MOST_VERDICTS:,} combinations of rules")
             target = each.target or 0
             passed, goes_on = policers(each) if each.actions else ((), False)
+            # u32 passes over a filter with neither class nor action (`TC_U32_TERMINAL`).
+            ends = each.target is not None or bool(each.actions) or each.kind != "u32"
+            if not ends or (goes_on and not passed):
+                continue
             if each.by_mark:
                 target = packets.mark
                 if not target:
                     continue
             elif any(action.drops for action in each.actions):
                 target = -1
-            elif each.target is None and not passed:
-                continue
             whole = False
             for test in each.tests or ():
                 met = meet(packets, test)

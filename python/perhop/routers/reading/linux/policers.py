@@ -25,6 +25,9 @@ DROPS: Final[dict[str, Any]] = {"rate": "8 bps", "burst": "1 B", "conform": "dro
 """A policer that drops all packets."""
 
 _FRAME: Final = 1514
+_ENDS: Final = frozenset({"ok", "pass", "drop", "shot", "stolen", "trap"})
+"""Verdicts after which no action of a filter runs."""
+
 _SENDS: Final = frozenset({"ok", "pass", "pipe", "continue"})
 
 
@@ -86,7 +89,12 @@ class Buckets:
         """Return the policers of a filter, and whether it leads what they pass to later filters."""
         keys: list[int] = []
         for number, action in enumerate(filter_.actions):
-            if action.kind == "gact" and action.verdict not in ("pipe", "continue"):
+            if action.kind != "police" and action.verdict == "continue":
+                if action.kind != "gact":
+                    note = f"`continue` of {action.kind[:20]}: what it sets is left out"
+                    self.ledger.approximated(filter_.place, note)
+                return tuple(keys), True
+            if action.kind == "gact" and action.verdict != "pipe":
                 if action.verdict in ("reclassify", "goto", "jump"):
                     note = f"the verdict {action.verdict} is not modelled"
                     self.ledger.approximated(filter_.place, note)
@@ -95,6 +103,8 @@ class Buckets:
                 if action.kind not in ("gact", "skbedit"):
                     note = f"the action {action.kind[:20]} is not modelled"
                     self.ledger.approximated(filter_.place, note)
+                if action.verdict in _ENDS:
+                    break
                 continue
             named = self._defined(action)
             index = action.values.get("index")
