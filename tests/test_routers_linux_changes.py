@@ -149,3 +149,117 @@ def test_a_received_packet_passes_the_policers_after_a_filter_that_ends() -> Non
     assert free[0] == {"ip": 4, "destination_port": 53}
     goes_on = (lines[0], f"{into} prio 1 {DNS} action continue", police)
     assert policies(goes_on) == policies((lines[0], police))
+
+
+FLOWER = "flower ip_proto udp"
+
+HANDLES = [
+    ((f"{F} prio 1 u32 match ip dport 80 0xffff flowid 1:10", f"{F} prio 1 {DNS} flowid 1:10",
+      "filter del dev v0 parent 1: protocol ip prio 1 handle 800::800 u32"),
+     (f"{F} prio 1 {DNS} flowid 1:10",)),
+    # The second priority has the table 801, whose number counts, not the priority.
+    ((f"{F} prio 1 {NTP} flowid 1:10", f"{F} prio 2 {DNS} flowid 1:10",
+      "filter del dev v0 parent 1: protocol ip prio 1 handle 801::800 u32"),
+     (f"{F} prio 1 {NTP} flowid 1:10",)),
+    ((f"{F} prio 1 {DNS} flowid 1:10",
+      "filter del dev v0 parent 1: protocol ip prio 1 handle 800::801 u32"),
+     (f"{F} prio 1 {DNS} flowid 1:10",)),
+    ((f"{F} prio 1 {DNS} flowid 1:10",
+      f"{F} prio 1 {NTP} flowid 1:10",
+      f"{F.replace('add', 'replace')} prio 1 handle 800::800 {DNS} flowid 1:20"),
+     (f"{F} prio 1 {NTP} flowid 1:10",)),
+    # What a filter compares stays.
+    ((f"{F} prio 1 {DNS} flowid 1:20", f"{F} prio 1 {NTP} flowid 1:10",
+      f"{F.replace('add', 'replace')} prio 1 handle 800::800 {NTP} flowid 1:10"),
+     (f"{F} prio 1 {DNS} flowid 1:10", f"{F} prio 1 {NTP} flowid 1:10")),
+    ((f"{F} prio 1 handle 800::20 {UDP} flowid 1:20",
+      f"{F} prio 1 handle 800::10 {DNS} flowid 1:10"),
+     (f"{F} prio 1 {DNS} flowid 1:10", f"{F} prio 1 {UDP} flowid 1:20")),
+    # The first free number without a handle is 800.
+    ((f"{F} prio 1 {UDP} flowid 1:20", f"{F} prio 1 handle 800::7ff {DNS} flowid 1:10"),
+     (f"{F} prio 1 {DNS} flowid 1:10", f"{F} prio 1 {UDP} flowid 1:20")),
+    ((f"{F} prio 1 handle 5: u32 divisor 16", f"{F} prio 1 u32 ht 5:3: {DNS[4:]} flowid 1:10",
+      f"{F} prio 1 u32 ht 5:0: {NTP[4:]} flowid 1:10", f"{F} prio 1 {UDP} link 5:"),
+     (f"{F} prio 1 {NTP} match ip protocol 17 0xff flowid 1:10",)),
+    ((f"{F} prio 1 handle 1 fw classid 1:20", f"{F} prio 2 {DNS} flowid 1:10",
+      "filter del dev v0 parent 1: protocol ip prio 1 handle 0x1 fw"),
+     (f"{F} prio 2 {DNS} flowid 1:10",)),
+    ((f"{F} prio 1 {FLOWER} dst_port 53 classid 1:10", f"{F} prio 1 {FLOWER} classid 1:20",
+      f"{F} prio 1 {FLOWER} dst_port 123 classid 1:10"),
+     (f"{F} prio 1 {FLOWER} dst_port 53 classid 1:10",
+      f"{F} prio 2 {FLOWER} dst_port 123 classid 1:10", f"{F} prio 3 {FLOWER} classid 1:20")),
+    ((f"{F} prio 1 {FLOWER} dst_port 53 classid 1:20", f"{F} prio 1 {FLOWER} classid 1:10",
+      "filter del dev v0 parent 1: protocol ip prio 1 handle 1 flower"),
+     (f"{F} prio 1 {FLOWER} classid 1:10",)),
+    ((f"{F} prio 1 basic classid 1:20", f"{F} prio 1 basic classid 1:10"),
+     (f"{F} prio 1 basic classid 1:10",)),
+]  # fmt: skip
+"""Filters, and filters with the same effect."""
+
+
+@pytest.mark.parametrize(("lines", "same"), HANDLES)
+def test_filters_of_a_priority_are_tried_as_in_linux(
+    lines: Sequence[str], same: Sequence[str]
+) -> None:
+    assert policies((*HTB, *lines)) == policies((*HTB, *same))
+
+
+def test_the_numbers_of_u32_begin_again_at_one() -> None:
+    """Linux tries the filter after 2,048 others before them."""
+    many = (f"{F} prio 1 {UDP} flowid 1:20" for _ in range(2048))
+    assert policies((*HTB, *many, ALL[-1])) == policies((*HTB, ALL[-1]))
+
+
+EXIST = [
+    (f"{F} prio 1 {FLOWER} ip_tos 4 classid 1:10", f"{F} prio 1 {FLOWER} ip_tos 4 classid 1:20"),
+    (f"{F} prio 1 matchall classid 1:10", f"{F} prio 1 matchall classid 1:20"),
+    (f"{F} prio 1 handle 1 fw classid 1:10", f"{F} prio 1 handle 1 fw classid 1:20"),
+    (f"{F} prio 1 {DNS} flowid 1:10", f"{F} prio 1 handle 800::800 {DNS} flowid 1:20"),
+    (f"{F} prio 1 {DNS} flowid 1:10", f"{F.replace('add', 'change')} prio 1 {DNS} flowid 1:20"),
+]  # fmt: skip
+"""A filter, and one that Linux does not add beside it."""
+
+
+@pytest.mark.parametrize(("first", "second"), EXIST)
+def test_a_filter_that_exists_stays(first: str, second: str) -> None:
+    assert policies((*HTB, first, second)) == policies((*HTB, first))
+    told = reading((*HTB, first, second)).lines[-1].note
+    assert "has this filter already" in told or "there is nothing to change" in told
+
+
+REFUSED = [
+    (("qdisc replace dev v0 root handle 1: htb default 10",), "Change operation not supported"),
+    (("qdisc change dev v0 root htb default 10",), "Change operation not supported"),
+    (("qdisc replace dev v0 root handle 1: pfifo",), "must match existing qdisc"),
+    (("class del dev v0 classid 1:1",), "HTB class in use"),
+    ((f"{F} prio 1 {DNS} flowid 1:10", "class del dev v0 classid 1:10"), "HTB class in use"),
+    ((f"{F} prio 1 handle 0x1/0xff fw classid 1:20",
+      f"{F} prio 1 handle 0x100/0xff00 fw classid 1:10"), "Invalid argument"),
+    ((f"{F} prio 1 {DNS} flowid 1:10", f"{F} prio 2 handle 800::1 {DNS} flowid 1:10"),
+     "Handle specified hash table address mismatch"),
+]  # fmt: skip
+"""Commands of which Linux refuses the last one because of those before it."""
+
+
+@pytest.mark.parametrize(("lines", "reason"), REFUSED)
+def test_what_stands_already_forbids_a_command(lines: Sequence[str], reason: str) -> None:
+    found = reading((*HTB, *lines))
+    assert [reason in each.reason for each in found.refusals] == [True]
+    assert found.lines[-1].fault is Fault.REFUSED
+
+
+def test_a_command_that_an_earlier_branch_may_forbid_is_told() -> None:
+    """The host runs one of the branches."""
+    text = "\n".join(f"tc {each}" for each in HTB)
+    branches = (
+        "if true; then\ntc qdisc replace dev v1 root handle 1: htb default 1\nelse\n"
+        "tc qdisc replace dev v1 root handle 1: htb default 2\nfi\n"
+    )
+    found = read([Source("wan.sh", f"{text}\n{branches}")], "tc")
+    assert found.refusals == ()
+    assert any("Change operation not supported" in line.note for line in found.lines)
+
+
+def test_a_class_without_filters_can_be_deleted() -> None:
+    gone = ("filter del dev v0 parent 1:", "class del dev v0 classid 1:10")
+    assert policies((*ALL, *gone)) == policies((HTB[0], HTB[1], HTB[3]))

@@ -357,11 +357,11 @@ _COMMANDS = """
 """Programs, objects and verbs of tc and nft with their abbreviations, and their places in words."""
 
 _PARTS = """
-    change_class change_qdisc framings latest
+    change_class change_qdisc framings has_handle latest
     another any attachments average big bit block bps burst_unit by bytes class_ class_of
     class_words classes classify command commands conditions conform cookie correlation delay_limit
     destination device diffserv direct direction dropped enabled exceed fh field filter_ filter_of
-    filter_words filters fit_shares fragmentation gentle head hop illegal in_order interface
+    filter_words fit_shares fragmentation gentle head hop illegal in_order interface
     interfaces is_output isolation it leaf left level linkshare malformed matches medium meet number
     on open operator other out packet packets parse payload peak_burst peak_rate per percent policer
     policers policy ports ports_of qdisc_words queue rate_unit realtime remark rest save scheduler

@@ -244,7 +244,9 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
             base.made = _table(base.handle)
         elif word == "ht":
             words.take()
-            base.table = _table(words.take(), word)
+            said_table = words.take()
+            base.table = _table(said_table, word)
+            base.bucket = int(said_table.split(":")[1:2][0] or "0", 16) if ":" in said_table else 0
         elif word == "link":
             words.take()
             base.link = _table(words.take(), word)
@@ -254,10 +256,12 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                 if words.next not in ("mask", "at", "plus", "shift", "eat"):
                     raise unknown(words.next or words.take())
                 if word == "hashkey":
+                    base.hashed = True
                     ledger.approximated(place, "it leads to all filters of its hash table")
                 while words and words.next not in ("match", "link", "flowid", "classid", "ht"):
                     words.take()
             elif word == "sample":
+                base.bucket = -1
                 while words and words.next not in ("match", "link", "flowid", "classid"):
                     words.take()
             else:
@@ -350,6 +354,7 @@ def _fw(words: Words, base: Filter) -> None:
     else:
         bits = units.number(mask) if mask else 0xFFFFFFFF
         base.tests = (Test(header, ((units.number(value) & bits, bits),)),)
+        base.masks = (bits,)
     while words:
         word = words.take()
         if word in ("classid", "flowid"):
@@ -377,6 +382,7 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     header = _every(base.protocol).header
     known = u32.PROTOCOLS
     names = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
+    said: list[tuple[str, str, object]] = []
     while words:
         key = words.next
         if key in ("classid", "flowid", "action", "police"):
@@ -385,6 +391,7 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
         if key in _FLAGS:
             continue
         value = words.take()
+        said.append(_compared_by(key, value))
         match key:
             case "ip_proto":
                 number = known.get(value.lower()) or int(value, 16)  # tc-flower(8)
@@ -407,8 +414,8 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                     ledger.approximated(place, "it compares the bits of ECN, too")
                 header &= Conditions(dscp=u32.dscps(wanted, bits))
             case "vlan_ethtype" | "cvlan_ethtype" if base.protocol not in _TAGGED:
-                said = f"Can't set \"{key}\" if ethertype isn't 802.1Q or 802.1AD"
-                raise RefusedError(said)
+                reason = f"Can't set \"{key}\" if ethertype isn't 802.1Q or 802.1AD"
+                raise RefusedError(reason)
             case "eth_type" | "vlan_ethtype" | "cvlan_ethtype":
                 header &= _every(value.replace("ipv4", "ip")).header
             case _:
@@ -417,4 +424,16 @@ def _flower(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                 ledger.ignored(place, reason)
                 return
     base.tests = (Test(header),)
+    base.masks = ("flower", *sorted(each[:2] for each in said))
+    base.key = (header, base.masks)
     _common(words, base, ledger, place)
+
+
+def _compared_by(key: str, value: str) -> tuple[str, str, object]:
+    """Return a key of flower, its mask, and its value."""
+    if key in ("src_ip", "dst_ip"):
+        network = ip_network(value, strict=False)
+        return key, str(network.prefixlen), network
+    if key in ("src_port", "dst_port"):
+        return key, "range" if "-" in value else value.partition("/")[2], value
+    return key, value.partition("/")[2], value

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from perhop.routers.reading.configuration import Place
+    from perhop.routers.reading.linux.handles import Handles
     from perhop.routers.reading.linux.ledger import Ledger
 
 __all__ = [
@@ -186,6 +187,12 @@ class Filter:
         by_mark: True if the class is the packet's mark itself.
         table: The hash table of u32 that it is in, and the one that it leads to; 0 for none.
         made: The hash table of u32 that it makes; 0 for none.
+        bucket: The bucket of its hash table; -1 if it is not known.
+        hashed: True if it leads to a bucket that a part of the packet tells.
+        node: The number in its handle; 0 for none.
+        order: Its place among the filters of its priority, lowest first.
+        masks: The masks of what it compares, if filters of one priority are tried by them.
+        key: What it compares, if no other filter of its priority may compare the same.
     """
 
     parent: int
@@ -201,6 +208,12 @@ class Filter:
     table: int = 0
     link: int = 0
     made: int = 0
+    bucket: int = 0
+    hashed: bool = False
+    node: int = 0
+    order: int = 0
+    masks: tuple[object, ...] = ()
+    key: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -220,6 +233,7 @@ class Device:
         framing: The bytes beside an IP packet that Linux counts, as a scenario writes them: an
             Ethernet header, and what a size table adds; "" for none, and None if it is not known
             which settings of tc a router makes.
+        handles: The handles of its filters, by their parents.
     """
 
     name: str
@@ -232,6 +246,7 @@ class Device:
     names: dict[int, str] = field(default_factory=dict)
     actions: dict[str, Action] = field(default_factory=dict)
     framing: str | None = "14 B"
+    handles: dict[int, Handles] = field(default_factory=dict)
     _next: int = 0x8000
     _numbered: dict[int, Qdisc] = field(default_factory=dict)
 
@@ -266,6 +281,7 @@ class Device:
             todo += [each for each in self.qdiscs if each >> 16 == major and each < INGRESS]
             self.classes = {key: each for key, each in self.classes.items() if key >> 16 != major}
             self.filters = [each for each in self.filters if each.parent >> 16 != major]
+            self.handles = {key: each for key, each in self.handles.items() if key >> 16 != major}
 
 
 @dataclass(slots=True)

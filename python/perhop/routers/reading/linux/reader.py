@@ -311,7 +311,7 @@ def attachments(
 def _sent(device: Device, arriving: Sequence[Packets], buckets: Buckets) -> list[Packets]:
     """Return the packets after the filters of `clsact` for what an interface sends."""
     own = [replace(each) for each in device.filters if each.parent == CLSACT_EGRESS and each.tests]
-    own.sort(key=lambda each: each.prio)
+    own.sort(key=lambda each: (each.prio, each.order))
     for each in own:
         each.target = 0
     found = []
@@ -449,7 +449,7 @@ def _before(policy: dict[str, Any], buckets: Buckets) -> tuple[dict[str, Any], d
 def _ingress(device: Device, ledger: Ledger, hooked: Ruleset | None) -> Attachment | None:
     """Return the policers of received packets, a class for each filter."""
     own = [each for each in device.filters if each.parent == CLSACT_INGRESS]
-    own.sort(key=lambda each: each.prio)
+    own.sort(key=lambda each: (each.prio, each.order))
     direction: Direction = "in"
     buckets = Buckets(device, ledger)
     classes: dict[str, Any] = {}

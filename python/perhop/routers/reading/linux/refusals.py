@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbsentError",
+    "PresentError",
     "RefusedError",
     "action",
     "class_",
@@ -34,6 +35,10 @@ __all__ = [
 
 class RefusedError(Exception):
     """A command that tc or the kernel refuses; the message is theirs."""
+
+
+class PresentError(RefusedError):
+    """A command that what the interface has already forbids."""
 
 
 class AbsentError(RefusedError):

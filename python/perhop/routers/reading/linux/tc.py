@@ -12,6 +12,7 @@ from perhop.routers.reading.linux.cake import ETHERNET
 from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
 from perhop.routers.reading.linux.changes import change_class, change_qdisc, latest
 from perhop.routers.reading.linux.filters import Words, actions, filter_of
+from perhop.routers.reading.linux.handles import ROOT_TABLE, Handles, has_handle
 from perhop.routers.reading.linux.model import (
     CLSACT_EGRESS,
     CLSACT_INGRESS,
@@ -89,8 +90,11 @@ _OF_FILTER: Final = (
     "Error: Parent Qdisc doesn't exists.",
     "Error: Specified class doesn't exist.",
 )
+_FIXED: Final = frozenset({"htb", "sfq"})
+"""The disciplines whose settings stay (`change` of `Qdisc_ops` is null)."""
+
+_NO_CHANGE: Final = "Error: Change operation not supported by specified qdisc."
 _SLOPES: Final = frozenset({"sc", "rt", "ls", "ul"})
-_ROOT_TABLE: Final = 0x800
 _MOST_OBJECTS: Final = 2**17
 _MOST_FILTERS: Final = 2**16
 
@@ -112,6 +116,8 @@ class Tc:
         self.unread = False
         """True after a command that is not read, which may add what a later one needs."""
         self._vain = False
+        self._branched = False
+        """True after a command that depends on a condition, so that its effect is not sure."""
         self._firsts: dict[tuple[str, int, int], tuple[str, str]] = {}
         """The protocol and classifier of filters, by interface, parent and priority."""
         self._numbers: dict[tuple[str, int], int] = {}
@@ -135,6 +141,7 @@ class Tc:
             shown: True for what tc printed, which the kernel has accepted.
         """
         self._shown = shown
+        self._branched = self._branched or branch
         kind, verb = OBJECTS[words[0]], VERBS[words[1]]
         self._count += 1
         if self._count > _MOST_OBJECTS:
@@ -172,7 +179,9 @@ class Tc:
             else:
                 self._action(verb, rest, place)
         except refusals.RefusedError as error:
-            if self._shown or (self.unread and isinstance(error, refusals.AbsentError)):
+            absent = self.unread and isinstance(error, refusals.AbsentError)
+            present = isinstance(error, refusals.PresentError) and (self.unread or self._branched)
+            if self._shown or absent or present:
                 self.ledger.ignored(place, _because(str(error)))
                 return
             self.ledger.ignored(place, f"tc refuses it: {error}", Fault.REFUSED)
@@ -242,6 +251,8 @@ class Tc:
             )
             return
         if before is not None and before.kind == kind and handle in (0, before.handle):
+            if not self._shown and kind in _FIXED:
+                raise refusals.PresentError(_NO_CHANGE)
             self.changes.append((place, before.place))
             change_qdisc(before, options, lists, place)
             if framing is None and device.framing is not None and before.parent == ROOT:
@@ -252,6 +263,9 @@ class Tc:
             self._vain = True
             self.ledger.ignored(place, "there is nothing to change yet")
             return
+        named_again = before is not None and handle == before.handle and parent != INGRESS
+        if named_again and not self._shown:
+            raise refusals.PresentError("Error: Invalid qdisc name: must match existing qdisc.")
         if before is not None:
             device.remove(parent)
         if handle == 0:
@@ -358,6 +372,8 @@ class Tc:
         classid = _identity(lambda text: units.classid(text, parent >> 16), said, "class ID")
         if verb == "del":
             gone = device.classes.get(classid)
+            if gone is not None and not branch and not self._shown:
+                self._used(device, gone)
             self._remove(branch, place, gone is not None, lambda: device.classes.pop(classid))
             return
         if not classid:
@@ -391,15 +407,30 @@ class Tc:
         if verb == "change" and qdisc.kind not in ("prio", "ets"):
             self._vain = True
             raise ValueError("there is nothing to change yet")
-        if qdisc.kind == "htb" and parent & 0xFFFF and parent not in device.classes:
-            if not self._shown:
-                # `htb_change_class` takes the root for a parent that it does not know (yet).
-                note = f"there is no class {above} before it: HTB makes it a class without a parent"
-                self.ledger.fault(place, note, Fault.UNDEFINED)
-                parent = 0
+        early = bool(parent & 0xFFFF) and parent not in device.classes
+        if qdisc.kind == "htb" and early and not self._shown:
+            # `htb_change_class` takes the root for a parent that it does not know (yet).
+            note = f"there is no class {above} before it: HTB makes it a class without a parent"
+            self.ledger.fault(place, note, Fault.UNDEFINED)
+            parent = 0
         device.classes[classid] = Class(
             intern(kind), classid, parent or classid & 0xFFFF0000, options, place
         )
+
+    def _used(self, device: Device, gone: Class) -> None:
+        """Refuse to delete a class with classes below it, or with a filter that leads to it."""
+        above = device.numbered(gone.classid >> 16)
+        if above is None or above.kind not in ("htb", "hfsc", "drr"):
+            return
+        below = any(each.parent == gone.classid for each in device.classes.values())
+        led = any(
+            each.target == gone.classid and each.parent >> 16 == above.handle
+            for each in device.filters
+        )
+        if below or led:
+            busy = "RTNETLINK answers: Device or resource busy"
+            reason = "Error: HTB class in use." if above.kind == "htb" else busy
+            raise refusals.PresentError(reason)
 
     def _action(self, verb: str, words: Words, place: Place) -> None:
         """Add a policer with an index, to which filters refer."""
@@ -446,12 +477,11 @@ class Tc:
                 each
                 for each in device.filters
                 if each.parent == parent
-                and prio in (0, each.prio)
-                and handle in ("", each.handle)
+                and (prio in (0, each.prio) or (kind == "u32" and handle))
                 and kind in ("", each.kind)
+                and (not handle or has_handle(each, kind, handle))
             ]
-            kept = [each for each in device.filters if each not in gone]
-            self._remove(branch, place, bool(gone), lambda: setattr(device, "filters", kept))
+            self._remove(branch, place, bool(gone), lambda: self._drop(device, parent, gone))
             return
         if not self._shown and parent & 0xFFFF and parent < INGRESS:
             _standing(device, parent, *_OF_FILTER)
@@ -477,23 +507,66 @@ class Tc:
         protocol, kind, handle = intern(protocol), intern(kind), intern(handle)
         base = Filter(parent, prio, kind, protocol, handle, None, None, (), place)
         made = filter_of(kind, words, base, self.ledger, place)
-        if made.table and made.table < _ROOT_TABLE and not self._shown:
+        if 0 < made.table < ROOT_TABLE and not self._shown:
             tables = {each.made for each in device.filters if each.parent == parent}
             if made.table not in tables:
                 raise refusals.RefusedError("Error: cls_u32: Specified hash table not found.")
         for each in made.actions:
             if not self._shown:
                 refusals.action(each)
+        handles = device.handles.setdefault(parent, Handles())
+        known = handles.number(made, shown=self._shown)
+        if not self._shown:
+            twice = known if verb == "add" or kind == "matchall" else False
+            if twice or (handles.same(made) and not known):
+                self._vain = True
+                self.ledger.ignored(place, f"{name} has this filter already: `{verb}` fails")
+                return
+            if verb == "change" and not known:
+                self._vain = True
+                self.ledger.ignored(place, "there is nothing to change yet")
+                return
+        for each in made.actions:
             self._register(each)
-        if verb in ("replace", "change"):
-            same = [
-                each
-                for each in device.filters
-                if (each.parent, each.prio, each.kind) == (parent, prio, kind)
-                and (each.handle == handle and bool(handle))
-            ]
-            device.filters = [each for each in device.filters if each not in same]
+        if known:
+            self._replace(device, made)
+            return
+        note = handles.add(made, shown=self._shown)
+        if note:
+            self.ledger.approximated(place, note)
         device.filters.append(made)
+
+    def _drop(self, device: Device, parent: int, gone: Sequence[Filter]) -> None:
+        """Remove filters below a parent."""
+        without = {id(each) for each in gone}
+        device.filters = [each for each in device.filters if id(each) not in without]
+        kept = [each for each in device.filters if each.parent == parent]
+        if parent in device.handles:
+            device.handles[parent] = device.handles[parent].without(kept)
+
+    def _replace(self, device: Device, made: Filter) -> None:
+        """Put a filter in the place of the one with its handle, whose comparisons u32 keeps."""
+        for at, old in enumerate(device.filters):
+            same = (old.parent, old.kind, old.table, old.bucket, old.node) == (
+                *(made.parent, made.kind, made.table, made.bucket, made.node),
+            )
+            if not same or old.made or (made.kind != "u32" and old.prio != made.prio):
+                continue
+            if made.kind == "u32":
+                if made.tests != old.tests:
+                    note = "u32 keeps the comparisons of a filter that it replaces"
+                    self.ledger.fault(made.place, note, Fault.WITHOUT_EFFECT)
+                made.tests, made.link = old.tests, made.link or old.link
+                made.hashed, made.prio = old.hashed, old.prio
+            made.order = old.order
+            device.filters[at] = made
+            kept = [each for each in device.filters if each.parent == made.parent]
+            moved = made.masks != old.masks
+            others = [each for each in kept if each is not made or not moved]
+            handles = device.handles[made.parent] = device.handles[made.parent].without(others)
+            if moved:
+                handles.add(made, shown=True)
+            return
 
 
 def _standing(device: Device, parent: int, no_qdisc: str, no_class: str) -> None:

@@ -23,6 +23,7 @@ from perhop.routers.reading.linux.classify import (
     priority,
     within,
 )
+from perhop.routers.reading.linux.handles import ROOT_TABLE
 from perhop.routers.reading.linux.model import Test
 from perhop.routers.reading.linux.netem import medium, waiting
 from perhop.routers.reading.linux.policers import DROPS, Buckets
@@ -519,20 +520,31 @@ class Tree:
     def _filters(self, parent: int) -> list[Filter]:
         self.asked.add(parent)
         own = [each for each in self.device.filters if each.parent == parent]
-        own.sort(key=lambda each: each.prio)
+        own.sort(key=lambda each: (each.prio, each.order))
         tables: dict[int, list[Filter]] = defaultdict(list)
         for each in own:
-            if each.table not in (0, 0x800):
+            if 0 < each.table < ROOT_TABLE:
                 tables[each.table].append(each)
+        for some in tables.values():
+            some.sort(key=lambda each: (each.bucket, each.order))
         if not tables:
             return own
         flat: list[Filter] = []
         for each in own:
-            if each.table not in (0, 0x800):
+            if 0 < each.table < ROOT_TABLE:
                 continue
-            inside = tables[each.link] if each.link else ()
+            inside = self._searched(each, tables[each.link]) if each.link else ()
             flat += [self._linked(each, inner) for inner in inside] if each.link else [each]
         return flat
+
+    def _searched(self, link: Filter, table: Sequence[Filter]) -> list[Filter]:
+        """Return the filters of a hash table that a link leads to: of bucket 0 without a key."""
+        if not link.hashed:
+            for each in table:
+                if each.bucket < 0:
+                    note = "the bucket of `sample` is taken for the one that a link leads to"
+                    self.ledger.approximated(each.place, note)
+        return [each for each in table if link.hashed or each.bucket <= 0]
 
     def _linked(self, link: Filter, inner: Filter) -> Filter:
         """Return a filter of a hash table, for the packets that a filter leads there."""
