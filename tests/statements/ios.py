@@ -1260,7 +1260,10 @@ weight wred
 _MESSAGES = "at by contains expected ios it itself measures only read reports unknown"
 """Parts of messages."""
 
+_NAT = "nat inside outside"
+"""Words of NAT, which is no line about quality of service: test_routers_translation.py."""
+
 OTHER_WORDS = frozenset(
-    f"{_PORTS} {_INTERFACES} {_UNITS} {_PLATFORM} {_BLOCKS} {_KEYS} {_MESSAGES}".split()
+    f"{_PORTS} {_INTERFACES} {_UNITS} {_PLATFORM} {_BLOCKS} {_KEYS} {_MESSAGES} {_NAT}".split()
 )
 """Words in the reader that are no keywords of statements."""

@@ -421,8 +421,11 @@ and tbf, `aggressive` is `ack-filter-aggressive` in JSON), and words beside othe
 as in iproute2's sources: m_gact.c, q_gred.c (`grio`), q_qfq.c (`maxpkt`), q_prio.c (`multiqueue`),
 tc_stab.c (`tsize`)."""
 
+_NAT = "family masquerade ruleset snat"
+"""Words of NAT: test_routers_translation.py."""
+
 OTHER_WORDS: frozenset[str] = frozenset(
     f"{_SHELL} {_COMMANDS} {_PARTS} {_PRINTED} {_NAMES} {_UNITS} {_NO_EFFECT} {_NETEM} {_NFT} "
-    f"{_REFUSED} {_SPELLINGS}".split()
+    f"{_REFUSED} {_SPELLINGS} {_NAT}".split()
 )
 """Words in the reader that are no keywords of statements: parts of notes and names of values."""

@@ -862,6 +862,8 @@ OTHER_WORDS = frozenset(
         "limit ls m m1 mi min max noecn ok perturb pfifo police prio priomap probability profiles",
         "quantum r2q random_detect rate reclassify red rt sc sfq srchost t target tbf ti u32 ul",
         "weight wred",
+        # Rules of NAT, which are no lines about quality of service: test_routers_translation.py.
+        "disable exclude group interface-name name nat66 outbound-interface rule translation",
     )
     for word in words.split()
 )

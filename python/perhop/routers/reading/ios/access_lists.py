@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.ios.entries import Entry
 from perhop.routers.reading.ios.numbers import whole
 from perhop.routers.reading.matching import Rules, TooManyRulesError
+from perhop.routers.reading.translation import compared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perhop.routers.reading.conditions import Networks
+    from perhop.routers.reading.configuration import Direction
     from perhop.routers.reading.ios.account import Account
     from perhop.routers.reading.ios.groups import Groups
     from perhop.routers.reading.ios.tree import Statement
@@ -84,6 +86,11 @@ class AccessLists:
         if found is None:
             raise TooManyRulesError(f"access list {name} has too many entries")
         return found
+
+    def compare(self, name: str, direction: Direction) -> bool:
+        """Return whether a list compares addresses that NAT changes in a direction."""
+        found = self._read.get(name)
+        return found is not None and any(compared(each, direction) for _, each in found.rules)
 
     def _list(self, name: str) -> Rules | None:
         account = self._account

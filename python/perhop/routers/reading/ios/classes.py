@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.ios.access_lists import EVERY
 from perhop.routers.reading.ios.numbers import dscp, precedence, whole
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
+from perhop.routers.reading.translation import note_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perhop.routers.reading.configuration import Direction, Place
     from perhop.routers.reading.ios.access_lists import AccessLists
     from perhop.routers.reading.ios.account import Account
     from perhop.routers.reading.ios.tree import Statement
@@ -111,6 +113,26 @@ class ClassMaps:
         self._work += sum(1 + len(each.rules) for each in sets)
         if self._work > MAX_WORK:
             raise TooManyRulesError(f"all classes take more than {MAX_WORK:,} rules")
+
+    def translated(self, name: str, direction: Direction, translation: Place) -> None:
+        """Note the conditions of a class on addresses that an interface translates (NAT)."""
+        seen: set[str] = set()
+        todo = [name]
+        while todo:
+            current = todo.pop()
+            if current in seen or current not in self._maps:
+                continue
+            seen.add(current)
+            for statement in self._maps[current].statements:
+                words = [word for word in statement.words if word.lower() not in ("not", "name")]
+                if statement.word(0) != "match" or len(words) < 3:
+                    continue
+                if words[1].lower() in ("class-map", "class"):
+                    todo.append(words[2])
+                elif words[1].lower() == "access-group" and self._lists.compare(
+                    words[2], direction
+                ):
+                    self._account.approximated(statement, note_of(direction, translation))
 
     def finish(self) -> None:
         """Note the class maps that no policy uses."""

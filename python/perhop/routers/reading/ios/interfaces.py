@@ -87,6 +87,10 @@ class Interfaces:
         self._interfaces: dict[str, list[Statement]] = {}
         self._names: dict[str, str] = {}
         self._map_classes: dict[str, Statement] = {}
+        self._inside_source = next(
+            (each.place for each in statements if each.starts("ip", "nat", "inside", "source")),
+            None,
+        )
         self.balance: str | None = None
         self.refusals: list[Refusal] = []
         for statement in statements:
@@ -254,6 +258,8 @@ class Interfaces:
             if directed in wanted:
                 name, statement = wanted[directed]
                 built = self._built(name, statement, point, directed)
+                if built is not None and (nat := self._translation(point)) is not None:
+                    self._policies.translated(name, directed, nat)
                 legacy.beside(directed)
             else:
                 name, built = "", legacy.built(directed, point.header, self._effective(point))
@@ -263,6 +269,16 @@ class Interfaces:
             account.modelled(point.header)
             self._told(point, told, queues=any(map(_queues_unshaped, found)))
         return found
+
+    def _translation(self, point: _Point) -> Place | None:
+        """Return the line of the NAT of an interface's addresses; None if there is none."""
+        outside = False
+        for statement in point.statements:
+            if statement.starts("ip", "nat", "outside"):
+                outside = True
+            elif statement.starts("no", "ip", "nat", "outside"):
+                outside = False
+        return self._inside_source if outside else None
 
     def _effective(self, point: _Point) -> int:
         return point.rate if point.rate is not None else ASSUMED_RATE

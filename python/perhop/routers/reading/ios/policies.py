@@ -173,6 +173,14 @@ class PolicyMaps:
         limited = self._platform.reserves and reserved > 0
         return refused_reserve(settings, rate, reserved) if limited else None
 
+    def translated(self, name: str, direction: Direction, translation: Place) -> None:
+        """Note the conditions of a policy on addresses that its interface translates (NAT)."""
+        names = [name, *(c.child for each in self._with_inner(name) for c in each if c.child)]
+        for key in {
+            key: None for each in names if each in self._maps for key in self._maps[each].classes
+        }:
+            self._classes.translated(key, direction, translation)
+
     def _inside_of(self, settings: Settings) -> list[Settings]:
         """Return the settings of the classes of the policy inside a class; none without one."""
         known = settings.child is not None and settings.child in self._maps

@@ -35,6 +35,7 @@ from perhop.routers.reading.linux.sharing import CLASSFUL
 from perhop.routers.reading.linux.shell import SAYS, Command, commands
 from perhop.routers.reading.linux.state import State
 from perhop.routers.reading.linux.tc import OBJECTS, VERBS, Tc
+from perhop.routers.reading.linux.translation import Translations
 from perhop.routers.reading.linux.tree import Tree, fit_shares
 from perhop.routers.reading.linux.words import unknown
 from perhop.routers.reading.matching import Rules, TooManyRulesError
@@ -81,7 +82,8 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
     """
     ledger = Ledger([text.file for text in texts])
     tc, rules = Tc(ledger, rates), Ruleset(ledger)
-    state = State(tc, rules, ledger)
+    translations = Translations(ledger)
+    state = State(tc, rules, ledger, translations)
     for text in texts:
         if is_output(text.text):
             state.read(text)
@@ -89,13 +91,16 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
         script = ledger.bounded(text)
         if _RULES.search(script.text) and not _SCRIPT.search(script.text):
             lines = enumerate(script.text.split("\n"), 1)
-            rules.lines((Place(script.file, number), line) for number, line in lines)
+            placed = [(Place(script.file, number), line) for number, line in lines]
+            rules.lines(placed)
+            translations.nft(placed)
             whole = ("nft", *script.text.split("\n"))
             tc.given(HostCommand(Place(script.file, 1), "", whole))
             continue
         for command in commands(script):
-            _command(command, tc, rules, ledger)
+            _command(command, tc, rules, ledger, translations)
     state.apply()
+    translations.note(tc.host.devices, tc.refused)
     found = []
     devices = tc.host.devices
     names = list(devices)
@@ -133,7 +138,9 @@ def _without_policy(device: Device, refused: Place, ledger: Ledger) -> None:
         ledger.ignored(place, note)
 
 
-def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
+def _command(
+    command: Command, tc: Tc, rules: Ruleset, ledger: Ledger, translations: Translations
+) -> None:
     words = list(command.words)
     if words[0] in SAYS:
         return
@@ -164,13 +171,20 @@ def _command(command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
         if tool == "tc":
             _tc_options(words[index + 1 :], command, tc, ledger, space)
         elif tool.endswith("-restore"):
-            _restore(tool.removesuffix("-restore"), command, tc, rules, ledger)
+            _restore(tool.removesuffix("-restore"), command, tc, rules, ledger, translations)
         else:
-            _other(tool, words[index + 1 :], command, tc, rules, ledger)
+            _other(tool, words[index + 1 :], command, tc, rules, ledger, translations)
         return
 
 
-def _restore(tool: str, command: Command, tc: Tc, rules: Ruleset, ledger: Ledger) -> None:
+def _restore(
+    tool: str,
+    command: Command,
+    tc: Tc,
+    rules: Ruleset,
+    ledger: Ledger,
+    translations: Translations,
+) -> None:
     """Read what `iptables-save` prints, as the commands that it stands for."""
     if not command.body:
         ledger.about(command.place, command.text)
@@ -187,7 +201,7 @@ def _restore(tool: str, command: Command, tc: Tc, rules: Ruleset, ledger: Ledger
             continue
         if words:
             one = replace(command, place=place, text=line, body=())
-            _other(tool, ["-t", table, *words], one, tc, rules, ledger)
+            _other(tool, ["-t", table, *words], one, tc, rules, ledger, translations)
 
 
 def _length(words: list[str], command: Command, tc: Tc, ledger: Ledger) -> None:
@@ -255,10 +269,20 @@ def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str =
 
 
 def _other(
-    tool: str, words: list[str], command: Command, tc: Tc, rules: Ruleset, ledger: Ledger
+    tool: str,
+    words: list[str],
+    command: Command,
+    tc: Tc,
+    rules: Ruleset,
+    ledger: Ledger,
+    translations: Translations,
 ) -> None:
     """Read rules of nft, and account for those of iptables about quality of service."""
     said = " ".join(words)
+    if tool == "nft":
+        translations.nft(command.body or [(command.place, said)])
+    else:
+        translations.iptables(words, command.place, ipv6=tool == "ip6tables", branch=command.branch)
     if not command.lost and "$" not in said and not (_SHOWS & {*words[:2]}):
         body = tuple(line for _, line in command.body) or (said,)
         given = (tool, *body) if tool == "nft" else (tool, *words)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perhop.routers.reading.linux.nft import Ruleset
     from perhop.routers.reading.linux.output import Item
     from perhop.routers.reading.linux.tc import Tc
+    from perhop.routers.reading.linux.translation import Translations
 
 __all__ = ["State"]
 
@@ -58,6 +59,7 @@ class State:
     tc: Tc
     rules: Ruleset
     ledger: Ledger
+    translations: Translations
     _qdiscs: list[_Shown] = field(default_factory=list)
     _classes: list[_Shown] = field(default_factory=list)
     _filters: list[_Shown] = field(default_factory=list)
@@ -93,6 +95,7 @@ class State:
                     self._class(item, device)
                 elif "kind" not in value:
                     nft_json.add(value, self.rules, item.place, item.text)
+                    self.translations.shown(value, item.place)
                 elif "protocol" in value or "pref" in value:
                     self._filter(item, value, device, where)
                 else:

@@ -14,6 +14,8 @@ from perhop.routers.reading.configuration import (
     Refusal,
 )
 from perhop.routers.reading.linux.ledger import Ledger
+from perhop.routers.reading.translation import note_of
+from perhop.routers.reading.vyos.matches import in_order
 from perhop.routers.reading.vyos.policies import Builder
 from perhop.routers.reading.vyos.refusals import refused
 from perhop.routers.reading.vyos.tree import Node, parse
@@ -21,7 +23,7 @@ from perhop.routers.reading.vyos.tree import Node, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from perhop.routers.reading.configuration import Source
+    from perhop.routers.reading.configuration import Direction, Source
 
 __all__ = ["read"]
 
@@ -141,12 +143,13 @@ class _Reader:
             made = self._policy(name.word, None if speed is None else speed[0])
             if made is None:
                 continue
-            way = "out" if direction in ("egress", "out") else "in"
+            way: Direction = "out" if direction in ("egress", "out") else "in"
             if way != made.direction:
                 self.ledger.ignored(name.place, f"its policy is not for direction {way}")
                 continue
             rate, rate_place = speed or (None, made.rate_place)
             found.append(replace(made, interface=interface, rate=rate, rate_place=rate_place))
+            self._translated(interface, way, self.policies[name.word][1])
         rate = self.rates.get("")
         rest = [self._policy(name, rate) for name in self.policies if name not in used]
         return [*found, *(replace(each, rate=rate) for each in rest if each is not None)]
@@ -159,6 +162,26 @@ class _Reader:
             builder = Builder(self.ledger, groups, speed, older=older)
             self._made[name, speed] = builder.build(kind, node)
         return self._made[name, speed]
+
+    def _translated(self, interface: str, way: Direction, policy: Node) -> None:
+        """Note the matches of a policy on addresses that its interface translates (NAT)."""
+        rules = [
+            (rule, version)
+            for table, version in (("nat", "ip"), ("nat66", "ipv6"))
+            for rule in _below(self.top, table, "source", "rule")
+            if "translation" in rule.children
+            and not rule.deleted
+            and not {"disable", "exclude"} & rule.children.keys()
+            and _leaves(rule, interface)
+        ]
+        groups = self.top.get("qos", "traffic-match-group")
+        for each in _below(policy, "class") if rules else ():
+            for match in in_order(each, groups, self.ledger):
+                for rule, version in rules:
+                    side = "source" if way == "out" else "destination"
+                    if _below(match, version, side, "address"):
+                        self.ledger.approximated(match.place, note_of(way, rule.place))
+                        break
 
     def _interfaces(self) -> Iterator[tuple[str, str, Node, tuple[int, Place | None] | None]]:
         """Yield interfaces with a policy: direction, the policy's name, and speed in bit/s."""
@@ -196,3 +219,25 @@ class _Reader:
         for label, way, name in found:
             known = speeds.get(label) or speeds.get(label.partition(".")[0])
             yield label, way, name, (self.rates[label], None) if label in self.rates else known
+
+
+def _below(node: Node, *path: str) -> list[Node]:
+    """Return the nodes below a path, without a word on whether the reader knows them."""
+    for word in path:
+        if word not in node.children:
+            return []
+        node = node.children[word]
+    return list(node.children.values())
+
+
+def _leaves(rule: Node, interface: str) -> bool:
+    """Return whether a rule of NAT takes packets that leave by an interface."""
+    named = _below(rule, "outbound-interface")
+    if named and named[0].word in ("name", "interface-name"):
+        named = _below(rule, "outbound-interface", named[0].word)
+    if not named or named[0].word in ("any", "group"):
+        return True
+    word = named[-1].word
+    if word.startswith("!"):
+        return interface != word[1:]
+    return interface == word or (word.endswith("+") and interface.startswith(word[:-1]))
