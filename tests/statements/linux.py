@@ -424,8 +424,14 @@ tc_stab.c (`tsize`)."""
 _NAT = "family masquerade ruleset snat"
 """Words of NAT: test_routers_translation.py."""
 
+_ELSEWHERE = (
+    "adb ash bash busybox c dash docker elsewhere env eval group ksh kubectl lxc lxc-attach nohup "
+    "podman pssh rsh sh ssh sudo xargs zsh"
+)
+"""Commands that run others: test_routers_linux_elsewhere.py."""
+
 OTHER_WORDS: frozenset[str] = frozenset(
     f"{_SHELL} {_COMMANDS} {_PARTS} {_PRINTED} {_NAMES} {_UNITS} {_NO_EFFECT} {_NETEM} {_NFT} "
-    f"{_REFUSED} {_SPELLINGS} {_NAT}".split()
+    f"{_REFUSED} {_SPELLINGS} {_NAT} {_ELSEWHERE}".split()
 )
 """Words in the reader that are no keywords of statements: parts of notes and names of values."""

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading.configuration import Configuration, Line
 
-__all__ = ["CAUTION", "OF_A_CLASS", "caution", "decisive"]
+__all__ = ["CAUTION", "OF_A_CLASS", "UNREAD", "caution", "decisive"]
 
 CAUTION: Final = "can change what a class gets by more than 5%"
 """What the caution about a configuration says, in any case."""
 
 OF_A_CLASS: Final = "unknown statement of a class"
 """The note of a line that may do anything to what its class gets."""
+
+UNREAD: Final = "it runs commands that perhop does not read"
+"""The note of a line that runs others, which may do anything."""
 
 _MOST_SHOWN: Final = 3
 
@@ -76,7 +79,8 @@ def decisive(configuration: Configuration) -> Iterator[Line]:
             continue
         if _IDLE.search(line.note):
             continue
-        if line.note != OF_A_CLASS and not _DECIDES.search(line.text):
+        unread = line.note == OF_A_CLASS or UNREAD in line.note
+        if not unread and not _DECIDES.search(line.text):
             continue
         if line.treatment is Treatment.APPROXIMATED and _SMALL.search(line.note):
             continue

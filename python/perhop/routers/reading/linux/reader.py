@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import (
@@ -20,6 +21,7 @@ from perhop.routers.reading.configuration import (
 )
 from perhop.routers.reading.linux import units
 from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
+from perhop.routers.reading.linux.elsewhere import elsewhere
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.linux.model import (
     CLSACT_EGRESS,
@@ -80,6 +82,7 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
         texts: The scripts and outputs.
         rates: Speeds of cards in bit/s in place of theirs, as for `detect.read`.
     """
+    files = frozenset(PurePath(text.file).name for text in texts)
     ledger = Ledger([text.file for text in texts])
     tc, rules = Tc(ledger, rates), Ruleset(ledger)
     translations = Translations(ledger)
@@ -98,7 +101,12 @@ def read(texts: Sequence[Source], rates: Mapping[str, int] = AS_STATED) -> Confi
             tc.given(HostCommand(Place(script.file, 1), "", whole))
             continue
         for command in commands(script):
-            _command(command, tc, rules, ledger, translations)
+            why = elsewhere(command, files)
+            if why:
+                ledger.about(command.place, command.text)
+                ledger.ignored(command.place, why)
+            else:
+                _command(command, tc, rules, ledger, translations)
     state.apply()
     translations.note(tc.host.devices, tc.refused)
     found = []
@@ -146,6 +154,8 @@ def _command(
         return
     if words[0] in OBJECTS and len(words) > 2 and words[1] in VERBS and len(words[0]) > 2:
         _tc(words, command, tc, ledger)
+        return
+    if command.ended and not any(map(_TOOLS.fullmatch, words[:_FIRST])):
         return
     if "txqueuelen" in words and words[-1] != "txqueuelen":
         _length(words, command, tc, ledger)
@@ -228,11 +238,13 @@ def _tc_options(words: list[str], command: Command, tc: Tc, ledger: Ledger, spac
         if option in ("-n", "-netns", "-net") and words:
             space = f"{words.pop(0)}/"
         elif option in ("-b", "-batch"):
-            if words[:1] == ["-"] or (not words and command.body):
+            if (words[:1] == ["-"] or not words) and command.body:
                 for place, line in command.body:
                     parts = line.split()
                     if parts and not parts[0].startswith("#"):
-                        inner = Command(place, line, tuple(parts), (), command.branch, command.lost)
+                        inner = replace(
+                            command, place=place, text=line, words=tuple(parts), body=()
+                        )
                         if parts[0] in OBJECTS and len(parts) > 1 and parts[1] in VERBS:
                             _tc(parts, inner, tc, ledger, space)
                         else:
@@ -255,7 +267,7 @@ def _tc(words: list[str], command: Command, tc: Tc, ledger: Ledger, space: str =
     ledger.about(command.place, command.text)
     if command.lost:
         ledger.ignored(command.place, command.lost)
-        tc.unread = True
+        tc.unread = tc.unread or not command.ended
         return
     said = "".join(words)
     for index, word in enumerate(words) if "$" in said or "`" in said else ():
@@ -279,7 +291,9 @@ def _other(
 ) -> None:
     """Read rules of nft, and account for those of iptables about quality of service."""
     said = " ".join(words)
-    if tool == "nft":
+    if command.ended:
+        pass
+    elif tool == "nft":
         translations.nft(command.body or [(command.place, said)])
     else:
         translations.iptables(words, command.place, ipv6=tool == "ip6tables", branch=command.branch)

@@ -50,6 +50,7 @@ SAYS: Final = frozenset(
 _TOOLS: Final = frozenset({"tc", "nft", "iptables", "ip6tables"})
 """Commands that functions of the same name are wrappers of."""
 
+_LEAVES: Final = frozenset({"exit", "return"})
 _DECLARES: Final = frozenset({"export", "local", "declare", "readonly", "typeset"})
 _CLOSES: Final = {"$(": ")", "${": "}", "$[": "]"}
 _MOST_JOINED: Final = 64
@@ -70,7 +71,8 @@ class Command:
         words: Its words, expanded as far as the script tells.
         body: The lines of its here-document.
         branch: True if it depends on a condition.
-        lost: Why its words are not known, such as a loop; "" if they are.
+        lost: Why its words are not known, such as a loop, or why it never runs; "" for others.
+        ended: True if it never runs, as it stands after an ``exit`` or ``return``.
     """
 
     place: Place
@@ -79,11 +81,15 @@ class Command:
     body: tuple[tuple[Place, str], ...] = ()
     branch: bool = False
     lost: str = ""
+    ended: bool = False
 
 
 @dataclass(slots=True)
 class _Simple:
-    """A command as it is written; without `words`, those of `text`, which has no quotes."""
+    """A command as it is written; without `words`, those of `text`, which has no quotes.
+
+    It is `other` after ``||``, and in `doubt` after ``&&``, too, and in a subshell.
+    """
 
     place: Place
     text: str
@@ -91,14 +97,21 @@ class _Simple:
     body: list[tuple[Place, str]] | None = None
     quoted: bool = False
     other: bool = False
+    doubt: bool = False
 
 
 @dataclass(slots=True)
 class _Block:
+    """Commands within words that open and close them.
+
+    A function is `braced` from its ``{`` on; another ``{`` opens a group.
+    """
+
     kind: str
     nodes: list[_Simple | _Block] = field(default_factory=list)
     name: str = ""
     values: list[str] | None = None
+    braced: bool = False
 
 
 def commands(source: Source) -> Iterator[Command]:
@@ -116,6 +129,7 @@ def _parse(source: Source) -> Iterator[_Simple | _Block]:
     top = _Block("top")
     stack = [top]
     at = 0
+    doubt = False
     while at < len(lines):
         if len(stack) == 1 and top.nodes:
             yield from top.nodes
@@ -133,16 +147,17 @@ def _parse(source: Source) -> Iterator[_Simple | _Block]:
             quoted = '"' in text
             words = _FAST_WORD.findall(text) if quoted else text.split()
             if words[0] in _WORDS:
-                _place(stack, _Simple(place, first, words), pattern=False)
+                _place(stack, _Simple(place, first, words, doubt=doubt), pattern=False)
             else:
                 known = words if quoted or text is not first else None
-                stack[-1].nodes.append(_Simple(place, first, known))
+                stack[-1].nodes.append(_Simple(place, first, known, doubt=doubt))
+            doubt = False
             continue
         if "((" in text:
             text = _ARITHMETIC_LOOP.sub(r"\1for _", text)
         tokens, at = _tokens(text, lines, at)
         here: list[tuple[_Simple, str, bool]] = []
-        _structure(stack, tokens, place, first, here)
+        doubt = _structure(stack, tokens, place, first, here, doubt=doubt)
         for command, end, quoted in here:
             numbers = ends.get(end, [])
             index = bisect_left(numbers, at)
@@ -204,9 +219,21 @@ def _structure(
     place: Place,
     text: str,
     here: list[tuple[_Simple, str, bool]],
-) -> None:
-    """Add the commands of a line to the structure."""
-    now = _Simple(place, text, [])
+    *,
+    doubt: bool,
+) -> bool:
+    """Add the commands of a line to the structure; return whether it ends in ``&&`` or ``||``.
+
+    Args:
+        stack: The open blocks.
+        tokens: The tokens of the line.
+        place: The line.
+        text: Its text.
+        here: Where commands with here-documents are added.
+        doubt: True if the line before ends in ``&&`` or ``||``.
+    """
+    now = _Simple(place, text, [], doubt=doubt)
+    within = 0
     target = ""
     for kind, token in [*tokens, ("operator", "\n")]:
         assert now.words is not None
@@ -229,10 +256,15 @@ def _structure(
             if token == "(" and called:
                 _open(stack, _Block("function", name=now.words[0]))
                 now = _Simple(place, text, [])
+                within = -1  # its own brackets
                 continue
+            doubt = not now.words and now.doubt and not within
             if now.words:
                 _place(stack, now, pattern=token == ")")
+            within = max(within + {"(": 1, ")": -1}.get(token, 0), 0) if within >= 0 else 0
             now = _Simple(place, text, [], other=token == "||")
+            now.doubt = token in ("||", "&&") or within > 0
+    return doubt
 
 
 def _open(stack: list[_Block], block: _Block) -> None:
@@ -247,10 +279,15 @@ def _place(stack: list[_Block], command: _Simple, *, pattern: bool) -> None:
     while words:
         word = words[0]
         if word in _ENDS:
-            kind = _ENDS[word]
-            depth = next((i for i in range(len(stack) - 1, 0, -1) if stack[i].kind == kind), 0)
+            kinds = (_ENDS[word], "group" if word == "}" else "")
+            depth = next((i for i in range(len(stack) - 1, 0, -1) if stack[i].kind in kinds), 0)
             if depth:
                 del stack[depth:]
+        elif word == "{":
+            if stack[-1].kind == "function" and not (stack[-1].braced or stack[-1].nodes):
+                stack[-1].braced = True
+            else:
+                _open(stack, _Block("group"))
         elif word == "if":
             _open(stack, _Block("if"))
         elif word in ("while", "until", "select"):
@@ -284,28 +321,44 @@ class _Run:
         self._active: set[str] = set()
         self._done: set[tuple[Place, tuple[str, ...]]] = set()
         self._steps = 0
+        self._ended = ""
+        """Why no later command of the script runs; "" while they do."""
+        self._returned = ""
+        """The same of the function that runs."""
 
     def run(self, nodes: Iterable[_Simple | _Block]) -> Iterator[Command]:
         """Yield the commands, then those of functions that nothing calls."""
         yield from self._nodes(nodes, branch=False, lost="", depth=0)
+        self._ended = ""
         while rest := [name for name in self._functions if name not in self._called]:
             for name in rest:
                 self._called.add(name)
                 nodes = self._functions[name].nodes
-                yield from self._nodes(nodes, branch=True, lost="", depth=1)
+                yield from self._nodes(nodes, branch=True, lost="", depth=1, doubt=True)
 
     def _nodes(
-        self, nodes: Iterable[_Simple | _Block], *, branch: bool, lost: str, depth: int
+        self,
+        nodes: Iterable[_Simple | _Block],
+        *,
+        branch: bool,
+        lost: str,
+        depth: int,
+        doubt: bool = False,
     ) -> Iterator[Command]:
+        """Yield the commands of nodes; with `doubt`, an ``exit`` in them may not be reached."""
         for node in nodes:
             if isinstance(node, _Simple):
-                yield from self._simple(node, branch or node.other, lost, depth)
+                doubted = doubt or branch or node.doubt
+                yield from self._simple(node, branch or node.other, lost, depth, doubted)
             elif node.kind == "function":
                 self._functions[node.name] = node
             elif node.kind == "loop":
                 yield from self._loop(node, branch, lost, depth)
             else:
-                yield from self._nodes(node.nodes, branch=True, lost=lost, depth=depth)
+                either = branch or node.kind != "group"
+                yield from self._nodes(
+                    node.nodes, branch=either, lost=lost, depth=depth, doubt=True
+                )
 
     def _loop(self, node: _Block, branch: bool, lost: str, depth: int) -> Iterator[Command]:
         values: list[str] | None = []
@@ -319,16 +372,20 @@ class _Run:
             if known and not values:
                 reason = "it is in a loop over an empty list"
             self._variables.values.pop(node.name, None)
-            yield from self._nodes(node.nodes, branch=branch, lost=lost or reason, depth=depth)
+            yield from self._nodes(
+                node.nodes, branch=branch, lost=lost or reason, depth=depth, doubt=True
+            )
             return
         for value in values or ():
             self._steps += 1
             self._variables.values[node.name] = value
-            yield from self._nodes(node.nodes, branch=branch, lost=lost, depth=depth)
+            yield from self._nodes(node.nodes, branch=branch, lost=lost, depth=depth, doubt=True)
             if self._steps > _MOST_STEPS:
                 break
 
-    def _simple(self, node: _Simple, branch: bool, lost: str, depth: int) -> Iterator[Command]:
+    def _simple(
+        self, node: _Simple, branch: bool, lost: str, depth: int, doubt: bool
+    ) -> Iterator[Command]:
         self._steps += 1
         words = all_words = node.text.split() if node.words is None else node.words
         variables = self._variables
@@ -347,6 +404,8 @@ class _Run:
         if words is not all_words or assigned == len(words):
             return
         if words[assigned] in SAYS and words[assigned] not in self._functions:
+            if words[assigned] in _LEAVES and not doubt:
+                self._leave(words[assigned], node.place, depth)
             return
         if words[0] == "read":
             for word in words[1:]:
@@ -367,8 +426,11 @@ class _Run:
         self._steps += len(said) // _WORDS_OF_STEP
         function = self._functions.get(said[0]) if said[0] not in _TOOLS else None
         active = said[0] in self._active
+        ended = self._ended or self._returned
+        if function is not None and ended and said[0] in self._called:
+            return
         if function is not None and not active and depth < 8 and self._steps < _MOST_STEPS:
-            yield from self._call(function, said, branch, lost, depth)
+            yield from self._call(function, said, branch, lost, depth, doubt)
             return
         if branch:
             # Branches such as `start` and `restart` repeat the same commands.
@@ -379,10 +441,24 @@ class _Run:
             (place, line if node.quoted else _in_document(line, variables))
             for place, line in node.body or ()
         )
-        yield Command(node.place, node.text, said, body, branch, lost)
+        yield Command(node.place, node.text, said, body, branch, ended or lost, bool(ended))
+
+    def _leave(self, word: str, place: Place, depth: int) -> None:
+        """Note that nothing after a command runs, in the function or in the script."""
+        reason = f"it never runs: it stands after `{word}` in line {place.line}"
+        if word == "return" and depth:
+            self._returned = self._returned or reason
+        else:
+            self._ended = self._ended or reason
 
     def _call(
-        self, function: _Block, said: tuple[str, ...], branch: bool, lost: str, depth: int
+        self,
+        function: _Block,
+        said: tuple[str, ...],
+        branch: bool,
+        lost: str,
+        depth: int,
+        doubt: bool,
     ) -> Iterator[Command]:
         self._called.add(said[0])
         values = self._variables.values
@@ -393,7 +469,11 @@ class _Run:
             del values[key]
         values.update(given)
         self._active.add(said[0])
-        yield from self._nodes(function.nodes, branch=branch, lost=lost, depth=depth + 1)
+        returned = self._returned
+        yield from self._nodes(
+            function.nodes, branch=branch, lost=lost, depth=depth + 1, doubt=doubt
+        )
+        self._returned = returned
         self._active.discard(said[0])
         for key in given:
             values.pop(key, None)
