@@ -9,6 +9,7 @@ import pytest
 from conftest import Outcome
 from ios import config, one, policy, treatments
 from perhop.routers.reading import decisive, source
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.ios import read
 
 # Lines that a terminal broke
@@ -169,6 +170,106 @@ interface GigabitEthernet0/1
     assert told["bandwidth percent 20"] == ("not modelled", "removed in line 14")
     assert told["policy-map OLD"] == ("not modelled", "removed in line 17")
     assert [each.name for each in config(text).attachments] == ["P"]
+
+
+LISTED = """\
+ENTRIES
+class-map match-any A
+ match access-group LIST
+policy-map P
+ class A
+  bandwidth percent 20
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+HTTP = {"destination_port": 80, "ip": 4, "protocol": "tcp"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "name", "removed"),
+    [
+        (
+            "access-list 101 permit udp any any\nno access-list 101\n"
+            "access-list 101 permit tcp any any eq 80",
+            "101",
+            ["access-list 101 permit udp any any"],
+        ),
+        (
+            "ip access-list extended A\n permit udp any any\nno ip access-list extended A\n"
+            "ip access-list extended A\n permit tcp any any eq 80",
+            "name A",
+            ["ip access-list extended A", "permit udp any any"],
+        ),
+        (
+            "ip access-list extended A\n permit udp any any\n permit tcp any any eq 80\n"
+            "ip access-list extended A\n no 10",
+            "name A",
+            ["permit udp any any"],
+        ),
+        (
+            "ip access-list extended A\n permit udp any any\n permit tcp any any eq 80\n"
+            " 5 deny udp any any",
+            "name A",
+            [],
+        ),
+    ],
+    ids=["a numbered list", "a named list", "an entry", "an entry before others"],
+)
+def test_access_lists_and_entries_are_taken_back(
+    entries: str, name: str, removed: list[str]
+) -> None:
+    text = LISTED.replace("ENTRIES", entries).replace("LIST", name)
+    assert policy(text).policy["classes"]["A"]["match"] == HTTP
+    told = config(text).lines
+    assert [each.text for each in told if each.note.startswith("removed in line")] == removed
+    assert {each.note[:10] for each in told} <= {"", "removed in"}
+
+
+def test_a_list_that_is_taken_back_is_not_defined() -> None:
+    entries = "access-list 101 permit udp any any\nno access-list 101"
+    text = LISTED.replace("ENTRIES", entries).replace("LIST", "101")
+    assert treatments(text)["match access-group 101"] == ("not modelled", "no access list 101")
+    entries = "access-list 101 permit tcp any any eq 80\nno access-list 101 permit udp any any"
+    text = LISTED.replace("ENTRIES", entries).replace("LIST", "101")
+    told = treatments(text)["no access-list 101 permit udp any any"]
+    assert told == ("not modelled", "IOS may remove the whole list")
+
+
+@pytest.mark.parametrize(
+    ("interface", "command", "kept"),
+    [
+        ("GigabitEthernet0/1", "default interface Gi0/1", False),
+        ("Port-channel1", "no interface Port-channel1", False),
+        ("GigabitEthernet0/1", "default interface Gi0/2", True),
+        ("GigabitEthernet0/1", "no interface Gi0/1", True),  # a port
+    ],
+)
+def test_interfaces_are_reset(interface: str, command: str, kept: bool) -> None:
+    text = LISTED.replace("match access-group LIST", "match dscp ef").replace("ENTRIES", "!")
+    text = text.replace("GigabitEthernet0/1", interface) + command
+    assert [bool(each.interface) for each in config(text).attachments] == [kept]
+    told = treatments(text)["service-policy output P"]
+    assert told[0] == ("modelled" if kept else "not modelled")
+
+
+@pytest.mark.parametrize(
+    ("refused", "statement"),
+    [
+        (True, "match ip precedence 0 1 2 3 4"),
+        (False, "match ip precedence 0 1 2 3"),
+        (True, "police 7000 1500 conform-action transmit exceed-action drop"),
+        (False, "police 8000 1500 conform-action transmit exceed-action drop"),
+    ],
+)
+def test_values_out_of_range_are_refused(statement: str, refused: bool) -> None:
+    matched = statement.startswith("match")
+    text = LISTED.replace("ENTRIES", "!").replace(
+        " match access-group LIST", f" match cos 1\n {statement}" if matched else " match cos 1"
+    )
+    text = text if matched else text.replace("bandwidth percent 20", statement)
+    (line,) = [each for each in config(text).lines if each.text == statement]
+    assert (line.fault is Fault.REFUSED) is refused
+    assert line.note.startswith("IOS refuses it") is refused
 
 
 # Values and notes

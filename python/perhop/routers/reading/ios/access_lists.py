@@ -42,6 +42,7 @@ class AccessLists:
         self._groups = groups
         self._entries: dict[str, list[Statement]] = {}
         self._headers: dict[str, list[Statement]] = {}
+        self._removed: dict[str, list[tuple[list[Statement], Statement]]] = {}
         self._standard: set[str] = set()
         self._ipv6: set[str] = set()
         self._read: dict[str, Rules | None] = {}
@@ -51,6 +52,8 @@ class AccessLists:
                 self._numbered(statement)
             elif statement.kind == "access-list":
                 self._named(statement)
+            elif statement.starts("no"):
+                self._taken_back(statement)
 
     def _numbered(self, statement: Statement) -> None:
         name = statement.words[1]
@@ -58,9 +61,26 @@ class AccessLists:
         if _is_standard(name):
             self._standard.add(name)
 
+    def _taken_back(self, statement: Statement) -> None:
+        """Remove the list that ``no access-list N`` or ``no ip access-list … NAME`` names."""
+        if statement.starts("no", "access-list"):
+            index, entry = 2, statement.words[3:]
+        elif statement.word(1) in ("ip", "ipv6") and statement.word(2) == "access-list":
+            index, entry = 4 if statement.word(3) in _TYPES else 3, []
+        else:
+            return
+        name = statement.words[index] if index < len(statement.words) else ""
+        if entry:
+            self._removed.setdefault(name, []).append(([], statement))
+            return
+        before = self._headers.pop(name, []) + self._entries.pop(name, [])
+        if before:
+            self._removed.setdefault(name, []).append((before, statement))
+        self._standard.discard(name)
+        self._ipv6.discard(name)
+
     def _named(self, statement: Statement) -> None:
-        types = ("standard", "extended", "role-based", "fqdn")
-        index = 3 if statement.word(2) in types else 2
+        index = 3 if statement.word(2) in _TYPES else 2
         if index >= len(statement.words):
             return
         name = statement.words[index]
@@ -77,6 +97,11 @@ class AccessLists:
         Raises:
             TooManyRulesError: It has too many entries.
         """
+        for before, statement in self._removed.pop(name, ()):
+            if before:
+                self._account.removed(before, statement)
+            else:
+                self._account.not_modelled(statement, "IOS may remove the whole list")
         if name not in self._entries:
             return None
         if name not in self._read:
@@ -98,7 +123,10 @@ class AccessLists:
             account.modelled(header)
         rules: list[Rule] = []
         entries = self._entries[name]
-        for statement in _ordered(entries):
+        kept, taken = _ordered(entries)
+        for before, statement in taken:
+            account.removed([before], statement)
+        for statement in kept:
             if self._work > MAX_ADDRESSES:
                 account.not_modelled(statement, f"more than {MAX_ADDRESSES:,} prefixes in all")
                 continue
@@ -126,17 +154,36 @@ class AccessLists:
             return None
 
 
-def _ordered(entries: Sequence[Statement]) -> list[Statement]:
-    """Return entries by their sequence numbers; those without follow the one before them."""
-    numbers = [_number(entry) for entry in entries]
-    if not any(number is not None for number in numbers):
-        return list(entries)
+def _ordered(
+    entries: Sequence[Statement],
+) -> tuple[list[Statement], list[tuple[Statement, Statement]]]:
+    """Return entries by their sequence numbers, and those that later statements take back.
+
+    An entry without a number follows the last one, in steps of ten.
+    """
     keyed: list[tuple[int, Statement]] = []
+    by_number: dict[int, Statement] = {}
+    taken: list[tuple[Statement, Statement]] = []
     last = 0
-    for entry, number in zip(entries, numbers, strict=True):
-        last = last if number is None else number
-        keyed.append((last, entry))
-    return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
+    for entry in entries:
+        if entry.starts("no") and len(entry.words) == 2 and entry.word(1).isdigit():
+            gone = by_number.pop(whole(entry.word(1), 0, 2**32) or 0, None)
+            if gone is not None:
+                taken.append((gone, entry))
+                continue
+        number = _number(entry)
+        if number is None:
+            plain = entry.word(0) in ("permit", "deny", "access-list")
+            number = last + 10 if plain else last
+        last = max(last, number)
+        keyed.append((number, entry))
+        by_number[number] = entry
+    without = {id(entry) for entry, _ in taken}
+    ordered = sorted(keyed, key=lambda pair: pair[0])
+    return [entry for _, entry in ordered if id(entry) not in without], taken
+
+
+_TYPES: Final = frozenset({"standard", "extended", "role-based", "fqdn"})
 
 
 def _number(entry: Statement) -> int | None:

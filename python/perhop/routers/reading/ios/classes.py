@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.ios.access_lists import EVERY
 from perhop.routers.reading.ios.numbers import dscp, precedence, whole
 from perhop.routers.reading.matching import Conditions, Rules, TooManyRulesError
@@ -28,6 +29,9 @@ DEFAULT_CLASS: Final = "class-default"
 
 _VERSIONS: Final = {"ip": 4, "ipv6": 6}
 """The version of IP of `match ip dscp` and its like; without such a word, both match."""
+
+_MOST_POINTS: Final = {"precedence": 4}
+"""The most values of a `match` (Cisco IOS Quality of Service Solutions Command Reference)."""
 
 _PROTOCOLS: Final = frozenset({"tcp", "udp", "icmp"})
 
@@ -199,6 +203,11 @@ class ClassMaps:
         """Return the packets of both versions of IP that a statement matches."""
         lower = [word.lower() for word in words]
         values = lower[1:]
+        most = _MOST_POINTS.get(lower[0]) if lower else None
+        if most is not None and len(values) > most:
+            note = f"IOS refuses it: `match {lower[0]}` takes at most {most} values"
+            self._account.not_modelled(statement, note, Fault.REFUSED)
+            return None
         match lower[:1]:
             case ["any"]:
                 return Rules.any()

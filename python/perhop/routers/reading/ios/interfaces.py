@@ -12,6 +12,7 @@ from perhop.routers.reading.ios.ignored import is_qos, reason
 from perhop.routers.reading.ios.legacy import Legacy
 from perhop.routers.reading.ios.numbers import number
 from perhop.routers.reading.ios.police import MAX_RATE
+from perhop.routers.reading.ios.tree import INTERFACE
 from perhop.units import format_rate, format_size
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ _DIRECTIONS: Final[dict[str, Direction]] = {
     "out": "out",
 }
 
+
+_LOGICAL: Final = re.compile(r"tu|lo|mu|di|port|vl|bv|bd|virtual", re.I)
+"""The beginnings of the names of interfaces that are no ports."""
 
 _PORTS: Final = frozenset({"Ethernet", "T1"})
 
@@ -100,10 +104,30 @@ class Interfaces:
                     name = name.removesuffix(f" {kind}")
                 self._interfaces.setdefault(same_interface(name), []).append(statement)
                 self._names.setdefault(same_interface(name), name)
+            elif statement.word(0) in ("default", "no") and statement.word(1) in INTERFACE:
+                self._reset(statement)
             elif statement.kind == "map-class":
                 known = self._map_classes.setdefault(statement.words[-1], statement)
                 if known is not statement:
                     known.add(*statement.children)
+
+    def _reset(self, statement: Statement) -> None:
+        """Take back the statements of an interface that ``default interface`` names.
+
+        ``no interface`` removes those that are no ports.
+        """
+        name = " ".join(statement.words[2:])
+        if statement.starts("no") and not ("." in name or _LOGICAL.match(name)):
+            return
+        before = [
+            child
+            for header in self._interfaces.pop(same_interface(name), ())
+            for child in header.children
+            if is_qos((child.word(0), child.word(1)))
+        ]
+        self._names.pop(same_interface(name), None)
+        if before:
+            self._account.removed(before, statement)
 
     def attachments(self) -> list[Attachment]:
         """Return the policies at interfaces."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.ios.defaults import COMMANDS, police_bytes
 from perhop.routers.reading.ios.numbers import dscp, number, percent, precedence, share_text, whole
 from perhop.routers.reading.ios.tree import CONTINUED
@@ -29,6 +30,9 @@ _TIMES: Final = {"ms": 10**3, "us": 10**6}
 _BURSTS: Final = ("bc", "burst", "conform-burst")
 _EXCESS_BURSTS: Final = ("be", "peak-burst", "excess-burst")
 _MAX_BURST: Final = 2**40
+_LEAST_RATE: Final = 8000
+"""The lowest rate in bit/s (Cisco IOS Quality of Service Solutions Command Reference, `police`)."""
+
 MAX_RATE: Final = 2**48
 """The highest rate, in bit/s; higher ones are the same to any router."""
 
@@ -110,8 +114,11 @@ def read_police(statement: Statement, account: Account) -> Policer | None:
         account.ignored(child.children, "unknown statement")
     if problem is None and (found.rate is None or not (found.rate.bits or found.rate.share)):
         problem = "no rate above zero"
+    fault = None
+    if problem is None and found.rate is not None and 0 < found.rate.bits < _LEAST_RATE:
+        problem, fault = f"IOS refuses it: the least rate is {_LEAST_RATE} bit/s", Fault.REFUSED
     if problem is not None:
-        account.not_modelled(statement, problem)
+        account.not_modelled(statement, problem, fault)
         for child in statement.children:
             account.not_modelled(child, "its policer is not modelled")
         return None

@@ -114,7 +114,7 @@ _GLOBAL: Final = _set(
 )
 """First words of statements that belong to no block, so that they end those without indentation."""
 
-_INTERFACE: Final = frozenset("interface"[:length] for length in range(3, 10))
+INTERFACE: Final = frozenset("interface"[:length] for length in range(3, 10))
 """The word `interface` and its abbreviations."""
 
 _GLOBAL_IP: Final = _set(
@@ -313,9 +313,11 @@ _STATEMENTS: Final = frozenset().union(
 def _is_global(statement: Statement) -> bool:
     """Return whether a statement belongs to no block."""
     index = 1 if statement.word(0) == "no" else 0
+    if statement.word(0) == "default" and statement.word(1) in INTERFACE:
+        return True
     if statement.word(index) in ("ip", "ipv6"):
         return statement.word(index + 1) in _GLOBAL_IP
-    return statement.word(index) in _GLOBAL or statement.word(index) in _INTERFACE
+    return statement.word(index) in _GLOBAL or statement.word(index) in INTERFACE
 
 
 def _kind(statement: Statement, parent: Statement | None) -> str:
@@ -332,7 +334,7 @@ def _kind(statement: Statement, parent: Statement | None) -> str:
         return ""
     if first in ("class-map", "policy-map", "map-class", "control-plane"):
         return first
-    if first in _INTERFACE:
+    if first in INTERFACE:
         return "interface"
     if first in ("ip", "ipv6") and second == "access-list":
         return "access-list"
