@@ -207,7 +207,7 @@ COMMANDS = (
         ("nft delete rule inet m c handle 2", DNS, {9: "does not know the handles"}),
         ("nft replace rule inet m c handle 2 accept", DNS, {9: "does not know the handles"}),
         ("nft rename chain inet m c d", DNS, {9: "does not rename"}),
-        ("nft -f /etc/nftables.conf", DNS, {9: "in another file"}),
+        ("nft -f /etc/nftables.conf", DNS, {9: "give their file"}),
         ("if true; then nft flush ruleset; fi", DNS, {9: "in a branch"}),
         ("nft flush chain inet m $C", DNS, {9: "the value of $C is not in the script"}),
         ("nft add rule inet m c ip saddr $C accept", DNS, {}),

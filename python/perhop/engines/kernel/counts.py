@@ -314,8 +314,9 @@ def _queue(row: Mapping[str, Any] | None, counted: int | None) -> Counts:
     }
     for what in ("sent", "backlog"):
         packets, size = counts[f"{what}_packets"], counts[f"{what}_bytes"]
-        known = counted is not None and packets is not None and size is not None
-        counts[f"{what}_bytes"] = size - counted * packets if known else None
+        counts[f"{what}_bytes"] = None
+        if counted is not None and packets is not None and size is not None:
+            counts[f"{what}_bytes"] = size - counted * packets
     return counts
 
 
