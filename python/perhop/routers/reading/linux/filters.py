@@ -7,8 +7,9 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import u32, units
+from perhop.routers.reading.linux.ledger import RefusedError
 from perhop.routers.reading.linux.model import Action, Filter, Test
-from perhop.routers.reading.linux.refusals import RefusedError, illegal, twice, unknown
+from perhop.routers.reading.linux.refusals import illegal, twice, unknown
 from perhop.routers.reading.linux.u32 import UnsupportedMatchError
 from perhop.routers.reading.matching import OF_VERSION, Conditions
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.linux import units
-from perhop.routers.reading.linux.refusals import PresentError, RefusedError
+from perhop.routers.reading.linux.ledger import PresentError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,6 +22,18 @@ _MOST_NOTES: Final = 4
 _MOST_TEXT: Final = 200
 
 
+class RefusedError(Exception):
+    """A command that tc or the kernel refuses; the message is theirs."""
+
+
+class PresentError(RefusedError):
+    """A command that what the interface has already forbids."""
+
+
+class AbsentError(RefusedError):
+    """A command below a qdisc or a class that the interface does not have."""
+
+
 class Ledger:
     """The lines of a configuration, each with what became of it, and the defaults.
 

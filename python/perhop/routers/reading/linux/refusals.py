@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.linux import units
 from perhop.routers.reading.linux.cake import FLAGS as CAKE_FLAGS
 from perhop.routers.reading.linux.cake import WORDS as CAKE
+from perhop.routers.reading.linux.ledger import AbsentError, PresentError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,19 +32,6 @@ __all__ = [
     "qdisc",
     "unknown",
 ]
-
-
-class RefusedError(Exception):
-    """A command that tc or the kernel refuses; the message is theirs."""
-
-
-class PresentError(RefusedError):
-    """A command that what the interface has already forbids."""
-
-
-class AbsentError(RefusedError):
-    """A command below a qdisc or a class that the interface does not have."""
-
 
 _INVALID: Final = "RTNETLINK answers: Invalid argument"
 _INCOMPLETE: Final = "Command line is not complete"
