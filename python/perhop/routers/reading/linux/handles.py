@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from perhop.routers.reading.linux import units
 from perhop.routers.reading.linux.ledger import PresentError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from perhop.routers.reading.linux.model import Filter
 
 __all__ = ["ROOT_TABLE", "Handles", "has_handle"]
 
@@ -30,6 +28,21 @@ _NO_TABLE: Final = "Error: cls_u32: Specified hash table not found."
 _MASKS: Final = "RTNETLINK answers: Invalid argument: filters of fw of one priority have one mask"
 
 _Group = tuple[int, int]
+
+
+class _Filter(Protocol):
+    """What handles tell of a filter; its meaning is in `model`."""
+
+    prio: int
+    kind: str
+    handle: str
+    table: int
+    made: int
+    bucket: int
+    node: int
+    order: int
+    masks: tuple[object, ...]
+    key: tuple[object, ...]
 
 
 @dataclass(slots=True)
@@ -53,7 +66,7 @@ class Handles:
     _root: int = ROOT_TABLE
     _basic: int = 0
 
-    def number(self, made: Filter, *, shown: bool) -> bool:
+    def number(self, made: _Filter, *, shown: bool) -> bool:
         """Give a filter its hash table and its order, and its number if its handle tells it.
 
         Returns:
@@ -87,11 +100,11 @@ class Handles:
             made.node = 1
         return made.node in self.nodes[_group(made)] and bool(made.node)
 
-    def same(self, made: Filter) -> bool:
+    def same(self, made: _Filter) -> bool:
         """Return whether there is a filter of flower that compares the same."""
         return bool(made.key) and made.key in self.keys[made.prio]
 
-    def add(self, made: Filter, *, shown: bool) -> str:
+    def add(self, made: _Filter, *, shown: bool) -> str:
         """Add a filter, which gets the first free number if its handle does not tell one.
 
         Returns:
@@ -112,7 +125,7 @@ class Handles:
         self.order(made, shown=shown)
         return note
 
-    def order(self, made: Filter, *, shown: bool) -> None:
+    def order(self, made: _Filter, *, shown: bool) -> None:
         """Give a filter its place among those of its priority."""
         if made.kind == "u32":
             made.order = made.node
@@ -126,7 +139,7 @@ class Handles:
         if made.key:
             self.keys[made.prio].add(made.key)
 
-    def without(self, kept: Iterable[Filter]) -> Handles:
+    def without(self, kept: Iterable[_Filter]) -> Handles:
         """Return the handles after filters are gone: those of the filters that stay."""
         found = Handles(_basic=self._basic)
         for each in kept:
@@ -142,7 +155,7 @@ class Handles:
         return found
 
 
-def _group(each: Filter) -> _Group:
+def _group(each: _Filter) -> _Group:
     return (each.table, each.bucket) if each.kind == "u32" else (-1 - each.prio, 0)
 
 
@@ -160,7 +173,7 @@ def _plain(text: str) -> int:
     return units.number(value) if value else 0
 
 
-def has_handle(each: Filter, kind: str, text: str) -> bool:
+def has_handle(each: _Filter, kind: str, text: str) -> bool:
     """Return whether a filter has a handle, which is that of its hash table for all in it."""
     try:
         if kind != "u32":
