@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address, ip_network, summarize_address_range
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.routers.reading.linux import iptables, units
+from perhop.routers.reading.linux import iptables
 from perhop.routers.reading.linux.classify import EVERY, Packets, meet
-from perhop.routers.reading.linux.filters import ports_of
-from perhop.routers.reading.linux.model import Test
+from perhop.routers.reading.linux.nft_rule import ALL, POLICE, VERSIONS, Rule, read
 from perhop.routers.reading.linux.nft_text import named, statements
 from perhop.routers.reading.linux.policers import DROPS
-from perhop.routers.reading.linux.u32 import PROTOCOLS
 from perhop.routers.reading.matching import OF_VERSION, Conditions, Rules, TooManyRulesError
-from perhop.scenario.model.dscp import format_dscp, parse_dscp
-from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.iptables import Parsed
@@ -31,14 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Ruleset"]
 
 _HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting", "egress")
-_POLICE: Final = frozenset({"police"})
 _ETHERNET: Final = "14 B"
 _VERBS: Final = frozenset(
     ("add", "insert", "create", "delete", "destroy", "flush", "replace", "rename", "list")
 )
-_VERSIONS: Final = {"ip": 4, "ip6": 6}
-"""The versions of IP of families, and of fields of a header."""
-
 _SAYS: Final = re.compile(r"\bset\b|limit rate|\bgoto\b|\bjump\b|\bpolice")
 _VERDICT: Final = re.compile(r"\b(accept|return|drop|reject|jump|goto)\b(?: (\S+))?")
 _SAYS_IPTABLES: Final = re.compile(
@@ -46,17 +36,6 @@ _SAYS_IPTABLES: Final = re.compile(
     r"|mangle (?=.*(?:-A|-I|--append|--insert) )(?=.*-[jg] (?!TCPMSS|N?F?LOG|TTL|HL|TPROXY|CT\b))"
 )
 """Rules about quality of service, and jumps and verdicts among them."""
-
-_UNITS: Final = {"bytes": 8, "kbytes": 8 * 1024, "mbytes": 8 * 1024 * 1024}
-_PERIODS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-"""The units of time of limits, in seconds."""
-
-_NAMES: Final = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp"}
-_OF_ICMP: Final = {1: OF_VERSION[4], 58: OF_VERSION[6]}
-_META: Final = frozenset({"mark", "priority", "l4proto", "nfproto", "protocol"})
-_NFPROTO: Final = {"ipv4": 4, "ip": 4, "ipv6": 6, "ip6": 6}
-_ALL: Final = 0xFFFFFFFF
-"""A mask of all bits of a mark."""
 
 _PRIORITIES: Final = {
     "": 0,
@@ -82,36 +61,8 @@ _MOST_COMPARED: Final = 2**14
 _DEEPEST: Final = 100
 
 
-_UNCHANGED: Final[Mapping[str, Any]] = MappingProxyType({})
 _MOST_RULES: Final = 2**15
 _MOST_LINE: Final = 2**16
-
-
-@dataclass(slots=True)
-class _Rule:
-    """A rule.
-
-    `earlier` has the changes before its limit, `exceeding` the mark after it, and `kept` the bits
-    of the mark that stay when it sets the mark. `arrives` is the interface by which its packets
-    come, and `within` is true if its verdict is that of packets within its limit. `unread` says
-    why the rule is not modelled, and `text` is its line. `words` are those that tell a rule of
-    iptables which is deleted.
-    """
-
-    place: Place
-    tests: list[Test] = field(default_factory=lambda: [Test()])
-    device: str | None = None
-    changes: dict[str, Any] = field(default_factory=dict)
-    verdict: str = ""
-    to: str = ""
-    earlier: Mapping[str, Any] = field(default_factory=lambda: _UNCHANGED)
-    exceeding: int | None = None
-    kept: int = 0
-    arrives: str | None = None
-    within: bool = False
-    unread: str = ""
-    text: str = ""
-    words: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -127,7 +78,7 @@ class _Chain:
     device: str | None = None
     drops: tuple[Place, str] | None = None
     priority: int = 0
-    rules: list[_Rule] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
 
 
 class Ruleset:
@@ -139,7 +90,7 @@ class Ruleset:
         self._steps = self._count = 0
         self._limited: dict[int, str] = {}
         """The first interface whose packets each limit measures."""
-        self._passing: dict[Place, tuple[_Rule, Place | None]] = {}
+        self._passing: dict[Place, tuple[Rule, Place | None]] = {}
         """Rules that may end a chain for packets that perhop cannot tell, and the one before."""
         self._compared: set[str] = set()
         """Hooks whose chains of one priority were compared."""
@@ -155,7 +106,7 @@ class Ruleset:
         """
         for chain in self._chains.values():
             for rule in chain.rules:
-                if rule.unread or (policed and rule.changes.keys() <= _POLICE):
+                if rule.unread or (policed and rule.changes.keys() <= POLICE):
                     continue
                 if rule.changes:
                     note = "no interface of these files has a policy that it could act on"
@@ -266,7 +217,7 @@ class Ruleset:
         self._rule(self._chain(table, chain), table, words, place, text)
 
     def _chain(self, table: str, name: str) -> _Chain:
-        version = _VERSIONS.get(table.partition(" ")[0])
+        version = VERSIONS.get(table.partition(" ")[0])
         return self._chains.setdefault(f"{table}/{name}", _Chain(version))
 
     def iptables(
@@ -358,7 +309,7 @@ class Ruleset:
             self.ledger.about(place, text)
             self.ledger.ignored(place, f"perhop reads {_MOST_RULES:,} rules at most")
             return
-        rule = _Rule(place, found.tests, found.device, found.changes, found.verdict, text=text)
+        rule = Rule(place, found.tests, found.device, found.changes, found.verdict, text=text)
         rule.to, rule.kept, rule.arrives = f"{table}/{found.to}", found.kept, found.arrives
         rule.words, rule.unread = found.words, found.unread
         chain.rules.insert(len(chain.rules) if found.action == "add" else at, rule)
@@ -408,10 +359,10 @@ class Ruleset:
         quality = _SAYS.search(said) is not None
         if quality:
             self.ledger.about(place, text)
-        version = _VERSIONS.get(table.partition(" ")[0])
-        rule = _Rule(place, text=text)
+        version = VERSIONS.get(table.partition(" ")[0])
+        rule = Rule(place, text=text)
         if version is not None:
-            rule.tests = _narrow(rule.tests, OF_VERSION[version])
+            rule.narrow(OF_VERSION[version])
         self._count += 1
         try:
             if self._count > _MOST_RULES:
@@ -421,7 +372,7 @@ class Ruleset:
                 unread = f"the value of {part[:30]} is not in the file" if part else ""
             if unread:
                 raise ValueError(unread)
-            self._read(rule, list(words), table)
+            read(rule, list(words), table, self.ledger)
         except (ValueError, IndexError) as error:
             rule.unread = unread or f"{_UNREAD}: {str(error)[:120] or 'it ends too early'}"
             if quality:
@@ -449,128 +400,25 @@ class Ruleset:
             after = {key: each for key, each in rule.changes.items() if each != before.get(key)}
             rule.changes = {**before, "police": after.pop("police")}
             rule.exceeding = after.pop("mark", None)
-            _exceed(rule, after.pop("dscp", None))
+            rule.exceed(after.pop("dscp", None))
             if after:
                 self.ledger.approximated(place, _LIKE_OTHERS)
         elif not first and self._of_policer(chain, rule):
             return
         chain.rules.insert(0 if first else len(chain.rules), rule)
 
-    def _of_policer(self, chain: _Chain, rule: _Rule) -> bool:
+    def _of_policer(self, chain: _Chain, rule: Rule) -> bool:
         """Add a rule for the packets that exceed a policer's limit to the policer before it."""
         for before in chain.rules[-2:]:
             mark = before.exceeding
-            if mark is None or any(test.marks != ((mark, _ALL),) for test in rule.tests):
+            if mark is None or any(test.marks != ((mark, ALL),) for test in rule.tests):
                 continue
             if rule.changes.keys() <= {"dscp", "mark"} and not rule.verdict:
                 if "dscp" in rule.changes:
-                    _exceed(before, rule.changes["dscp"])
+                    before.exceed(rule.changes["dscp"])
                 return True
             self.ledger.approximated(rule.place, _LIKE_OTHERS)
         return False
-
-    def _read(self, rule: _Rule, words: list[str], table: str) -> None:
-        """Read conditions and statements, left to right."""
-        while words:
-            word = words.pop(0)
-            if word == ";":
-                continue
-            if word in ("accept", "drop", "return", "continue"):
-                rule.verdict = word
-            elif word == "reject":
-                rule.verdict = "drop"
-                words.clear()  # the ICMP error that it sends
-            elif word in ("jump", "goto"):
-                rule.verdict, rule.to = word, f"{table}/{words.pop(0)}"
-            elif word == "counter":
-                if words[:1] == ["name"]:
-                    del words[:2]
-                elif words[:1] == ["packets"]:
-                    del words[:4]
-            elif word in ("comment", "log"):
-                del words[:1]
-            elif word in ("oifname", "oif"):
-                rule.device = _interface(word, words)
-            elif word in ("iifname", "iif"):
-                rule.arrives = _interface(word, words)
-            elif word == "limit":
-                self._limit(rule, words)
-            elif word == "ct" and words[:2] == ["state", "invalid"]:
-                rule.tests = []  # no packet of a simulation is
-                del words[:2]
-            elif word in ("meta", "mark", "priority", "l4proto") or word in ("ip", "ip6", "th"):
-                self._field(rule, word, words)
-            elif word in ("tcp", "udp"):
-                rule.tests = _narrow(rule.tests, Conditions(protocols=frozenset({word})))
-                self._field(rule, "th", words)
-            else:
-                raise ValueError(f"`{word[:30]}`")
-        if rule.arrives is not None and (rule.device is not None or rule.changes.keys() - _POLICE):
-            raise ValueError("`iifname`, but to police what arrives")
-
-    def _limit(self, rule: _Rule, words: list[str]) -> None:
-        if words[:1] != ["rate"]:
-            raise ValueError(f"`limit {' '.join(words[:2])[:30]}`")
-        rule.within = words[1] != "over"
-        del words[: 1 if rule.within else 2]
-        number, (unit, _, per) = units.number(words[0]), words[1].partition("/")
-        if unit not in _UNITS or per not in _PERIODS or not number:
-            raise ValueError(f"a limit in `{words[1][:20]}`")
-        del words[:2]
-        held, burst = number * _UNITS[unit] // 8, 0
-        if words[:1] == ["burst"]:
-            burst = units.number(words[1]) * _UNITS.get(words[2], 8) // 8
-            del words[:3]
-        # The bucket holds what the rate brings in its unit of time, too (nft_limit_init in Linux).
-        rate = max(held * 8 // _PERIODS[per], 1)
-        police: dict[str, Any] = {"rate": format_rate(rate), "burst": f"{held + burst} B"}
-        rule.earlier = dict(rule.changes)
-        rule.changes["police"] = tuple(police.items())
-
-    def _field(self, rule: _Rule, word: str, words: list[str]) -> None:
-        if word == "meta":
-            word = words.pop(0)
-        key = word if word in _META else f"{word} {words.pop(0)}"
-        if word in _VERSIONS:
-            # nft asks for the version before the field, also where it sets the field.
-            before, of_version = rule.tests, OF_VERSION[_VERSIONS[word]]
-            rule.tests = _narrow(before, of_version)
-            if rule.changes and not all(of_version.contains(test.header) for test in before):
-                note = f"what stands before `{key[:20]}` is for both versions of IP"
-                self.ledger.approximated(rule.place, note)
-        if words[0] == "set":
-            del words[0]
-            value = words.pop(0)
-            if key == "priority":
-                rule.changes["priority"] = units.classid(value) if ":" in value else int(value, 0)
-            elif key == "mark":
-                rule.changes["mark"] = units.number(value)
-            elif key in ("ip dscp", "ip6 dscp"):
-                rule.changes["dscp"] = _dscp(value)
-            else:
-                raise ValueError(f"`{key[:30]} set`")
-            return
-        negated = words[0] in ("!=", "ne")
-        if words[0] in ("!=", "ne", "==", "eq"):
-            del words[0]
-        values = [words.pop(0)]
-        if values == ["{"]:
-            end = words.index("}")
-            values = [each for each in words[:end] if each != ","]
-            del words[: end + 1]
-        if key == "mark":
-            pairs = tuple((units.number(each), _ALL) for each in values)
-            rule.tests = [
-                replace(test, negated=(*test.negated, *pairs))
-                if negated
-                else replace(test, marks=(*test.marks, pair))
-                for test in rule.tests
-                for pair in (pairs[:1] if negated else pairs)
-            ]
-            return
-        if negated:
-            raise ValueError(f"`{key[:30]} !=`")
-        rule.tests = _narrow(rule.tests, _conditions(key, values))
 
     # Evaluation
 
@@ -635,7 +483,7 @@ class Ruleset:
         if hook in self._compared:
             return
         self._compared.add(hook)
-        before: dict[tuple[int, str | None], list[_Rule]] = {}
+        before: dict[tuple[int, str | None], list[Rule]] = {}
         left = _MOST_COMPARED
         for chain in ordered:
             if chain.hook != hook or left < 0:
@@ -652,7 +500,7 @@ class Ruleset:
                     self.ledger.approximated(one.place, note)
             others += rules
 
-    def _below(self, chain: _Chain) -> list[_Rule]:
+    def _below(self, chain: _Chain) -> list[Rule]:
         """Return the rules of a chain and of those that it calls."""
         found, called = list(chain.rules), set()
         for rule in found:
@@ -692,7 +540,7 @@ class Ruleset:
         way.dropped.add(key)
         return replace(packets, policers=(*packets.policers, key))
 
-    def _beside(self, rule: _Rule, packets: Packets, way: _Way) -> Packets:
+    def _beside(self, rule: Rule, packets: Packets, way: _Way) -> Packets:
         """Return packets after a rule that is not modelled, or that depends on another interface.
 
         Such a rule may let them pass, and then no later rule of the chain applies to them.
@@ -711,7 +559,7 @@ class Ruleset:
         self._passing.setdefault(rule.place, (rule, packets.unsure))
         return replace(packets, unsure=rule.place)
 
-    def _tell(self, rule: _Rule, packets: Packets) -> None:
+    def _tell(self, rule: Rule, packets: Packets) -> None:
         """Note that a rule applies to packets that may not get to it, and the rules before it."""
         place = packets.unsure
         if place is None:
@@ -735,7 +583,7 @@ class Ruleset:
             place = earlier
         return replace(packets, unsure=before.unsure)
 
-    def _verdicts(self, rule: _Rule) -> set[str]:
+    def _verdicts(self, rule: Rule) -> set[str]:
         """Return the verdict of a rule, and those of the chains that it calls."""
         found, called, todo = {rule.verdict}, set(), [rule]
         while todo:
@@ -774,7 +622,7 @@ class Ruleset:
         return [*found, (packets, False)]
 
     def _apply(
-        self, chain: _Chain, index: int, rule: _Rule, met: Packets, way: _Way, depth: int
+        self, chain: _Chain, index: int, rule: Rule, met: Packets, way: _Way, depth: int
     ) -> list[tuple[Packets, bool]]:
         changes = {name: value for name, value in rule.changes.items() if name != "police"}
         changed = replace(met, **changes)
@@ -857,7 +705,7 @@ class _Way:
     own: bool = False
     dropped: set[int] = field(default_factory=set)
 
-    def sees(self, rule: _Rule) -> bool:
+    def sees(self, rule: Rule) -> bool:
         """Return whether a rule applies to packets on this way."""
         if self.sent:
             return rule.arrives is None and rule.device in (None, self.device)
@@ -873,7 +721,7 @@ def _forwarded(packets: Packets) -> list[Packets]:
     return [each for each in (again, of_ipv6) if each is not None]
 
 
-def _interfere(one: _Rule, other: _Rule) -> bool:
+def _interfere(one: Rule, other: Rule) -> bool:
     """Return whether packets of two rules differ by the order of the rules."""
     sets = [
         {key: each for key, each in rule.changes.items() if key != "police"}
@@ -901,12 +749,6 @@ def of_text(police: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     return {key: dict(value) if isinstance(value, tuple) else value for key, value in police}
 
 
-def _exceed(rule: _Rule, dscp: int | None) -> None:
-    """Set what a policer does to packets that exceed: it sends them, with a code point or not."""
-    action = "send" if dscp is None else (("remark", format_dscp(dscp)),)
-    rule.changes["police"] = (*rule.changes["police"][:2], ("exceed", action))
-
-
 def _priority(words: Sequence[str]) -> int:
     """Return the priority of a chain from ``mangle``, ``-150`` or ``mangle + 10``."""
     said = "".join(words).partition(";")[0]
@@ -914,23 +756,6 @@ def _priority(words: Sequence[str]) -> int:
     if match is None or match[1] not in _PRIORITIES:
         return 0
     return _PRIORITIES[match[1]] + int(match[2] or 0)
-
-
-def _narrow(tests: list[Test], conditions: Conditions) -> list[Test]:
-    return [replace(test, header=test.header & conditions) for test in tests]
-
-
-def _dscp(word: str) -> int:
-    return int(word, 16) & 63 if word.startswith("0x") else parse_dscp(word)
-
-
-def _interface(word: str, words: list[str]) -> str:
-    name = words.pop(0)
-    if name in ("==", "eq"):
-        name = words.pop(0)
-    if name in ("!=", "ne", "{") or name.startswith(("@", "$")) or "*" in name:
-        raise ValueError(f"`{word} {name[:20]}`")
-    return name.strip('"')
 
 
 def _of_map(words: list[str]) -> list[list[str]]:
@@ -945,38 +770,3 @@ def _of_map(words: list[str]) -> list[list[str]]:
         if key and verdict.strip():
             found.append([*words[:at], *key.split(), *verdict.split(), *words[end + 1 :]])
     return found
-
-
-def _networks(values: Iterable[str]) -> tuple[Any, ...]:
-    found: list[Any] = []
-    for each in values:
-        first, dash, last = each.partition("-")
-        if dash:
-            found += summarize_address_range(ip_address(first), ip_address(last))
-        else:
-            found.append(ip_network(each, strict=False))
-    return tuple(found)
-
-
-def _conditions(key: str, values: list[str]) -> Conditions:
-    match key:
-        case "nfproto" | "protocol":
-            versions = {_NFPROTO.get(each, 0) for each in values}
-            if len(versions) != 1 or 0 in versions:
-                raise ValueError(f"`meta {key} {values[0][:20]}`")
-            return OF_VERSION[versions.pop()]
-        case "ip dscp" | "ip6 dscp":
-            return Conditions(dscp=frozenset(_dscp(each) for each in values))
-        case "l4proto" | "ip protocol" | "ip6 nexthdr":
-            some = [PROTOCOLS.get(each) or int(each, 0) for each in values]
-            found = Conditions(protocols=frozenset(_NAMES[n] for n in some if n in _NAMES))
-            return found & _OF_ICMP[some[0]] if len(some) == 1 and some[0] in _OF_ICMP else found
-        case "ip saddr" | "ip6 saddr":
-            return Conditions(source=_networks(values))
-        case "ip daddr" | "ip6 daddr":
-            return Conditions(destination=_networks(values))
-        case "th sport":
-            return Conditions(source_ports=tuple(p for each in values for p in ports_of(each)))
-        case "th dport":
-            return Conditions(destination_ports=tuple(p for each in values for p in ports_of(each)))
-    raise ValueError(f"`{key[:30]}`")
