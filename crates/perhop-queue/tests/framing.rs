@@ -2,9 +2,7 @@
 
 use std::iter::zip;
 
-use perhop_core::{
-    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
-};
+use perhop_core::{Bytes, Dscp, Duration, Packet, Rate, Time};
 use perhop_queue::{
     Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Framing, Hfsc,
     HfscClassKind, HfscCurves, HfscSpec, Ledger, Limit, Match, MatchRules, Pass, Queue,
@@ -12,24 +10,16 @@ use perhop_queue::{
 };
 use proptest::prelude::*;
 
+#[path = "../src/lab.rs"]
+mod lab;
+
 /// Bytes that an Ethernet adds to an IP packet.
 const HEADER: u16 = 14;
 /// Picoseconds of a byte at 10 Mb/s.
 const BYTE: u64 = 800_000;
 
 fn packet(class: u8, size: u32) -> Packet<usize> {
-    let header = Header {
-        size,
-        source: NodeId(0),
-        destination: NodeId(1),
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Udp.into(),
-        traffic_class: TrafficClass::new(Dscp::new(class).unwrap()),
-        ttl: Header::TTL,
-        ack: AckHint::NONE,
-    };
-    Packet { header, body: 0 }
+    Packet { header: lab::packet(size, class).header, body: 0 }
 }
 
 fn matches(class: u8) -> MatchRules {

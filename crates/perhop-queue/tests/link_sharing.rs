@@ -1,13 +1,14 @@
 //! Random trees of classes under random loads, compared with the shares of a fluid server.
 
-use perhop_core::{
-    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
-};
+use perhop_core::{Bytes, Dscp, Duration, Packet, Rate, Time};
 use perhop_queue::{
     Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
     Queue, Shaper, Sharing, Weight,
 };
 use proptest::prelude::*;
+
+#[path = "../src/lab.rs"]
+mod lab;
 
 /// The link's rate in bits per second.
 const LINK: u64 = 100_000_000;
@@ -245,18 +246,7 @@ fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> 
 
 /// Returns a packet of a leaf, with the DSCP of this number.
 fn packet(leaf: usize, size: u32) -> Packet<usize> {
-    let header = Header {
-        size,
-        source: NodeId(0),
-        destination: NodeId(1),
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Udp.into(),
-        traffic_class: TrafficClass::new(Dscp::new(leaf as u8).unwrap()),
-        ttl: Header::TTL,
-        ack: AckHint::NONE,
-    };
-    Packet { header, body: leaf }
+    Packet { header: lab::packet(size, leaf as u8).header, body: leaf }
 }
 
 /// Checks that every node's departures stay below its ceiling's curve; `first` is its first leaf.

@@ -1,13 +1,14 @@
 //! Reserved classes are added, changed and removed without effect on the class behind them.
 
-use perhop_core::{
-    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
-};
+use perhop_core::{Bytes, Dscp, Duration, Packet, Rate, Time};
 use perhop_queue::{
     Action, Actions, Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Dequeue,
     Discipline, Fifo, Ledger, Limit, Match, MatchRules, Policer, Queue, Reserved, Shaper, Weight,
 };
 use proptest::prelude::*;
+
+#[path = "../src/lab.rs"]
+mod lab;
 
 type Id = usize;
 
@@ -33,18 +34,7 @@ fn matches(dscp: u8) -> Match {
 }
 
 fn packet(id: Id, dscp: u8, size: u32) -> Packet<Id> {
-    let header = Header {
-        size,
-        source: NodeId(0),
-        destination: NodeId(1),
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Udp.into(),
-        traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
-        ttl: Header::TTL,
-        ack: AckHint::NONE,
-    };
-    Packet { header, body: id }
+    Packet { header: lab::packet(size, dscp).header, body: id }
 }
 
 /// Returns a link's class: strict, policed and shaped classes and one with classes inside; or a

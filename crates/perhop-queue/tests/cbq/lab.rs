@@ -1,12 +1,12 @@
 //! A tree before a wire.
 
-use perhop_core::{
-    AckHint, Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
-};
+use perhop_core::{Bytes, Dscp, Duration, Packet, Rate, Time};
 use perhop_queue::{
     Cbq, CbqClassKind, CbqConfig, CbqSpec, Class, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
     Queue,
 };
+
+use crate::packets;
 
 pub const MEGABIT: u64 = 1_000_000;
 
@@ -40,18 +40,7 @@ pub fn leaf(dscp: u8, bps: u64, borrow: bool, limit: u64) -> CbqSpec<u64> {
 }
 
 pub fn packet(dscp: u8, size: u32, number: u64) -> Packet<u64> {
-    let header = Header {
-        size,
-        source: NodeId(0),
-        destination: NodeId(1),
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Udp.into(),
-        traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
-        ttl: Header::TTL,
-        ack: AckHint::NONE,
-    };
-    Packet { header, body: number }
+    Packet { header: packets::packet(size, dscp).header, body: number }
 }
 
 /// A transmission: its begin, DSCP, bytes and packet number.

@@ -2,5 +2,7 @@
 
 mod lab;
 mod mechanisms;
+#[path = "../../src/lab.rs"]
+mod packets;
 mod properties;
 mod reference;

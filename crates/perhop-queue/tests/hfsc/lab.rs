@@ -1,12 +1,12 @@
 //! A tree before a link.
 
-use perhop_core::{
-    AckHint, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
-};
+use perhop_core::{Dscp, Duration, Packet, Rate, Time};
 use perhop_queue::{
     Class, Dequeue, Discipline, Fifo, Hfsc, HfscClassKind, HfscCurves, HfscSpec, Ledger, Limit,
     Match, MatchRules, Queue, ServiceCurve,
 };
+
+use crate::packets;
 
 /// Rate of the link in bit/s.
 pub const LINK: u64 = 10_000_000;
@@ -60,18 +60,7 @@ pub struct Sent {
 
 /// Returns a packet with this DSCP, of `size` bytes.
 pub fn packet(id: usize, dscp: u8, size: u32) -> Packet<usize> {
-    let header = Header {
-        size,
-        source: NodeId(0),
-        destination: NodeId(1),
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Udp.into(),
-        traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
-        ttl: Header::TTL,
-        ack: AckHint::NONE,
-    };
-    Packet { header, body: id }
+    Packet { header: packets::packet(size, dscp).header, body: id }
 }
 
 /// Sends arrivals, sorted by time, through the link until it is idle or `until` microseconds.
