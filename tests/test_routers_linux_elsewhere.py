@@ -82,7 +82,11 @@ def test_what_a_condition_may_skip_does_not_end_the_script(around: str) -> None:
         ("source ./more.sh", "give their file"),
         ("sh ./more.sh", "give their file"),
         ("nft -f /etc/nftables.conf", "give their file"),
-        ("nft -f - < /etc/nftables.conf", "another command"),
+        ("nft -f - < /etc/nftables.conf", "give their file"),
+        ("tc -b /etc/wan.tc", "give their file"),
+        ("tc -batch < /etc/wan.tc", "give their file"),
+        ("iptables-restore -n /etc/rules", "give their file"),
+        ("cat /etc/rules | iptables-restore", "another command"),
         (f"sh -c '{CHANGE.strip()}'", "does not read"),
         (f"sudo bash -ec '{CHANGE.strip()}'", "does not read"),
         (f'eval "{CHANGE.strip()}"', "does not read"),
@@ -109,7 +113,11 @@ def test_commands_that_are_not_read_are_told(line: str, said: str) -> None:
         "xargs rm",
         "ssh router2 uptime",
         f"tc -b - <<X\n{CHANGE[3:]}X",
+        "tc -b wan.tc",
+        "nft -f /etc/wan.tc",
+        "ip6tables-restore < wan.tc",
     ],
 )
 def test_commands_about_other_things_are_not(line: str) -> None:
-    assert [*decisive(reading(f"{HTB}{line}\n"))] == []
+    given = [Source("wan.sh", f"{HTB}{line}\n"), Source("wan.tc", "# empty\n")]
+    assert [*decisive(read(given))] == []

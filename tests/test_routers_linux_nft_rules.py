@@ -360,3 +360,43 @@ def test_skbedit_for_qdiscs_in_classes(inner: str, action: str, noted: bool) -> 
     ])  # fmt: skip
     note = "what `skbedit` sets here does not count for qdiscs in classes"
     assert (note in [line.note for line in found.lines]) is noted
+
+
+UDP_TABLE = (
+    "table {} m {{\n {}\n chain c {{\n  type filter hook {} priority 0\n"
+    "  meta l4proto udp meta mark set 1\n }}\n}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("family", "flags", "hook", "expected"),
+    [
+        ("inet", "", "postrouting", {"protocol": "udp"}),
+        ("inet", "flags dormant", "postrouting", None),
+        ("netdev", "", "egress device eth0", {"protocol": "udp"}),
+        ("netdev", "", "egress devices = { eth0, eth1 }", {"protocol": "udp"}),
+        ("netdev", "", "egress devices = { eth1, eth2 }", None),
+        ("bridge", "", "postrouting", None),
+    ],
+)
+def test_tables_that_see_the_packets(family: str, flags: str, hook: str, expected: Any) -> None:
+    text = UDP_TABLE.format(family, flags, hook)
+    found = read([Source("tc.sh", HTB), Source("r.nft", text)])
+    assert matched(found) == expected
+    said = "packets that are routed pass no chain of `bridge`"
+    assert [said in note for note in notes(found).values()] == [True] * (family == "bridge")
+
+
+def test_chains_of_several_interfaces_in_json() -> None:
+    chain = (
+        '{{"chain": {{"family": "netdev", "table": "m", "name": "c", "handle": 1, "dev": {}, '
+        '"hook": "egress", "prio": 0, "type": "filter", "policy": "accept"}}}}'
+    )
+    rule = (
+        '{"rule": {"family": "netdev", "table": "m", "chain": "c", "handle": 2, "expr": ['
+        '{"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "udp"}}, '
+        '{"mangle": {"key": {"meta": {"key": "mark"}}, "value": 1}}]}}'
+    )
+    for devices, expected in (('["eth1", "eth0"]', {"protocol": "udp"}), ('["eth1"]', None)):
+        text = f'{{"nftables": [{chain.format(devices)}, {rule}]}}'
+        assert matched(read([Source("tc.sh", HTB), Source("r.json", text)])) == expected

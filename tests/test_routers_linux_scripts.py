@@ -97,7 +97,7 @@ def test_what_iptables_drops_is_policed_before_the_classes() -> None:
         ("iptables -A OUTPUT -j DROP", "only packets of the machine itself pass `output`"),
         (f"iptables -A FORWARD -m owner -j ACCEPT\n{DROP_DNS}", "what tc.sh:6 lets pass"),
         (f"iptables -A FORWARD -j NFQUEUE\n{DROP_DNS}", "what tc.sh:6 lets pass"),
-        ("iptables-restore < /etc/rules", "the rules are in another file"),
+        ("iptables-restore < /etc/rules", "give their file"),
         (f"{DROP_DNS}if [ $1 = stop ]; then\niptables -F\nfi", "in a branch"),
     ],
 )

@@ -401,7 +401,8 @@ _NETEM = """
 """Words of netem, which `test_routers_linux_netem` has; `test_delay_lines` compares with Linux."""
 
 _NFT = """
-    data define destroy include lo named nfproto redefine rename ruleset statements undefine vmap
+    data define destroy devices dormant flags include lo named nfproto redefine rename ruleset
+    statements undefine vmap
 """
 """Words of nft, which `test_routers_linux_nft_rules` has."""
 

@@ -27,6 +27,9 @@ _SETTINGS: Final = re.compile(
 )
 """Files of systems that set variables or define functions of their own."""
 
+_BATCH: Final = {"tc": "-b(?:a(?:t(?:ch?)?)?)?", "nft": "-[a-zA-Z]*f|--file"}
+"""The options of tools that read commands from a file."""
+
 _FILE: Final = f"{UNREAD}: give their file, too"
 
 
@@ -54,7 +57,7 @@ def elsewhere(command: Command, files: Collection[str]) -> str:
     tool = next((at for at, word in enumerate(words) if _TOOL.fullmatch(word)), len(words))
     if tool < len(words) and _REMOTE.intersection(words[:tool]):
         return "it is a command for another machine"
-    return "" if command.body else _batch(name, words[1:], files)
+    return "" if command.body else _batch(name, words[1:], command.text, files)
 
 
 def _shell(words: Sequence[str], files: Collection[str]) -> str:
@@ -65,19 +68,18 @@ def _shell(words: Sequence[str], files: Collection[str]) -> str:
     return "" if named and _is_read(named, files) else _FILE if named else UNREAD
 
 
-def _batch(tool: str, words: Sequence[str], files: Collection[str]) -> str:
-    """Return why the commands that tc or nft takes from a file, or its input, are not read."""
-    if tool == "tc":
-        at = next((i for i, word in enumerate(words) if word in ("-b", "-batch")), -1)
-        piped = at >= 0 and words[at + 1 : at + 2] in ([], ["-"])
-        return f"{UNREAD}: they come from another command" if piped else ""
-    if tool == "nft" and words:
-        at = next((i for i, word in enumerate(words) if re.fullmatch("-[a-z]*f|--file", word)), -1)
-        if at >= 0 and words[at + 1 : at + 2] in ([], ["-"]):
-            return f"{UNREAD}: they come from another command"
-        if at >= 0 and not _is_read(words[at + 1], files):
-            return _FILE
-    return ""
+def _batch(tool: str, words: Sequence[str], text: str, files: Collection[str]) -> str:
+    """Return why the commands that tc, nft or a restoring tool takes from a file are not read."""
+    option = _BATCH.get(tool)
+    at = next((i for i, word in enumerate(words) if option and re.fullmatch(option, word)), -1)
+    if at < 0 and not tool.endswith("-restore"):
+        return ""
+    named = next((word for word in words[at + 1 :] if word[:1] != "-"), "")
+    if not named and (redirected := re.search(r"(?<!<)<[ \t]*([^\s<;|&]+)", text)):
+        named = redirected[1]
+    if not named:
+        return f"{UNREAD}: they come from another command"
+    return "" if _is_read(named, files) else _FILE
 
 
 def _is_read(path: str, files: Collection[str]) -> bool:

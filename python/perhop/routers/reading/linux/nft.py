@@ -26,6 +26,9 @@ __all__ = ["Ruleset"]
 
 _HOOKS: Final = ("ingress", "prerouting", "forward", "output", "postrouting", "egress")
 _ETHERNET: Final = "14 B"
+_FOREIGN: Final = frozenset({"arp", "bridge"})
+"""Families whose chains see no packets that a router forwards."""
+
 _VERBS: Final = frozenset(
     ("add", "insert", "create", "delete", "destroy", "flush", "replace", "rename", "list")
 )
@@ -67,7 +70,7 @@ _MOST_LINE: Final = 2**16
 
 @dataclass(slots=True)
 class _Chain:
-    """A chain; `version` is that of IP of its packets, and `device` that of a hook of `netdev`.
+    """A chain; `version` is that of IP of its packets, and `devices` are those of a `netdev` hook.
 
     Chains of a hook with a lower `priority` come first. `drops` is the place and the text of a
     policy that drops what no rule decides.
@@ -75,7 +78,7 @@ class _Chain:
 
     version: int | None = None
     hook: str = ""
-    device: str | None = None
+    devices: tuple[str, ...] = ()
     drops: tuple[Place, str] | None = None
     priority: int = 0
     rules: list[Rule] = field(default_factory=list)
@@ -92,6 +95,8 @@ class Ruleset:
         """The first interface whose packets each limit measures."""
         self._passing: dict[Place, tuple[Rule, Place | None]] = {}
         """Rules that may end a chain for packets that perhop cannot tell, and the one before."""
+        self._dormant: set[str] = set()
+        """Tables whose chains see no packets."""
         self._compared: set[str] = set()
         """Hooks whose chains of one priority were compared."""
 
@@ -132,9 +137,7 @@ class Ruleset:
         """
         rest = [word for word in words if word not in ("-a", "-e")]
         if rest[:1] and re.fullmatch("-[a-zA-Z]*f|--file", rest[0]):
-            self.ledger.about(place, text)
-            self.ledger.ignored(place, "the rules are in another file: read it, too")
-            return
+            return  # `elsewhere` tells of a file that is not read
         for each in statements((place, line) for line in " ".join(rest).split("\n")):
             self._statement(replace(each, text=text), branch=branch, unread=unread)
 
@@ -144,12 +147,14 @@ class Ruleset:
             if words[0] == "chain" or words[1:2] == ["chain"]:
                 self._chain(found.table, found.chain)
             elif words[0] in ("type", "policy"):
-                self._hook(self._chain(found.table, found.chain), words, place, text)
+                self.chain(found.table, found.chain, words, place, text)
             elif words[0] != "comment":
                 chain = self._chain(found.table, found.chain)
                 self._rule(chain, found.table, words, place, text, unread=unread)
             return
         if found.table:
+            if words[0] == "flags" and "dormant" in words:
+                self._dormant.add(found.table)
             return
         verb, *rest = words if words[0] in _VERBS else ("add", *words)
         kind, (table, rest) = rest[0] if rest else "", named(rest[1:])
@@ -160,7 +165,7 @@ class Ruleset:
                 self._rule(chain, table, rest[1:], place, text, first=first, unread=unread)
                 return
             if kind == "chain":
-                self._hook(chain, rest[1:], place, text)
+                self.chain(table, rest[0], rest[1:], place, text)
                 return
         note = _UNREAD
         if verb in ("flush", "delete", "destroy") and kind in ("chain", "table", "ruleset"):
@@ -210,7 +215,20 @@ class Ruleset:
 
         The words tell its hook; a chain that only rules call has none.
         """
-        self._hook(self._chain(table, name), words, place, text)
+        chain = self._chain(table, name)
+        if table.partition(" ")[0] in _FOREIGN:
+            return
+        if "hook" in words[:-1]:
+            chain.hook = words[words.index("hook") + 1]
+        if "priority" in words[:-1]:
+            chain.priority = _priority(words[words.index("priority") + 1 :])
+        if named := [at for at, word in enumerate(words) if word in ("device", "devices")]:
+            said = " ".join(words[named[0] + 1 :]).removeprefix("= ")
+            listed = said[1:].partition("}")[0] if said[:1] == "{" else said.partition(" ")[0]
+            chain.devices = tuple(each.strip(' "') for each in listed.split(","))
+        if "policy" in words[:-1]:
+            drops = words[words.index("policy") + 1] == "drop"
+            chain.drops = (place, text) if drops else None
 
     def rule(self, table: str, chain: str, words: list[str], place: Place, text: str) -> None:
         """Add a rule, in the words of nft, at the end of a chain."""
@@ -327,17 +345,6 @@ class Ruleset:
             else:
                 yield place, line
 
-    def _hook(self, chain: _Chain, words: Sequence[str], place: Place, text: str) -> None:
-        if "hook" in words[:-1]:
-            chain.hook = words[words.index("hook") + 1]
-        if "priority" in words[:-1]:
-            chain.priority = _priority(words[words.index("priority") + 1 :])
-        if "device" in words[:-1]:
-            chain.device = words[words.index("device") + 1].strip('"')
-        if "policy" in words[:-1]:
-            drops = words[words.index("policy") + 1] == "drop"
-            chain.drops = (place, text) if drops else None
-
     def _rule(
         self,
         chain: _Chain,
@@ -355,14 +362,13 @@ class Ruleset:
                 self._rule(chain, table, each, place, text, first=first, unread=unread)
             if listed:
                 return
-        said = " ".join(words)
+        said, family = " ".join(words), table.partition(" ")[0]
         quality = _SAYS.search(said) is not None
         if quality:
             self.ledger.about(place, text)
-        version = VERSIONS.get(table.partition(" ")[0])
         rule = Rule(place, text=text)
-        if version is not None:
-            rule.narrow(OF_VERSION[version])
+        if chain.version is not None:
+            rule.narrow(OF_VERSION[chain.version])
         self._count += 1
         try:
             if self._count > _MOST_RULES:
@@ -372,6 +378,8 @@ class Ruleset:
                 unread = f"the value of {part[:30]} is not in the file" if part else ""
             if unread:
                 raise ValueError(unread)
+            if family in _FOREIGN:
+                raise ValueError(f"packets that are routed pass no chain of `{family}`")
             read(rule, list(words), table, self.ledger)
         except (ValueError, IndexError) as error:
             rule.unread = unread or f"{_UNREAD}: {str(error)[:120] or 'it ends too early'}"
@@ -436,7 +444,7 @@ class Ruleset:
         named = {
             name
             for chain in self._chains.values()
-            for name in (chain.device, *(n for r in chain.rules for n in (r.device, r.arrives)))
+            for name in (*chain.devices, *(n for r in chain.rules for n in (r.device, r.arrives)))
             if name is not None and policing
         }
         if policing and not named and not known:
@@ -461,16 +469,21 @@ class Ruleset:
 
     def _hooks(self, way: _Way, hooks: Sequence[str]) -> list[Packets]:
         now = [EVERY]
-        ordered = sorted(self._chains.values(), key=lambda chain: chain.priority)
+        awake = (
+            chain
+            for name, chain in self._chains.items()
+            if name.partition("/")[0] not in self._dormant
+        )
+        ordered = sorted(awake, key=lambda chain: chain.priority)
         for hook in hooks:
             self._compare(hook, ordered)
             for chain in ordered:
-                foreign = chain.device is not None and chain.device != way.device
+                foreign = chain.devices and way.device not in chain.devices
                 if chain.hook != hook or (foreign and (hook == "egress" or not way.sent)):
                     continue
                 # Where a device is about to send, a packet has its Ethernet header.
                 way.overhead = _ETHERNET if hook == "egress" else ""
-                way.polices = way.sent != (hook == "ingress" and chain.device is not None)
+                way.polices = way.sent != (hook == "ingress" and bool(chain.devices))
                 way.own = hook == "output"
                 now = [each for packets in now for each in self._through(chain, packets, way)]
             if hook == "prerouting" and way.sent:
@@ -483,13 +496,13 @@ class Ruleset:
         if hook in self._compared:
             return
         self._compared.add(hook)
-        before: dict[tuple[int, str | None], list[Rule]] = {}
+        before: dict[tuple[int, tuple[str, ...]], list[Rule]] = {}
         left = _MOST_COMPARED
         for chain in ordered:
             if chain.hook != hook or left < 0:
                 continue
             rules = self._below(chain)
-            others = before.setdefault((chain.priority, chain.device), [])
+            others = before.setdefault((chain.priority, chain.devices), [])
             left -= len(rules)
             for one, other in ((one, other) for other in others for one in rules):
                 left -= 1

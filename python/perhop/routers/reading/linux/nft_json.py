@@ -37,6 +37,8 @@ def _chain(own: Object) -> list[str]:
     """Return the words of a chain; those of one without a hook are none."""
     names = {"hook": "hook", "dev": "device", "prio": "priority", "policy": "policy"}
     given = {word: own.get(key) for key, word in names.items()}
+    if isinstance(several := given["device"], list):
+        given["device"] = ",".join(map(str, several))
     return [
         part
         for word, value in given.items()

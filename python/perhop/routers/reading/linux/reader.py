@@ -196,9 +196,6 @@ def _restore(
     translations: Translations,
 ) -> None:
     """Read what `iptables-save` prints, as the commands that it stands for."""
-    if not command.body:
-        ledger.about(command.place, command.text)
-        ledger.ignored(command.place, "the rules are in another file, which perhop does not read")
     table = ""
     for place, line in command.body:
         words = [word.strip('"') for word in _RESTORED.findall(line)]
@@ -250,9 +247,6 @@ def _tc_options(words: list[str], command: Command, tc: Tc, ledger: Ledger, spac
                         else:
                             ledger.about(place, line)
                             ledger.ignored(place, "unknown command of tc")
-            else:
-                ledger.about(command.place, command.text)
-                ledger.ignored(command.place, "the commands are in another file: read it, too")
             return
     if len(words) < 2 or words[0] not in OBJECTS or words[1] in _SHOWS:
         return
