@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.effect import UNREAD
+from perhop.routers.reading.linux.tc import OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -71,6 +72,10 @@ def _shell(words: Sequence[str], files: Collection[str]) -> str:
 def _batch(tool: str, words: Sequence[str], text: str, files: Collection[str]) -> str:
     """Return why the commands that tc, nft or a restoring tool takes from a file are not read."""
     option = _BATCH.get(tool)
+    if tool == "tc":
+        # Behind its object, a word with a hyphen is no option of tc.
+        objects = (i for i, word in enumerate(words) if word in OBJECTS)
+        words = words[: next(objects, len(words))]
     at = next((i for i, word in enumerate(words) if option and re.fullmatch(option, word)), -1)
     if at < 0 and not tool.endswith("-restore"):
         return ""
