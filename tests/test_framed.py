@@ -212,8 +212,17 @@ def test_perhop_reads_the_bytes_that_it_wrote() -> None:
             policy("x: {match: any, bandwidth: 50%, borrow: false}", "overhead: none"),
             "links.1.shape.r.overhead",
         ),
-        (f"{SHAPED}, overhead: 38 B", SHARES.replace("{}", "14 B"), "policies.p.overhead"),
-        (f"{SHAPED}, overhead: atm", SHARES.replace("{}", "14 B"), "policies.p.overhead"),
+        (f"{PREFIXED}, overhead: 38 B", SHARES.replace("{}", "14 B"), "policies.p.overhead"),
+        (
+            f"{PREFIXED}, overhead: 38 B",
+            policy("ef: {match: {dscp: ef}, limit: 1 Mbps}, x: {match: any}", "overhead: none"),
+            "policies.p.overhead",
+        ),
+        (
+            f"{PREFIXED}, overhead: 14 B, shape: {{r: {{rate: 2 Mbps}}}}",
+            SHARES.replace("{}", "14 B"),
+            "links.1.shape.r.overhead",
+        ),
         (
             SHAPED,
             CURVES.replace("{}", "14 B").replace("any}", "any, queue: {limit: 9 kB}}"),
@@ -223,6 +232,47 @@ def test_perhop_reads_the_bytes_that_it_wrote() -> None:
 )
 def test_linux_counts_the_same_bytes_everywhere(link: str, policies: str, place: str) -> None:
     assert place in written(link, policies)[1]
+
+
+@pytest.mark.parametrize("overhead", ["38 B", "atm"])
+def test_a_shaper_counts_what_it_says_whatever_the_link_adds(overhead: str) -> None:
+    lines, gaps = written(f"{SHAPED}, overhead: {overhead}", SHARES.replace("{}", "14 B"))
+    assert gaps == []
+    assert all(line.endswith(" overhead 14") for line in lines if line.startswith("class"))
+    lines, gaps = written(f"overhead: {overhead}, shape: {{r: {{rate: 2 Mbps}}}}", "")
+    assert gaps == []
+    assert not any("overhead" in line for line in lines if line.startswith("class"))
+
+
+@pytest.mark.parametrize(
+    ("link", "policies", "faster"),
+    [
+        # A packet of 40 B has 78 B on the link.
+        ("overhead: 38 B, shape: {r: {rate: 5128205 bps}}", "", False),
+        ("overhead: 38 B, shape: {r: {rate: 5128206 bps}}", "", True),
+        ("overhead: 38 B, shape: {r: {rate: 9 Mbps, overhead: 38 B}}", "", False),
+        # One of 1500 B takes 32 cells for its 1516 B; at 40 B two, each way.
+        ("overhead: atm, shape: {r: {rate: 9 Mbps, overhead: 16 B atm}}", "", False),
+        ("overhead: atm, shape: {r: {rate: 9 Mbps, overhead: 18 B}}", "", True),
+        (PREFIXED, policy("x: {match: any, bandwidth: 1 Mbps}", "scheduler: htb"), False),
+        (
+            PREFIXED,
+            policy("x: {match: any, bandwidth: 1 Mbps}", "scheduler: htb, htb: {rate: 10 Mbps}"),
+            False,
+        ),
+        (
+            PREFIXED,
+            policy(
+                "x: {match: any, bandwidth: 1 Mbps}", "scheduler: htb, htb: {rate: 10000001 bps}"
+            ),
+            True,
+        ),
+        (f"{PREFIXED}, overhead: 38 B", SHARES.replace("{}", "none"), False),
+    ],
+)
+def test_linux_may_send_faster_than_the_link(link: str, policies: str, *, faster: bool) -> None:
+    made = linux.mapping(scenario(link, policies))
+    assert made.interfaces["r>b"].htb.faster is faster
 
 
 def test_the_overhead_of_the_link_may_be_that_of_its_classes() -> None:

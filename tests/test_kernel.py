@@ -184,6 +184,34 @@ def test_what_linux_cannot_do_is_said(perhop: Perhop, place: Path) -> None:
     assert not (place / "runs").exists()
 
 
+OVERHEAD = """
+perhop: 1
+name: overhead
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps}
+  - {ends: [r, b], rate: 20 Mbps, overhead: 38 B, shape: {r: {rate: 5 Mbps}}}
+flows:
+  f: {from: a, to: b, udp: {rate: 20 Mbps, size: 200 B, layer: ip}}
+duration: 3 s
+"""
+
+
+@MEASURES
+def test_a_shaper_counts_ip_packets_on_a_link_with_an_overhead() -> None:
+    made = parse(OVERHEAD, "x.yaml")
+    kernel, sim = (
+        library.run(made, engine=engine).intervals["packets"].sum() for engine in ("kernel", "sim")
+    )
+    assert kernel == pytest.approx(sim, rel=0.02)
+
+
+def test_a_policy_faster_than_its_link_is_refused() -> None:
+    made = parse(OVERHEAD.replace("rate: 5", "rate: 12"), "x.yaml")
+    with pytest.raises(UnsupportedError, match=r"links\.1\.rate: some packets of r>b would be"):
+        library.run(made, engine="kernel")
+
+
 def test_captures_are_refused(place: Path) -> None:
     old = b"\x0a\x0d\x0d\x0a an older capture"
     (place / "old.pcapng").write_bytes(old)

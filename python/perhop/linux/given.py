@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.errors import UnsupportedError
 from perhop.linux import htb
+from perhop.linux.tree import ETHERNET, fills
 from perhop.scenario.model.cake import Framing
 from perhop.scenario.model.classes import Shape
 from perhop.scenario.model.htb import slack
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from perhop.scenario.model.script import Script
 
 __all__ = ["Command", "Given", "fingerprint", "given"]
-
-ETHERNET: Final = 14
-"""The bytes of an Ethernet header, which Linux counts with each packet of an Ethernet."""
 
 _PACKET: Final = 1500
 _MOST_SAID: Final = 160
@@ -133,21 +131,26 @@ def given(scenario: Scenario, direction: str, device: str, header: int) -> Given
             f"{place}: changes of {direction} during a run cannot be made to a script's own qdiscs;"
             " remove them from `changes`"
         )
-    rate = link.medium(node).rate
+    medium, rate = link.medium(node), link.medium(node).rate
     own = policy.htb.rate if policy.htb is not None else None
-    own = link.capacity(node) if shape is not None else own
-    outer = own is None or own > rate
+    own = shape.rate.of(rate) if shape is not None else own
+    framing = policy.htb.overhead if policy.htb is not None else policy.overhead
+    outer = own is None or fills(medium, own, shape.overhead if shape is not None else framing)
     shaper = [f"qdisc add dev {device} root handle {_OUTER}:{_stab(header)} htb default 1"]
-    # A link's rate counts IP packets; what Linux counts with full ones is the same rate.
-    most = rate * (_PACKET + ETHERNET) // _PACKET
+    counted, most = medium.overhead.size - ETHERNET, rate
+    if counted < 0:
+        # What Linux counts with full packets is the same rate.
+        counted, most = 0, rate * (_PACKET + ETHERNET) // (_PACKET + medium.overhead.size)
+    layer2 = f" overhead {counted}" if counted else ""
+    layer2 += " linklayer atm" if medium.overhead.cells else ""
     shaper += [
         f"class add dev {device} parent {_OUTER}: classid {_OUTER}:1 "
-        f"{htb.Class(most, slack(most), most, slack(most))}"
+        f"{htb.Class(most, slack(most), most, slack(most))}{layer2}"
     ]
     above = ["parent", f"{_OUTER}:1"] if outer else ["root"]
     made = tuple(_commands(script, device, above, header, place))
-    counted = None if any("stab" in each for each in script.commands) else ETHERNET
-    return Given(tuple(shaper) if outer else (), made, counted)
+    own_table = any("stab" in each for each in script.commands)
+    return Given(tuple(shaper) if outer else (), made, None if own_table else ETHERNET)
 
 
 def _stab(header: int) -> str:

@@ -22,7 +22,7 @@ while the kernel sleeps too long are lost otherwise: `htb.SLACK_S` at the link's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from perhop.linux import ets, hfsc, htb
 from perhop.linux.gaps import Gap
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.scenario import Class, Link, Policy, Scenario
+    from perhop.scenario.model.topology import Medium
 
-__all__ = ["ETHERNET", "Htb", "HtbClass", "commands", "tree"]
+__all__ = ["ETHERNET", "Htb", "HtbClass", "commands", "fills", "tree"]
 
 ETHERNET: Final = 14
 """The bytes of an Ethernet header, which Linux counts with a packet that an Ethernet sends."""
@@ -53,6 +54,8 @@ _MOST_DEPTH: Final = 7
 _COUNT_BYTES: Final = frozenset({"bfifo", "cake", "red"})
 _STRICT_SHARE: Final = 1000
 _FIRST: Final = 0x10
+_PACKET: Final = 1500
+_LEAST_PACKET: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Htb:
         header: Bytes that Linux counts beyond the IP packet.
         table: Bytes of layer 2 in the size table (`stab`), which everything counts.
         ets: ETS in the root class, in tc's words; "" without.
+        faster: True if it sends packets of some sizes faster than the link.
         gaps: Features that it lacks.
     """
 
@@ -106,6 +110,7 @@ class Htb:
     gaps: tuple[Gap, ...]
     table: Framing
     ets: str = ""
+    faster: bool = False
 
     @property
     def counted(self) -> int | None:
@@ -181,7 +186,12 @@ def tree(
     )
     curves = policy is not None and scenario.policies[policy].scheduler == HFSC
     turns = policy is not None and scenario.policies[policy].has_quanta
-    framing = _framing(scenario, link, node, policy, place, gaps)
+    shaped = buckets or rate < medium.rate
+    ceilings = any(placed.ceiling is not None for placed in classes)
+    limited: Literal["", "shaper", "ceiling"] = (
+        "shaper" if shaped else "ceiling" if ceilings else ""
+    )
+    framing = _framing(scenario, link, node, policy, place, gaps, limited=limited)
     tabled = framing if curves or turns else Framing()
     if curves and medium.overhead not in (Overhead(0), _overhead(tabled)):
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
@@ -242,7 +252,7 @@ def tree(
     layer2 = medium.overhead
     if tabled != Framing():
         layer2 = Overhead(0)
-    elif buckets or framing != Framing():
+    elif shaped or framing != Framing():
         layer2 = _overhead(framing)
     return Htb(
         nodes=tuple(nodes),
@@ -254,6 +264,7 @@ def tree(
         gaps=tuple(gaps),
         table=tabled,
         ets=ets.words(scenario.policies[policy]) if turns and policy is not None else "",
+        faster=(buckets or shape is not None) and fills(medium, rate, framing),
     )
 
 
@@ -264,8 +275,13 @@ def _framing(
     name: str | None,
     place: str,
     gaps: list[Gap],
+    *,
+    limited: Literal["", "shaper", "ceiling"],
 ) -> Framing:
-    """Return what rates and quanta count of layer 2, beside what they count for the link."""
+    """Return what rates and quanta count of layer 2, beside what they count for the link.
+
+    `limited` is what has a rate below that of the link.
+    """
     shape, policy = link.shape.get(node), None if name is None else scenario.policies[name]
     of_shape = Framing() if shape is None else shape.overhead
     if policy is None:
@@ -278,17 +294,16 @@ def _framing(
     table = policy is not None and (policy.scheduler == HFSC or policy.has_quanta)
     if framing.coding == "ptm" or (framing.mpu and not table):
         gaps.append(Gap(at, "its HTB knows bytes and ATM only"))
-    if of_shape not in (Framing(), framing):
-        reason = "its HTB counts the same bytes for a shaper and for classes"
-        gaps.append(Gap(f"{place}.shape.{node}.overhead", reason))
-    if policy is None or policy.scheduler == HTB or framing == Framing():
-        return framing
     wire = link.medium(node).overhead
-    same = wire == _overhead(framing) and not framing.mpu
-    more = wire.size > framing.overhead or (wire.cells and framing.coding != "atm")
-    if not same and (more or of_shape != framing):
+    if shape is not None and (limited == "shaper" or of_shape != Framing()):
+        if of_shape != framing:
+            reason = "its HTB counts the same bytes for a shaper and for classes"
+            gaps.append(Gap(f"{place}.shape.{node}.overhead", reason))
+    elif (policy is None or policy.scheduler != HTB) and not (
+        (wire == _overhead(framing) and not framing.mpu) or (framing == Framing() and not limited)
+    ):
         gaps.append(Gap(at, "its HTB counts the same bytes for the link's rate"))
-    if table and any(loc[1] == name for loc, *_ in polices(scenario)):
+    if framing != Framing() and table and any(loc[1] == name for loc, *_ in polices(scenario)):
         gaps.append(Gap(at, "its policers count these bytes, too"))
     return framing
 
@@ -304,6 +319,16 @@ def _counts_nothing(scenario: Scenario, policy: Policy) -> bool:
 def _counted(policy: Policy) -> Framing:
     """Return what the rates and quanta of a policy count for a packet."""
     return (policy.htb or HtbSettings()).overhead if policy.scheduler == HTB else policy.overhead
+
+
+def fills(medium: Medium, rate: int, framing: Framing) -> bool:
+    """Return whether packets of any size at `rate`, which counts `framing`, are more than a link's.
+
+    Between the least and the full ones, which are tried, what layer 2 adds matters less, or not.
+    """
+    layer2 = Framing(medium.overhead.size, coding="atm" if medium.overhead.cells else "none")
+    sizes = (_LEAST_PACKET, _PACKET)
+    return any(rate * layer2.charge(n) > medium.rate * framing.charge(n) for n in sizes)
 
 
 def _overhead(framing: Framing) -> Overhead:
@@ -414,7 +439,7 @@ def _bucket(burst: int, rate: int) -> int:
     HTB sends while a bucket is not empty, so a packet less is enough. What comes while the kernel
     sleeps must fit, or the class gets less than its rate.
     """
-    return max(burst - 1500, slack(rate))
+    return max(burst - _PACKET, slack(rate))
 
 
 def commands(made: Htb, device: str, *, change: bool = False) -> list[str]:

@@ -107,7 +107,12 @@ class Network:
             for number, link in enumerate(scenario.links)
             if link.trace
         ]
-        given = [*traced, *tunnel_gaps(scenario), *self.mapping.gaps]
+        faster = [
+            Gap(f"links.{number // 2}.rate", f"some packets of {name} would be faster than that")
+            for number, name in enumerate(directions)
+            if name not in self.given and self.mapping.interfaces[name].htb.faster
+        ]
+        given = [*traced, *faster, *tunnel_gaps(scenario), *self.mapping.gaps]
         refuse([*given, *probe.missing(self.mapping)], scenario.name)
         self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
         try:
