@@ -27,9 +27,7 @@ def test_packets_are_classified_as_at_the_other_interfaces() -> None:
             forwarding-class network-control { loss-priority low code-points 101; } }
     }""",
     )
-    assert policy(text, "ge-0/0/0")["network-control"]["match"] == {
-        "dscp": ["cs5", 41, 42, 43, "voice-admit", 45, "ef", 47]
-    }
+    assert policy(text, "ge-0/0/0")["network-control"]["match"] == {"dscp": PRECEDENCE_5}
     assert policy(text, "ge-0/0/1")["network-control"]["match"] == {"dscp": "ef"}
 
 
@@ -128,6 +126,7 @@ def policed(terms: str, then: str = "discard") -> dict[str, Any]:
 ALL = "term a { then policer p; }"
 P = {"rate": "1 Mbps", "burst": "15 kB"}
 DISCARD = {"rate": "1 bps", "burst": "1 B"}
+PRECEDENCE_5 = ["cs5", 41, 42, 43, "voice-admit", 45, "ef", 47]
 
 
 @pytest.mark.parametrize(
@@ -198,6 +197,130 @@ def test_filters_at_inputs_are_policies(terms: str, classes: dict[str, Any]) -> 
             policed(terms)
     else:
         assert policed(terms) == classes
+
+
+@pytest.mark.parametrize(
+    ("conditions", "matched"),
+    [
+        # The longest prefix of a side decides, whether a list or the term states it.
+        (
+            "source-address { 0.0.0.0/0; } source-prefix-list { ours except; }",
+            [{"except": {"source": "192.0.2.0/24"}}, {"ip": 4}],
+        ),
+        (
+            "source-prefix-list { ours; } source-address { 198.51.100.0/24; }",
+            {"source": ["192.0.2.0/24", "198.51.100.0/24"]},
+        ),
+        (
+            "destination-address { 198.51.100.0/24; } destination-prefix-list { ours; }",
+            {"destination": ["192.0.2.0/24", "198.51.100.0/24"]},
+        ),
+        (
+            "address { 198.51.100.0/24; } prefix-list { ours; }",
+            [
+                {"source": ["192.0.2.0/24", "198.51.100.0/24"]},
+                {"destination": ["192.0.2.0/24", "198.51.100.0/24"]},
+            ],
+        ),
+        # Each side has a list of its own.
+        (
+            "source-prefix-list { ours; } destination-address { 198.51.100.0/24; }",
+            {"source": "192.0.2.0/24", "destination": "198.51.100.0/24"},
+        ),
+        # What is left of a condition without active values.
+        ("inactive: dscp af41;", "any"),
+        ("inactive: dscp af41; protocol udp;", {"protocol": "udp"}),
+        ("source-address { inactive: 192.0.2.0/24; }", "any"),
+        ("port { inactive: 1; } inactive: protocol tcp; precedence 5;", {"dscp": PRECEDENCE_5}),
+        ("inactive: port 1; source-port 2;", {"source_port": 2}),
+    ],
+)
+def test_conditions_select_packets(conditions: str, matched: Any) -> None:
+    terms = f"term a {{ from {{ {conditions} }} then policer p; }} term r {{ then accept; }}"
+    text = POLICED.format(terms=terms, then="discard")
+    text += "policy-options { prefix-list ours { 192.0.2.0/24; } }\n"
+    assert policy(text, "ge-0/0/0.0", "in")["a"]["match"] == matched
+
+
+@pytest.mark.parametrize("mask", ["0.0.0.255", "0.255.255.255", "255.0.0.255", "255.255.0.1"])
+def test_masks_that_are_no_netmasks_are_not_modelled(mask: str) -> None:
+    terms = f"term a {{ from {{ dscp ef; source-address {{\n192.0.2.10/{mask};\n198.51.100.0/"
+    terms += "255.255.255.0; } } then policer p; } term r { then accept; }"
+    text = POLICED.format(terms=terms, then="discard")
+    assert policy(text, "ge-0/0/0.0", "in")["a"]["match"] == {
+        "dscp": "ef",
+        "source": "198.51.100.0/24",
+    }
+    assert "is not an address prefix; masks with gaps are not modelled" in {
+        note for _, note in notes(text).values()
+    }
+
+
+def test_actions_without_active_values_are_none() -> None:
+    terms = "term a { then { inactive: policer p; inactive: dscp ef; dscp cs1; } }"
+    assert policed(terms) == {"a": {"match": "any", "mark": "cs1"}}
+    terms = "term a {\nthen {\ninactive: policer p;\naccept; } }"
+    assert not reading(POLICED.format(terms=terms, then="discard")).attachments
+
+
+COMMANDS = """\
+set firewall policer p if-exceeding bandwidth-limit 1m
+set firewall policer p if-exceeding burst-size-limit 15k
+set firewall policer p then discard
+set firewall family inet filter f term a from dscp [ ef af41 cs5 ]
+set firewall family inet filter f term a then policer p
+set firewall family inet filter f term r then accept
+set interfaces ge-0/0/0 unit 0 family inet filter input f
+set policy-options prefix-list l 192.0.2.0/24
+"""
+
+
+@pytest.mark.parametrize(
+    ("commands", "matched"),
+    [
+        ("delete firewall family inet filter f term a from dscp [ af41 cs5 ]", {"dscp": "ef"}),
+        ("deactivate firewall family inet filter f term a from dscp [ af41 cs5 ]", {"dscp": "ef"}),
+        ("delete firewall family inet filter f term a from dscp [ ef af41 cs5 ]", "any"),
+        ("delete firewall family inet filter f term a from dscp", "any"),
+        ("deactivate firewall family inet filter f term a from dscp", "any"),
+        # The levels of commands.
+        ("edit policy-options\ntop delete firewall family inet filter f term a from dscp", "any"),
+        (
+            "edit firewall family inet filter f\nup 1 delete filter f term a from dscp ef\n"
+            "delete term a from dscp cs5",
+            {"dscp": "af41"},
+        ),
+        (
+            "edit firewall family inet filter f term a\nup 2\n"
+            "delete filter f term a from dscp [ ef cs5 ]",
+            {"dscp": "af41"},
+        ),
+        (
+            "edit firewall family inet\nedit filter f\nexit\n"
+            "delete filter f term a from dscp cs5\nquit\n"
+            "delete firewall family inet filter f term a from dscp ef",
+            {"dscp": "af41"},
+        ),
+        (
+            "edit firewall family inet filter f\ntop edit interfaces\nexit\n"
+            "delete term a from dscp [ ef cs5 ]",
+            {"dscp": "af41"},
+        ),
+    ],
+)
+def test_commands_change_conditions(commands: str, matched: Any) -> None:
+    assert policy(COMMANDS + commands, "ge-0/0/0.0", "in").get("a", {"match": "any"}) == {
+        "match": matched,
+        "police": P,
+    }
+
+
+def test_an_empty_prefix_list_is_noted() -> None:
+    text = COMMANDS + "set firewall family inet filter f term b from source-prefix-list l\n"
+    text += "set firewall family inet filter f term b then policer p\n"
+    text += "insert firewall family inet filter f term b before term r\n"
+    text += "delete policy-options prefix-list l 192.0.2.0/24\n"
+    assert "the prefix list is empty" in notes(text)[9][1]
 
 
 def test_the_implicit_term_is_listed() -> None:
@@ -302,6 +425,46 @@ def test_filters_in_a_list_apply_one_after_another() -> None:
         "b": {"match": {"dscp": "ef"}},
         "c": {"match": "any", "mark": "be"},
     }
+
+
+@pytest.mark.parametrize(
+    ("terms", "classes"),
+    [
+        # Packets that go on after the last term of `f` come to `g`.
+        (
+            "term a { from { dscp ef; } then { policer p; next term; } }",
+            {
+                "a_b": {"match": {"dscp": "ef", "protocol": "udp"}},
+                "a": {"match": {"dscp": "ef"}, "mark": "be"},
+                "b": {"match": {"protocol": "udp"}},
+                "c": {"match": "any", "mark": "be"},
+            },
+        ),
+        (
+            "term a { then { dscp cs1; next term; } }",
+            {
+                "a_b": {"match": {"protocol": "udp"}, "mark": "cs1"},
+                "a": {"match": "any", "mark": "be"},
+            },
+        ),
+    ],
+)
+def test_packets_go_on_from_one_filter_of_a_list_to_the_next(
+    terms: str, classes: dict[str, Any]
+) -> None:
+    text = POLICED.format(
+        terms=f"{terms} }} filter g {{ term b {{ from {{ protocol udp; }} then accept; }}"
+        " term c { then { dscp be; accept; } }",
+        then="discard",
+    ).replace("input f", "input-list [ f g ]")
+    found = policy(text, "ge-0/0/0.0", "in")
+    assert [each["match"] for each in found.values()] == [
+        each["match"] for each in classes.values()
+    ]
+    assert [each.get("mark") for each in found.values()] == [
+        each.get("mark") for each in classes.values()
+    ]
+    assert "packets that no term matches" not in {each.setting for each in reading(text).defaults}
 
 
 PLAIN = """\

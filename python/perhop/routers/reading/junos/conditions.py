@@ -63,21 +63,25 @@ class Matcher:
         if conditions is None:
             return Rules.any()
         sets: list[Rules] = []
-        known = not list(conditions)
-        for each in conditions:
+        addresses: dict[tuple[str, ...], list[Node]] = {}
+        stated = [each for each in conditions if not each.emptied]
+        known = not stated
+        for each in stated:
+            if each.word in _ADDRESSES:
+                addresses.setdefault(_ADDRESSES[each.word], []).append(each)
+                continue
             found = self._condition(each)
             if found is not None:
                 known = True
                 sets.append(found)
-        return Rules.intersection(sets) if known else None
+        sets += [self._addresses(sides, nodes) for sides, nodes in addresses.items()]
+        return Rules.intersection(sets) if known or addresses else None
 
     def _condition(self, node: Node) -> Rules | None:
         word, excluded = node.word, node.word.endswith("-except")
         base = word.removesuffix("-except")
-        if word in _ADDRESSES:
-            found: Rules | None = self._addresses(node, word.endswith("prefix-list"))
-        elif base in _PORTS:
-            found = _ports(node, base)
+        if base in _PORTS:
+            found: Rules | None = _ports(node, base)
         elif base in _PROTOCOLS:
             found = _protocols(node)
         elif base in _CODES:
@@ -89,15 +93,21 @@ class Matcher:
             return None
         return ~found if excluded and found is not None else found
 
-    def _addresses(self, node: Node, named: bool) -> Rules | None:
-        """Return the packets with an address in some prefixes; the longest one decides."""
+    def _addresses(self, sides: Sequence[str], nodes: Sequence[Node]) -> Rules:
+        """Return the packets with an address in some prefixes; the longest one decides.
+
+        Prefixes of a list are those of the condition, beside others of the same side (Juniper,
+        Firewall Filter Match Conditions Based on Address Fields).
+        """
         networks: dict[Network, bool] = {}
-        for each in node:
-            permit = each.get("except") is None
-            found = self._prefix_list(each) if named else _network(each)
-            for network in found:
-                if self.version in (None, network.version):
-                    networks[network] = permit
+        for node in nodes:
+            named = node.word.endswith("prefix-list")
+            for each in node:
+                permit = each.get("except") is None
+                found = self._prefix_list(each) if named else _network(each)
+                for network in found:
+                    if self.version in (None, network.version):
+                        networks[network] = permit
         if not networks:
             return Rules.never()
         ordered = sorted(networks.items(), key=lambda pair: -pair[0].prefixlen)
@@ -106,11 +116,11 @@ class Matcher:
             if not runs or runs[-1][0] != permit:
                 runs.append((permit, []))
             runs[-1][1].append(network)
-        sides = [
+        found_at = [
             Rules(tuple((permit, _side(side, tuple(run))) for permit, run in runs))
-            for side in _ADDRESSES[node.word]
+            for side in sides
         ]
-        return Rules.union(sides)
+        return Rules.union(found_at)
 
     def _prefix_list(self, name: Node) -> list[Network]:
         found = self.prefixes.get(name.word) if self.prefixes is not None else None
@@ -122,6 +132,8 @@ class Matcher:
         networks = [network for each in found for network in _network(each)]
         if found.get("apply-path") is not None:
             name.approximated("`apply-path` is not followed")
+        elif not list(found):
+            name.approximated("the prefix list is empty: taken as one that no packet is in")
         return networks
 
     def _classes(self, node: Node) -> Rules:
@@ -146,7 +158,11 @@ def _network(node: Node) -> list[Network]:
     text = node.word.split("/")
     try:
         network = ip_network("/".join(text[:2]), strict=False)
+        # Python takes 0.0.0.255 as the wildcard mask of /24.
+        known = "." not in text[-1] or len(text) < 2 or str(network.netmask) == text[1]
     except ValueError:
+        known = False
+    if not known:
         node.ignored("is not an address prefix; masks with gaps are not modelled")
         return []
     node.modelled()

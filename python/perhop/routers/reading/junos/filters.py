@@ -117,19 +117,22 @@ class Filter:
         terms: Its terms; the last one matches all packets.
         place: Its line.
         implicit: True if the last term is the implicit one, which discards.
+        stated: Its terms as the configuration states them, each with whether packets go on to the
+            next one.
     """
 
     name: str
     terms: tuple[Term, ...]
     place: Place
     implicit: bool
+    stated: tuple[tuple[Term, bool], ...]
 
 
 def about_qos(node: Node) -> bool:
     """Return whether a filter does more than to accept and discard packets."""
     for term in (*node.under("term"), node):
         then = term.get("then")
-        if then is not None and any(each.word in _ABOUT_QOS for each in then):
+        if any(each.word in _ABOUT_QOS and not each.emptied for each in then or ()):
             return True
     return False
 
@@ -235,7 +238,7 @@ class Filters:
         """
         if not name and self.firewall is not None:
             place = self.firewall.place
-            return Filter(name, (Term("others", Rules.any(), Actions(), place),), place, False)
+            return _filter(name, place, [(Term("others", Rules.any(), Actions(), place), False)])
         key = (family, name)
         if classes is None and key in self._filters:
             return self._filters[key]
@@ -282,9 +285,14 @@ class Filters:
         ]
         terms[-1] = replace(terms[-1], packets=Rules.any())
         name = "_".join(each.name for each in found if each.name)
-        return Filter(name, tuple(terms), found[0].place, found[1].implicit), used
+        return Filter(name, tuple(terms), found[0].place, found[1].implicit, ()), used
 
     def _read(self, node: Node, matcher: Matcher) -> Filter | None:
+        """Return a filter; None if it is too large, which is noted.
+
+        Raises:
+            TooManyRulesError: If a set of packets is too large.
+        """
         nodes = node.under("term")
         if node.get("then") is not None or node.get("from") is not None:
             nodes = [*nodes, node]
@@ -295,7 +303,6 @@ class Filters:
         for setting in node:
             if setting.word in ("interface-specific", "physical-interface-filter"):
                 setting.modelled()
-        terms: list[Term] = []
         following: list[tuple[Term, bool]] = []
         taker = ""
         for each in nodes:
@@ -308,22 +315,7 @@ class Filters:
                 each.faulty(Fault.SHADOWED, said)
             elif term.packets.is_any and not goes_on:
                 taker = term.name
-        if sum(goes_on for _, goes_on in following) > _MAX_NEXT:
-            node.ignored(f"has more than {_MAX_NEXT} terms that go on with the next one")
-            return None
-        last = Term("discarded", Rules.any(), Actions(drops=True), node.place)
-        terms = [last]
-        for term, goes_on in reversed(following):
-            if not goes_on:
-                terms = [term] if term.packets.is_any else [term, *terms]
-                continue
-            both = [_joined(term, later) for later in terms[: _reach(term, terms)]]
-            inside = [each for each in both if each.packets.rules]
-            terms = inside if term.packets.is_any else [*inside, *terms]
-            if len(terms) > MAX_TERMS:
-                node.ignored("`next term` makes too many combinations of terms")
-                return None
-        return Filter(node.word, tuple(terms), node.place, terms[-1] is last)
+        return _filter(node.word, node.place, following)
 
     def _term(self, node: Node, matcher: Matcher) -> tuple[Term | None, bool]:
         """Return a term, and whether packets go on to the next one."""
@@ -342,6 +334,8 @@ class Filters:
         goes_on = False
         for each in then or ():
             word = each.word
+            if each.emptied:
+                continue
             if word in ("policer", "three-color-policer", "hierarchical-policer"):
                 actions = self._police(each, actions)
             elif word == "forwarding-class":
@@ -391,14 +385,41 @@ class Filters:
         return actions
 
 
+def _filter(name: str, place: Place, stated: Sequence[tuple[Term, bool]]) -> Filter:
+    """Return a filter of terms, each with whether packets go on to the next one.
+
+    Raises:
+        TooManyRulesError: Too many combinations of terms apply to packets.
+    """
+    if sum(goes_on for _, goes_on in stated) > _MAX_NEXT:
+        raise TooManyRulesError(f"depends on more than {_MAX_NEXT} terms with `next term`")
+    last = Term("discarded", Rules.any(), Actions(drops=True), place)
+    terms = [last]
+    for term, goes_on in reversed(stated):
+        if not goes_on:
+            terms = [term] if term.packets.is_any else [term, *terms]
+            continue
+        both = [_joined(term, later) for later in terms[: _reach(term, terms)]]
+        inside = [each for each in both if each.packets.rules]
+        terms = inside if term.packets.is_any else [*inside, *terms]
+        if len(terms) > MAX_TERMS:
+            raise TooManyRulesError("depends on too many combinations of terms by `next term`")
+    return Filter(name, tuple(terms), place, terms[-1] is last, tuple(stated))
+
+
 def _chained(filters: Sequence[Filter]) -> Filter:
-    """Return filters of which each gets the packets that no term of the one before it matches."""
-    terms: list[Term] = []
-    for each in filters:
-        terms += each.terms[:-1] if each.implicit and each is not filters[-1] else each.terms
-        if not each.implicit:
-            break
-    return Filter(filters[0].name, tuple(terms), filters[0].place, filters[-1].implicit)
+    """Return the filters of a list as one: only the last one discards what no term takes.
+
+    Packets that go on after the last term of a filter come to the next filter (Juniper, Multiple
+    Firewall Filters Applied as a List: "a single concatenated filter").
+
+    Raises:
+        TooManyRulesError: Too many combinations of terms apply to packets.
+    """
+    if len(filters) == 1:
+        return filters[0]
+    stated = [each for found in filters for each in found.stated]
+    return _filter(filters[0].name, filters[0].place, stated)
 
 
 def _reach(term: Term, terms: Sequence[Term]) -> int:

@@ -197,6 +197,6 @@ def _excluded(part: Node, rules: Sequence[tuple[str, Sequence[str]]]) -> Iterato
         first = part.get(one)
         for other in others:
             second = part.get(other)
-            if first is not None and second is not None:
+            if first and second and not (first.emptied or second.emptied):
                 reason = f"`{one}` and `{other}` exclude each other in a term"
                 yield Refused(second, reason)

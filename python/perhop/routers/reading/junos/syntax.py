@@ -69,6 +69,15 @@ TOP: Final = frozenset(
 )
 """The parts of a configuration that can say something about quality of service."""
 
+_NAMED: Final = frozenset(
+    (
+        *("family", "filter", "term", "policer", "three-color-policer", "hierarchical-policer"),
+        *("unit", "prefix-list", "forwarding-class", "loss-priority", "class", "queue"),
+        *("dscp", "dscp-ipv6", "inet-precedence", "ieee-802.1", "exp"),
+    )
+)
+"""Words that are one level with the name after them, from which `up` leaves at once."""
+
 REPEATED: Final = frozenset(("fill-level", "drop-probability"))
 """Settings with lists in which values may be repeated."""
 
@@ -102,6 +111,7 @@ class _Reader:
 
     Attributes:
         edit: The path to which commands and statements are relative.
+        before: The paths before each `edit`, to which `exit` returns.
         open: The open braces.
         statement: The words and lists of the statement so far.
         listed: The words of an open list.
@@ -112,6 +122,7 @@ class _Reader:
         self.tree = tree
         self.text = text
         self.edit: list[str] = []
+        self.before: list[list[str]] = []
         self.open: list[_Brace] = []
         self.statement: Statement = []
         self.listed: list[tuple[str, Place]] | None = None
@@ -303,16 +314,26 @@ class _Reader:
                 if _is_read(full):
                     self._add(self.tree.root, full, place, len(full))
             case "edit":
+                self.before = [*self.before[-MAX_DEPTH:], self.edit]
                 self.edit = path[:MAX_DEPTH]
             case "top":
-                self.edit = flat[1:] if flat[:1] == ["edit"] else []
+                self._from_above([], line.split(None, 1)[1:], place)
             case "up":
-                levels = int(flat[0]) if flat and re.fullmatch("[0-9]{1,3}", flat[0]) else 1
-                self.edit = self.edit[: max(len(self.edit) - levels, 0)]
+                stated = bool(flat and re.fullmatch("[0-9]{1,3}", flat[0]))
+                levels = int(flat[0]) if stated else 1
+                above = self.edit
+                for _ in range(levels):
+                    above = above[: -2 if set(above[-2:-1]) & _NAMED else -1]
+                self._from_above(above, line.split(None, 1 + stated)[1 + stated :], place)
             case "exit" | "quit":
-                self.edit = []
+                self.edit = self.before.pop() if self.before and not flat else []
             case "delete" | "deactivate" | "activate":
-                self._change(verb, path, place)
+                last = rest[-1] if rest and isinstance(rest[-1], list) else []
+                if len(rest) - len(flat) > bool(last):
+                    self.tree.faults[place] = "a list before the last word is not read"
+                else:
+                    for each in [[*path, word] for word, _ in last] or [path]:
+                        self._change(verb, each, place)
             case "show":
                 # The answer that follows is relative to the path.
                 shown = flat[1:] if flat[:1] == ["configuration"] else flat
@@ -323,6 +344,17 @@ class _Reader:
             case _:
                 pass
         return True
+
+    def _from_above(self, above: list[str], command: Sequence[str], place: Place) -> None:
+        """Go to a level above, or only apply the command there that follows on the line."""
+        level, self.edit = self.edit, above
+        verb = command[0].split(None, 1)[0] if command else ""
+        if verb in _COMMANDS - {"top", "up"}:
+            self._command(command[0], place)
+            if verb == "edit":
+                self.before[-1] = level
+            else:
+                self.edit = level
 
     def _change(self, verb: str, path: Sequence[str], place: Place) -> None:
         """Delete, deactivate or activate the statements at a path."""

@@ -98,6 +98,11 @@ class Node:
             if not child.inactive and child.word not in APPLIED
         )
 
+    @property
+    def emptied(self) -> bool:
+        """True if it had values, of which none is active any more: Junos has no such statement."""
+        return isinstance(self.children, dict) and next(iter(self), None) is None
+
     def get(self, *path: str) -> Node | None:
         """Return the active node at a path below this one."""
         node: Node | None = self
