@@ -278,3 +278,45 @@ def test_a_remainder_beside_the_rate_of_a_strict_high_queue_is_approximated() ->
     assert line not in said(text)
     text += f"{HEAD}schedulers expedited-forwarding priority strict-high\n"
     assert "strict-high class counts" in said(text)[line]
+
+
+@pytest.mark.parametrize("name", ["lo0", "fxp0", "em1", "me0", "vme", "re0:mgmt-0"])
+def test_packets_to_the_router_itself_are_not_classified_and_policed(name: str) -> None:
+    """Filters of loopback and management interfaces see no packet that the router forwards."""
+    f = "set firewall family inet filter f term a then "
+    at = f"set interfaces {name} unit 0 "
+    text = MAP + f"{f}forwarding-class network-control\n"
+    text += f"{at}family inet filter input f\n{at}family inet6 policer input p\n"
+    text += f"{HEAD}interfaces {name} unit 0 classifiers dscp default\n"
+    text += HEAD + "interfaces all unit * classifiers inet-precedence default\n"
+    text += "set interfaces ge-0/0/1 unit 0 family inet\n" + POLICER
+    found = reading(text)
+    assert {each.interface for each in found.attachments} == {"ge-0/0/0", "ge-0/0/1"}
+    assert {each.value for each in found.defaults if each.setting == "classifiers"} == {
+        "inet-precedence-default"
+    }
+    assert (
+        list(said(text).values())[:4]
+        == ["is about packets to the router itself, which are not modelled"] * 4
+    )
+    # One that polices is still a policy, without an interface.
+    text = text.replace("forwarding-class network-control", "policer p")
+    assert [each.name for each in reading(text).attachments if not each.interface] == ["f"]
+
+
+def test_of_large_parts_only_filters_are_read() -> None:
+    text = "forwarding-options { sampling { rate 1; } family inet { filter { input f; } } }\n"
+    text += "routing-instances { r { protocols { bgp { group x; } } forwarding-options {\n"
+    text += "    family inet6 { filter { output f; } } } } }\n"
+    text += "logical-systems { l { protocols { bgp { group x; } mpls; } } }\n"
+    root = read_tree([Source("r.conf", text)]).root
+    assert root.get("forwarding-options", "sampling") is None
+    assert root.get("routing-instances", "r", "protocols") is None
+    assert root.get("logical-systems", "l", "protocols", "bgp") is None
+    assert root.get("logical-systems", "l", "protocols", "mpls") is not None
+    f = "filter f { term a { then dscp cs1; } }"
+    found = notes(text + f"firewall {{ family inet {{ {f} }} family inet6 {{ {f} }} }}\n")
+    assert {number: note for number, (_, note) in found.items()} == {
+        1: "filters of forwarding tables are not modelled",
+        3: "filters of forwarding tables are not modelled",
+    }

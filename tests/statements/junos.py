@@ -1604,6 +1604,22 @@ APPROXIMATED = (
         "its scheduler has no `transmit-rate`",
     ),
     *(
+        told(f"{at} filter input f", "filters of forwarding tables are not modelled", BY_TERM)
+        for at in (
+            *(
+                "forwarding-options family inet",
+                "routing-instances i forwarding-options family inet",
+            ),
+            *("vlans v forwarding-options", "bridge-domains b forwarding-options", "vlans v"),
+        )
+    ),
+    told("chassis fpc 0 pic 0 q-pic-large-buffer", "the sizes of their schedulers"),
+    told(
+        "groups g when time 9 to 17",
+        "taken as true at all times",
+        "set apply-groups g\nset groups g class-of-service schedulers s priority low\n",
+    ),
+    *(
         Approximated(each, f"{PLAIN}{each} class-of-service x\n", "is not read")
         for each in ("insert", "rename", "copy", "replace", "wildcard")
     ),

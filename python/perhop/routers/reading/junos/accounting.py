@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.routers.reading.configuration import Line, Treatment
 from perhop.routers.reading.junos.filters import about_qos
+from perhop.routers.reading.junos.syntax import FORWARDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,10 @@ _IN_INTERFACES: Final = frozenset(
         *("layer2-policer", "simple-filter", "output-traffic-control-profile"),
         *("input-traffic-control-profile", "scheduler-map"),
     )
+)
+_MARKED: Final = (
+    *("interfaces", "firewall", "policy-options", "routing-options", "protocols"),
+    *("forwarding-options", "chassis", "when", *FORWARDING),
 )
 
 
@@ -163,7 +168,7 @@ def _firewall(node: Node | None, add: Callable[[Node | None], None]) -> None:
 
 def _find_marked(top: Node) -> None:
     """Find the statements outside these parts that something has looked at."""
-    for word in ("interfaces", "firewall", "policy-options", "routing-options", "protocols"):
+    for word in _MARKED:
         node = top.children.get(word)
         if node is None:
             continue

@@ -11,7 +11,7 @@ from perhop.routers.reading.junos import settings
 from perhop.routers.reading.junos.classification import CodePoints, read_classes
 from perhop.routers.reading.junos.filters import Filters
 from perhop.routers.reading.junos.inputs import Inputs
-from perhop.routers.reading.junos.interfaces import PlacedAll, read_interfaces
+from perhop.routers.reading.junos.interfaces import TO_ROUTER, PlacedAll, of_router, read_interfaces
 from perhop.routers.reading.junos.outputs import Output, Outputs, decide
 from perhop.routers.reading.junos.policies import (
     Built,
@@ -71,11 +71,15 @@ class Router:
         self._limited: dict[Any, Built | None] = {}
         self._by_class: dict[Any, Filter | TooManyRulesError | None] = {}
         self._used_filters: set[tuple[str, str]] = set()
+        self._filters_of_router: set[tuple[str, str]] = set()
 
     def attachments(self) -> list[Attachment]:
         """Return the policies at interfaces, then those that no interface uses."""
         names = self.placed.names(self.interfaces)
         everywhere = dict.fromkeys((*names, *self.interfaces.all))
+        for name in [each for each in everywhere if of_router(each)]:
+            del everywhere[name]
+            self._leave_out(name)
         for name in everywhere:
             self.inputs.add(name, self.placed.of(name), self.interfaces.all.get(name))
         self.outputs.reachable = self.inputs.reachable()
@@ -87,6 +91,19 @@ class Router:
         return [*found, *self._unused()]
 
     # Interfaces
+
+    def _leave_out(self, name: str) -> None:
+        """Note what stands at an interface that forwards no packets."""
+        if name in self.placed.exact:
+            self.placed.exact[name].ignored(TO_ROUTER)
+        interface = self.interfaces.all.get(name)
+        for unit in interface.units.values() if interface is not None else ():
+            for direction in ("in", "out"):
+                for family, each in self.inputs.filters_of(unit, direction):
+                    each.ignored(TO_ROUTER)
+                    self._filters_of_router.add((family, each.word))
+                if direction in unit.policers:
+                    unit.policers[direction].ignored(TO_ROUTER)
 
     def _at(self, interface: Interface, placed: Placed, *, queues: bool) -> Iterator[Attachment]:
         """Yield the policies of an interface and its units."""
@@ -369,6 +386,8 @@ class Router:
                 continue
             if built is not None:
                 yield Attachment("", "in", node.word, built.policy, built.places)
+            elif (family, node.word) in self._filters_of_router:
+                node.ignored(TO_ROUTER)
 
     def finish(self) -> None:
         """Record why the remaining statements have no effect."""

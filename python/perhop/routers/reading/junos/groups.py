@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 MAX_STEPS: Final = 400_000
 """The most levels of groups that are compared with the levels of the configuration."""
 
-_NO_INSTANCE: Final = frozenset(("apply-groups", "apply-groups-except", "apply-macro", "groups"))
+_NO_INSTANCE: Final = frozenset(
+    ("apply-groups", "apply-groups-except", "apply-macro", "groups", "when")
+)
 
 
 def expand(tree: Tree) -> None:
@@ -88,6 +90,8 @@ class _Expansion:
                     name.undefined("the configuration has no such group")
                     continue
                 name.modelled()
+                if (when := group.get("when")) is not None:
+                    when.approximated("taken as true at all times: the group applies")
                 found = [(name.word, group)]
                 for word in path:
                     found = list(_below(found, word))

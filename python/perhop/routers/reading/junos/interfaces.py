@@ -46,6 +46,12 @@ _OTHER_STATEMENTS: Final = {
     "simple-filter": "simple filters are not read",
 }
 
+_OF_ROUTER: Final = re.compile(r"(?:lo|fxp|em|me)[0-9]+|vme[0-9]*|re[0-9]+:mgmt-[0-9]+")
+"""Loopback and management interfaces, whose packets are those to and from the Routing Engine
+(Juniper, Understanding How to Use Standard Firewall Filters)."""
+
+TO_ROUTER: Final = "is about packets to the router itself, which are not modelled"
+
 _NO_INTERFACES: Final = frozenset(
     ("apply-groups", "apply-groups-except", "interface-range", "interface-set", "traceoptions")
 )
@@ -209,6 +215,11 @@ def _unit(name: str, node: Node) -> Unit:
         if (arp := level.get("policer", "arp")) is not None:
             arp.ignored("perhop has no ARP")
     return found
+
+
+def of_router(name: str) -> bool:
+    """Return whether no packet that the router forwards passes an interface."""
+    return _OF_ROUTER.fullmatch(name) is not None
 
 
 # class-of-service interfaces

@@ -60,14 +60,31 @@ _INTERFACE: Final = re.compile(
     r"-?[\d*]+(?:[/.:][\d*/.:]*)?"
 )
 
+FORWARDING: Final = ("routing-instances", "vlans", "bridge-domains")
+"""Lists of forwarding tables of their own."""
+
 TOP: Final = frozenset(
     (
         *("class-of-service", "firewall", "interfaces", "policy-options", "routing-options"),
         *("groups", "apply-groups", "apply-groups-except", "dynamic-profiles"),
-        *("logical-systems", "tenants", "protocols"),
+        *("logical-systems", "tenants", "protocols", "forwarding-options", "chassis"),
+        *FORWARDING,
     )
 )
 """The parts of a configuration that can say something about quality of service."""
+
+_ONLY: Final = {
+    # Of routing protocols, label-switched paths may have policers.
+    "protocols": (1, ("mpls",)),
+    "forwarding-options": (1, ("family",)),
+    "chassis": (1, ("fpc",)),
+    **dict.fromkeys(FORWARDING, (2, ("forwarding-options", "filter"))),
+}
+"""For large parts, the words that are read at a level of theirs."""
+_PARTS: Final = frozenset(("groups", "logical-systems", "tenants"))
+"""Statements of which each instance has such parts."""
+_LEVELS: Final = 5
+"""The most words that tell whether a statement is read."""
 
 _NAMED: Final = frozenset(
     (
@@ -98,12 +115,14 @@ class _Brace(NamedTuple):
         place: Its line.
         depth: The number of words before it.
         about: True if it stands in a part that can be about quality of service.
+        path: The first words before it, by which that is known.
     """
 
     node: Node | None
     place: Place
     depth: int
     about: bool
+    path: Statement
 
 
 class _Reader:
@@ -218,24 +237,25 @@ class _Reader:
             inactive = inactive or statement[0] in ("inactive:", "delete:")
             statement = statement[1:]
         node: Node | None = None
-        depth, about = len(statement), True
         if self.open:
             above = self.open[-1]
-            depth += above.depth
+            depth = len(statement) + above.depth
             about = above.about
+            path = [*above.path, *statement][:_LEVELS]
             if above.node is not None:
-                about = above.node.word != "protocols" or statement[:1] == ["mpls"]
+                about = _is_read(path)
                 if about:
                     node = self._add(above.node, statement, self.started, depth, inactive=inactive)
             elif about:
                 self.tree.faults.setdefault(self.started, "inside a statement that is not read")
         else:
             full = [*self.edit, *statement] if self.edit else _whole(statement)
+            path = full[:_LEVELS]
             depth, about = len(full), _is_read(full)
             if about:
                 node = self._add(self.tree.root, full, self.started, depth, inactive=inactive)
         if opens:
-            self.open.append(_Brace(node, self.started, depth, about))
+            self.open.append(_Brace(node, self.started, depth, about, path))
         self.started = place
 
     def _add(
@@ -397,5 +417,7 @@ def _is_read(statement: Statement) -> bool:
     first = statement[0] if statement else ""
     if not isinstance(first, str) or first not in TOP:
         return False
-    # Of routing protocols, label-switched paths may have policers.
-    return first != "protocols" or len(statement) < 2 or statement[1] == "mpls"
+    if first in _PARTS and len(statement) > 2:
+        return statement[2] not in list(_ONLY) or _is_read(statement[2:])
+    level, words = _ONLY.get(first, (len(statement), ()))
+    return len(statement) <= level or statement[level] in words

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.routers.reading.configuration import Treatment
 from perhop.routers.reading.junos.classification import NO_HEADER
 from perhop.routers.reading.junos.filters import NOT_POLICED
+from perhop.routers.reading.junos.syntax import FORWARDING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -95,6 +96,9 @@ def note_unused(root: Node, cos: Node) -> None:
         for each in top.walk() if top is not None else ():
             if "apply-macro" in each.children:
                 each.children["apply-macro"].ignored(_NOT_READ["apply-macro"])
+    for node in (each for fpc in root.under("chassis", "fpc") for each in fpc.walk()):
+        if node.word == "q-pic-large-buffer":
+            node.ignored("queues have the sizes of their schedulers")
     named = _unread_names(root, cos)
     for path, note in _UNUSED.items():
         levels = cos.under(path[0])
@@ -156,12 +160,18 @@ def _unread_names(root: Node, cos: Node) -> set[str]:
 
 
 def note_interfaces(root: Node, names: Collection[str]) -> None:
-    """Note where filters about quality of service and policers stand, and nothing reads them.
+    """Note where filters about quality of service and policers stand that nothing reads.
 
     Args:
         root: The configuration.
         names: The names of filters about quality of service.
     """
+    tables = root.under("forwarding-options", "family")
+    for word in FORWARDING:
+        tables += root.under(word)
+    for table in tables:
+        for node in _limits(table, names):
+            node.ignored("filters of forwarding tables are not modelled")
     places = [(root.children.get("interfaces"), "")]
     groups = root.children.get("groups")
     for group in groups.children.values() if groups is not None else ():
