@@ -528,7 +528,7 @@ INPUTS = (
         incoming(
             f"{IN} classifiers dscp-ipv6 v",
             f"{COS} classifiers dscp-ipv6 v forwarding-class ef loss-priority low code-points cs4",
-        ),
+        ).replace("family inet", "family inet6"),
         incoming(""),
         f"{IPV6}: alone it classifies the packets of both versions (M Series)",
         {"dscp": 32, "ip": 6},
@@ -1597,6 +1597,21 @@ APPROXIMATED = (
         "interfaces unit classifiers dscp",
         queues("set interfaces ge-0/0/1 unit 0 family inet6", **QUARTERS),
         "classifies IPv6 packets, too",
+    ),
+    told(
+        "class-of-service interfaces ge-0/0/1 unit 0 classifiers dscp-ipv6 v",
+        "classifies IPv4 packets, too",
+        lines(f"{COS} classifiers dscp-ipv6 v forwarding-class ef loss-priority low code-points 1")
+        + queues("set interfaces ge-0/0/1 unit 0 family inet6", classified="", **QUARTERS),
+    ),
+    *(
+        Approximated(
+            f"unit rewrite-rules {kind} r",
+            rewriting(kind, "cs5") + "set interfaces ge-0/0/0 unit 0 family inet\n"
+            "set interfaces ge-0/0/0 unit 0 family inet6\n",
+            f"marks {other} packets, too",
+        )
+        for kind, other in (("dscp", "IPv6"), ("dscp-ipv6", "IPv4"))
     ),
     Approximated(
         "scheduler-maps forwarding-class ef scheduler",

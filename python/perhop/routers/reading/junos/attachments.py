@@ -166,7 +166,8 @@ class Router:
         buffers = rate
         if profile is not None and (delay := profile.value("delay-buffer-rate")) is not None:
             buffers = settings.bits(delay, rate) or buffers
-        rewrite, rewritten = settings.rewrite(self.codes, first, placed)
+        families = {family for each in interface.units.values() for family in each.families}
+        rewrite, rewritten = settings.rewrite(self.codes, first, placed, families)
         link_rewrites = settings.link_rewrites(self.codes, first, placed)
         incoming = self.inputs.before(interface.name, place)
         filters = tuple(f"{f} {n.word}" for f, n in self.inputs.filters_of(unit, "out"))
@@ -280,7 +281,9 @@ class Router:
         node = unit.policers.get(direction)
         policer = self._policer(node) if node is not None else None
         rewrite, _ = (
-            settings.rewrite(self.codes, placed, placed) if direction == "out" else ({}, None)
+            settings.rewrite(self.codes, placed, placed, unit.families)
+            if direction == "out"
+            else ({}, None)
         )
         nodes = list(self.inputs.filters_of(unit, direction))
         built: Built | None = None

@@ -12,7 +12,7 @@ from perhop.routers.reading.junos.tree import Node
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.junos.classification import Classifier, CodePoints
@@ -30,10 +30,11 @@ class of all packets."""
 
 _KINDS: Final = ("dscp", "inet-precedence", "dscp-ipv6")
 _NOTHING: Final[Input] = (None, (), (), None)
-_BOTH: Final = (
-    "classifies IPv6 packets, too, as on M Series and ACX; other platforms need a classifier "
-    "`dscp-ipv6`"
-)
+_BOTH: Final = {
+    "inet6": "classifies IPv6 packets, too, as on M Series and ACX; other platforms need a "
+    "classifier `dscp-ipv6`",
+    "inet": "classifies IPv4 packets, too, as on M Series; other platforms need a classifier `dscp`",
+}
 _VERSIONS: Final = {"inet": "inet6", "inet6": "inet"}
 
 
@@ -64,11 +65,8 @@ class Inputs:
         for number in numbers:
             at = placed.unit(number)
             classifier = self._classifier_of(at) or self._classifier_of(placed)
-            if number in units and {"inet", "inet6"} <= units[number].families:
-                for kind in ("dscp", "inet-precedence") if classifier else ():
-                    value = at.value("classifiers", kind) or placed.value("classifiers", kind)
-                    if value is not None and classifier == (kind, value.word):
-                        self._of_one_version(value, at, placed)
+            if number in units and classifier is not None:
+                self._of_one_version(classifier[0], units[number].families, at, placed)
             links = self._link_classifiers(at, classifier) or (
                 self._link_classifiers(placed, classifier) if at is not placed else ()
             )
@@ -109,10 +107,17 @@ class Inputs:
                 value.modelled()
         return found
 
-    def _of_one_version(self, value: Node, at: Placed, placed: Placed) -> None:
-        """Note a classifier of IPv4 where packets of IPv6 have none of their own."""
-        if not (at.value("classifiers", "dscp-ipv6") or placed.value("classifiers", "dscp-ipv6")):
-            value.approximated(_BOTH)
+    def _of_one_version(
+        self, kind: str, families: Collection[str], at: Placed, placed: Placed
+    ) -> None:
+        """Note a classifier of one version of IP where packets of the other one have none."""
+        value = at.value("classifiers", kind) or placed.value("classifiers", kind)
+        other = "inet" if kind == "dscp-ipv6" else "inet6"
+        alone = other == "inet" or not (
+            at.value("classifiers", "dscp-ipv6") or placed.value("classifiers", "dscp-ipv6")
+        )
+        if value is not None and other in families and alone:
+            value.approximated(_BOTH[other])
 
     def _link_classifiers(self, placed: Placed, classifier: tuple[str, str] | None) -> Named:
         """Return the classifiers of tags and labels, beside one of IP headers or None."""

@@ -10,7 +10,7 @@ from perhop.routers.reading.junos.values import number, percent
 from perhop.units import format_rate, format_share, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from perhop.routers.reading.junos.classification import CodePoints
     from perhop.routers.reading.junos.interfaces import Placed
@@ -129,20 +129,31 @@ def note_other_marks(first: Placed, number: str, units: Sequence[Placed]) -> Non
                 node.ignored(f"the units share one policy, with the rewrite rules of unit {number}")
 
 
-def rewrite(codes: CodePoints, first: Placed, second: Placed) -> tuple[RewriteTable, Node | None]:
+_ALL_VERSIONS: Final = {
+    "inet6": "marks IPv6 packets, too; Junos needs a rewrite rule `dscp-ipv6` for them",
+    "inet": "marks IPv4 packets, too; Junos needs a rewrite rule `dscp` for them",
+}
+
+
+def rewrite(
+    codes: CodePoints, first: Placed, second: Placed, families: Collection[str]
+) -> tuple[RewriteTable, Node | None]:
     """Return the rewrite rule of an output, and the statement that names it.
 
     Args:
         codes: The rewrite rules of the router.
         first: What is said of the unit.
         second: What is said of its interface.
+        families: The families of its packets.
     """
     found: tuple[RewriteTable, Node | None] = ({}, None)
+    without = {"inet", "inet6"} & set(families)
     for kind in _MARKS:
         rule = _rewrite(codes, kind, first, second)
         if rule is None:
             continue
         table, node = rule
+        without.discard("inet6" if kind == "dscp-ipv6" else "inet")
         if found[1] is None:
             found = rule
             node.modelled()
@@ -150,6 +161,9 @@ def rewrite(codes: CodePoints, first: Placed, second: Placed) -> tuple[RewriteTa
             node.approximated(f"all packets are marked by `{found[1].word}`")
         else:
             node.modelled()
+    if found[1] is not None:
+        for family in without:
+            found[1].approximated(_ALL_VERSIONS[family])
     return found
 
 
