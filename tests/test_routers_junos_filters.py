@@ -398,6 +398,110 @@ def test_policers_of_units_limit_all_packets() -> None:
         assert policy(text, "ge-0/0/1.5", direction) == {"p": {"match": "any", "police": P}}
 
 
+P4 = {"match": {"ip": 4}, "police": P}
+
+
+@pytest.mark.parametrize(
+    ("spec", "families", "expected"),
+    [
+        # A policer of one family limits its packets only, and each family has an instance.
+        (
+            "",
+            "family inet { policer { input p; } } family inet6 { address 2001:db8::1/64; }",
+            {"policers": {"p": P4}, "classes": {"others": {"match": "any"}}},
+        ),
+        (
+            "",
+            "family inet { policer { input p; } } family inet6 { policer { input p; } }",
+            {
+                "policers": {"p": P4, "p_2": {"match": {"ip": 6}, "police": P}},
+                "classes": {"others": {"match": "any"}},
+            },
+        ),
+        # Or one instance limits all.
+        (
+            "logical-interface-policer;",
+            "family inet { policer { input p; } } family inet6 { policer { input p; } }",
+            {"classes": {"p": {"match": "any", "police": P}}},
+        ),
+        # Beside the classes of a filter, packets pass the policer of the unit first.
+        (
+            "",
+            "family inet { policer { input p; } filter { input f; } } family inet6;",
+            {
+                "policers": {"p": P4},
+                "classes": {
+                    "a": {"match": {"ip": 4}, "mark": "cs1"},
+                    "others": {"match": "any"},
+                },
+            },
+        ),
+    ],
+)
+def test_policers_of_units_limit_their_families(
+    spec: str, families: str, expected: dict[str, Any]
+) -> None:
+    text = POLICED.format(terms="term a { then dscp cs1; }", then="discard").split("interfaces")[0]
+    text = text.replace("policer p {", f"policer p {{ {spec}")
+    text += f"interfaces {{ ge-0/0/1 {{ unit 0 {{ {families} }} }} }}"
+    assert attachment(text, "ge-0/0/1.0", "in").policy == expected
+
+
+def test_a_policer_of_a_unit_is_one_bucket_of_all_terms_and_families() -> None:
+    text = """firewall {
+    policer p { logical-interface-policer;
+        if-exceeding { bandwidth-limit 1m; burst-size-limit 15k; } then discard; }
+    family inet { filter f {
+        term a { from { protocol tcp; } then policer p; }
+        term b { from { protocol udp; } then policer p; }
+        term c { then accept; } } }
+    family inet6 { filter g { term d { from { next-header tcp; } then policer p; }
+        term e { then accept; } } } }
+interfaces { ge-0/0/0 { unit 0 {
+    family inet { filter { input f; } } family inet6 { filter { input g; } } } } }
+"""
+    assert attachment(text, "ge-0/0/0.0", "in").policy["policers"] == {
+        "p": {
+            "match": [
+                {"ip": 4, "protocol": ["tcp", "udp"]},
+                {"ip": 6, "protocol": "tcp"},
+            ],
+            "police": P,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "at", "noted"),
+    [
+        ("", "input f;", True),
+        ("interface-specific;", "input f;", False),
+        # A list has instances of its own.
+        ("", "input-list [ f g ];", False),
+    ],
+)
+def test_a_filter_at_two_interfaces_polices_in_one_bucket(
+    setting: str, at: str, noted: bool
+) -> None:
+    text = POLICED.format(
+        terms=f"{setting} term a {{ then policer p; }} }} filter g {{ term b {{ then dscp cs1; }}",
+        then="discard",
+    )
+    unit = f"unit 0 {{ family inet {{ filter {{ {at} }} }} }}"
+    text = text.split("interfaces")[0]
+    text += f"interfaces {{ ge-0/0/0 {{ {unit} }} ge-0/0/1 {{ {unit} }} }}"
+    assert noted == ("one bucket for all interfaces of the filter" in str(notes(text)))
+
+
+def test_filters_of_several_units_are_not_in_the_policy_of_the_port() -> None:
+    at = "unit {0} {{ vlan-id {0}; family inet {{ filter {{ output f; }} }} }}\n"
+    text = one("", interface="") + POLICED.format(terms=ALL, then="discard").split("interfaces")[0]
+    text += "interfaces { ge-0/0/0 {\n" + at.format(1)
+    assert not any("policy of its own" in note for _, note in notes(text + "} }").values())
+    found = notes(text + at.format(2) + "} }")
+    assert sum("one of several units" in note for _, note in found.values()) == 2
+
+
 def test_filters_of_both_families_are_one_policy() -> None:
     text = POLICED.format(terms="term a { then policer p; }", then="discard").split("interfaces")[0]
     text += """firewall { family inet6 { filter g {

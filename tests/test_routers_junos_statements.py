@@ -209,6 +209,7 @@ def test_filters_at_outputs_without_queues_know_forwarding_classes() -> None:
     term = "set firewall family inet filter f term"
     text += f"{term} a from forwarding-class expedited-forwarding\n{term} a then policer p\n"
     text += f"{term} r then accept\n"
+    text += "set firewall family inet filter f interface-specific\n"
     text += "set interfaces ge-0/0/1 unit 0 family inet filter output f\n"
     text += HEAD + "interfaces ge-0/0/2 unit 0 classifiers dscp default\n"
     for interface in ("ge-0/0/0.0", "ge-0/0/1.0"):

@@ -1601,7 +1601,9 @@ APPROXIMATED = (
     told(
         "class-of-service interfaces ge-0/0/1 unit 0 classifiers dscp-ipv6 v",
         "classifies IPv4 packets, too",
-        lines(f"{COS} classifiers dscp-ipv6 v forwarding-class ef loss-priority low code-points 1")
+        lines(
+            f"{COS} classifiers dscp-ipv6 v forwarding-class ef loss-priority low code-points cs4"
+        )
         + queues("set interfaces ge-0/0/1 unit 0 family inet6", classified="", **QUARTERS),
     ),
     *(

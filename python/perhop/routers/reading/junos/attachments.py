@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Attachment
 from perhop.routers.reading.junos import settings
 from perhop.routers.reading.junos.classification import CodePoints, read_classes
-from perhop.routers.reading.junos.filters import Filters
+from perhop.routers.reading.junos.filters import POLICERS, Filters
 from perhop.routers.reading.junos.inputs import Inputs
 from perhop.routers.reading.junos.interfaces import TO_ROUTER, PlacedAll, of_router, read_interfaces
 from perhop.routers.reading.junos.outputs import Output, Outputs, decide
+from perhop.routers.reading.junos.policers import ONE_INSTANCE
 from perhop.routers.reading.junos.policies import (
     Built,
     filter_policy,
@@ -43,6 +44,10 @@ NO_TERM: Final = "packets that no term matches"
 _UNSCHEDULED: Final = (
     "taken as the scheduler map of the unit, but Junos gives units one only with "
     "`per-unit-scheduler`, or `hierarchical-scheduler`, at their interface"
+)
+
+_APART: Final = (
+    "the policy of the interface does not have it: one of several units, it is a policy of its own"
 )
 
 _SCHEDULING: Final = ("scheduler-map", "output-traffic-control-profile", "shaping-rate")
@@ -102,8 +107,8 @@ class Router:
                 for family, each in self.inputs.filters_of(unit, direction):
                     each.ignored(TO_ROUTER)
                     self._filters_of_router.add((family, each.word))
-                if direction in unit.policers:
-                    unit.policers[direction].ignored(TO_ROUTER)
+                for _, policer in unit.policers.get(direction, ()):
+                    policer.ignored(TO_ROUTER)
 
     def _at(self, interface: Interface, placed: Placed, *, queues: bool) -> Iterator[Attachment]:
         """Yield the policies of an interface and its units."""
@@ -129,6 +134,9 @@ class Router:
             first = units[leading] if leading in units else placed.unit(leading)
             yield from self._output(interface.name, interface, placed, first, unit)
             settings.note_other_marks(first, leading, [units[each] for each in shared])
+        for each in limiting if whole else ():
+            if each != merged:
+                self._note_apart(interface.units[each])
         for each in numbers:
             unit = interface.units.get(each)
             name = f"{interface.name}.{each}"
@@ -138,6 +146,11 @@ class Router:
                 yield from self._limits(unit, interface, "out", units[each])
             if unit is not None:
                 yield from self._limits(unit, interface, "in", units[each])
+
+    def _note_apart(self, unit: Unit) -> None:
+        """Note the filters and policers of a unit whose policy is beside that of the port."""
+        for _, each in (*self.inputs.filters_of(unit, "out"), *unit.policers.get("out", ())):
+            each.approximated(_APART)
 
     def _output(
         self, name: str, interface: Interface, placed: Placed, first: Placed, unit: Unit | None
@@ -176,7 +189,10 @@ class Router:
             (rate, buffers, incoming, filters),
             rewritten.word if rewritten is not None else None,
             tuple((key, node.word) for key, (_, node) in link_rewrites.items()),
-            unit.policers["out"].word if unit is not None and "out" in unit.policers else None,
+            tuple((family, node.word) for family, node in unit.policers.get("out", ()))
+            if unit is not None
+            else (),
+            frozenset(unit.families) if unit is not None else frozenset(),
         )
         if key not in self._built:
             output = Output(
@@ -258,28 +274,30 @@ class Router:
         for _, each in nodes:
             if each.treatment is None:
                 each.modelled()
-        if unit is not None and "out" in unit.policers:
-            self._policer(unit.policers["out"])
+        self._policers(unit, "out")
 
     def _policed(self, built: Built, unit: Unit | None, output: Output) -> Built:
-        node = unit.policers.get("out") if unit is not None else None
-        found = self._policer(node) if node is not None else None
-        return inside(built, found, output.rewrite) if found is not None else built
+        found = self._policers(unit, "out")
+        families = unit.families if unit is not None else ()
+        return inside(built, found, families, output.rewrite) if found else built
 
-    def _policer(self, node: Node) -> Policer | None:
-        found = self.filters.policer("policer", node.word)
-        if found is None:
-            self.filters.refuse("policer", node)
-        else:
-            node.modelled()
-        return found
+    def _policers(self, unit: Unit | None, direction: Direction) -> list[tuple[str, Policer]]:
+        """Return the families and policers of a unit."""
+        limits: list[tuple[str, Policer]] = []
+        for family, node in unit.policers.get(direction, ()) if unit is not None else ():
+            found = self.filters.policer("policer", node.word)
+            if found is None:
+                self.filters.refuse("policer", node)
+            else:
+                node.modelled()
+                limits.append((family, found))
+        return limits
 
     def _limits(
         self, unit: Unit, interface: Interface, direction: Direction, placed: Placed
     ) -> Iterator[Attachment]:
         """Yield the policy of a unit with a filter or policer, but no queues."""
-        node = unit.policers.get(direction)
-        policer = self._policer(node) if node is not None else None
+        policers = self._policers(unit, direction)
         rewrite, _ = (
             settings.rewrite(self.codes, placed, placed, unit.families)
             if direction == "out"
@@ -306,9 +324,10 @@ class Router:
             except TooManyRulesError as error:
                 for _, each in nodes:
                     each.ignored(f"a set of packets {error}")
-        if policer is not None:
-            built = inside(built or Built({}, {(): policer.place}), policer, rewrite)
-            used = used or policer.name
+        if policers:
+            first = policers[0][1]
+            built = inside(built or Built({}, {(): first.place}), policers, unit.families, rewrite)
+            used = used or first.name
         if built is not None:
             self.interfaces.rate_used(interface)
             yield Attachment(
@@ -400,7 +419,30 @@ class Router:
                     for _, each in self.inputs.filters_of(unit, direction):
                         if each.treatment is None:
                             each.ignored("the filter cannot be read")
+        self._note_shared_filters()
         self.inputs.finish()
         self.schedulers.finish()
         note_unused(self.root, self.cos)
         note_interfaces(self.root, {node.word for _, node in self.filters.all()})
+
+    def _note_shared_filters(self) -> None:
+        """Note the policers of filters of which Junos has one instance for several places.
+
+        A list of filters has instances of its own (Juniper, Multiple Firewall Filters Applied as
+        a List).
+        """
+        places: Counter[Node] = Counter()
+        for interface in self.interfaces.all.values():
+            for unit in interface.units.values() if not of_router(interface.name) else ():
+                for direction in ("in", "out"):
+                    found = list(self.inputs.filters_of(unit, direction))
+                    listed = len(found) > len({family for family, _ in found})
+                    for family, each in found if not listed else ():
+                        if (node := self.filters.node(family, each.word)) is not None:
+                            places[node] += 1
+        for node, count in places.items():
+            if count > 1 and node.get("interface-specific") is None:
+                for term in (*node.under("term"), node):
+                    for kind in POLICERS:
+                        for name in term.under("then", kind):
+                            name.approximated(ONE_INSTANCE)

@@ -23,7 +23,7 @@ FAMILIES: Final = ("inet", "inet6", "any")
 MAX_TERMS: Final = 1000
 """The most terms of a filter that becomes a policy."""
 
-_VERSIONS: Final = {
+VERSIONS: Final = {
     "inet": Rules.of(OF_VERSION[4]),
     "inet6": Rules.of(OF_VERSION[6]),
 }
@@ -33,9 +33,12 @@ _MAX_NEXT: Final = 64
 _MOST_COMPARED: Final = 64
 """The most terms that end with `next term`."""
 
+POLICERS: Final = ("policer", "three-color-policer", "hierarchical-policer")
+"""Actions that police packets."""
+
 _ABOUT_QOS: Final = frozenset(
     (
-        *("policer", "three-color-policer", "hierarchical-policer", "prefix-action", "dscp"),
+        *(*POLICERS, "prefix-action", "dscp"),
         *("enhanced-hierarchical-policer", "policer-list"),
         *("forwarding-class", "loss-priority", "traffic-class", "traffic-class-count"),
     )
@@ -279,7 +282,7 @@ class Filters:
         if len(found) < 2:
             return (found[0] if found else None), used
         terms = [
-            replace(term, packets=term.packets & _VERSIONS[family])
+            replace(term, packets=term.packets & VERSIONS[family])
             for family, chain in chains.items()
             for term in chain.terms
         ]
@@ -336,7 +339,7 @@ class Filters:
             word = each.word
             if each.emptied:
                 continue
-            if word in ("policer", "three-color-policer", "hierarchical-policer"):
+            if word in POLICERS:
                 actions = self._police(each, actions)
             elif word == "forwarding-class":
                 if (name := then and then.value(word)) is not None:

@@ -33,7 +33,8 @@ _NOTHING: Final[Input] = (None, (), (), None)
 _BOTH: Final = {
     "inet6": "classifies IPv6 packets, too, as on M Series and ACX; other platforms need a "
     "classifier `dscp-ipv6`",
-    "inet": "classifies IPv4 packets, too, as on M Series; other platforms need a classifier `dscp`",
+    "inet": "classifies IPv4 packets, too, as on M Series; other platforms need a classifier "
+    "`dscp`",
 }
 _VERSIONS: Final = {"inet": "inet6", "inet6": "inet"}
 

@@ -64,13 +64,13 @@ class Unit:
     Attributes:
         name: Its name, such as ``ge-0/0/0.0``.
         filters: For each direction, the families and statements of filters.
-        policers: For each direction, the statement of the policer.
+        policers: For each direction, the families and statements of policers.
         families: The families of its packets.
     """
 
     name: str
     filters: dict[str, list[tuple[str, Node]]] = field(default_factory=dict)
-    policers: dict[str, Node] = field(default_factory=dict)
+    policers: dict[str, list[tuple[str, Node]]] = field(default_factory=dict)
     families: set[str] = field(default_factory=set)
 
 
@@ -208,10 +208,8 @@ def _unit(name: str, node: Node) -> Unit:
                 continue
             if family not in FAMILIES:
                 policer.ignored(f"packets of family {family} are not modelled")
-            elif direction in found.policers:
-                policer.approximated("one policer limits all families")
             else:
-                found.policers[direction] = policer
+                found.policers.setdefault(direction, []).append((family, policer))
         if (arp := level.get("policer", "arp")) is not None:
             arp.ignored("perhop has no ARP")
     return found

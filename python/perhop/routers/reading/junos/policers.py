@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ONE_BUCKET = "packets of all terms and interfaces that name it have one bucket in Junos"
 
+ONE_INSTANCE = "one bucket for all interfaces of the filter in Junos without `interface-specific`"
+
 
 @dataclass(frozen=True, slots=True)
 class Policer:
@@ -26,6 +28,7 @@ class Policer:
         loss: The loss priority that packets above the rate get, by action (``exceed``,
             ``violate``); such packets are sent.
         shared: True if all terms that name it have one bucket.
+        of_unit: True if all terms and families of a unit that name it have one bucket.
         places: The lines of its settings.
     """
 
@@ -34,6 +37,7 @@ class Policer:
     place: Place
     loss: dict[str, str] = field(default_factory=dict)
     shared: bool = False
+    of_unit: bool = False
     places: dict[str, Place] = field(default_factory=dict)
 
 
@@ -75,15 +79,15 @@ def read_policer(node: Node) -> Policer | None:
                 if key != "shared-bandwidth-policer"
                 else "perhop does not divide the rate among the links of a bundle"
             )
-    if (setting := node.get("logical-interface-policer")) is not None:
-        setting.modelled()
+    if (of_unit := node.get("logical-interface-policer")) is not None:
+        of_unit.modelled()
     if (setting := node.get("logical-bandwidth-policer")) is not None:
         setting.approximated("percentages are of the rate of the interface, not of the unit")
     if "rate" not in police or "burst" not in police:
         node.ignored("expected a rate and `burst-size-limit`")
         return None
     node.modelled(whole=False)
-    return Policer(node.word, police, node.place, loss, shared, places)
+    return Policer(node.word, police, node.place, loss, shared, of_unit is not None, places)
 
 
 def _burst(
@@ -181,14 +185,14 @@ def read_colours(node: Node) -> Policer | None:
         if (setting := node.get(key)) is not None:
             setting.approximated(ONE_BUCKET)
             shared = shared or key == "filter-specific"
-    if (setting := node.get("logical-interface-policer")) is not None:
-        setting.modelled()
+    if (of_unit := node.get("logical-interface-policer")) is not None:
+        of_unit.modelled()
     needed = {"rate", *bursts.values()} | ({"peak_rate"} if kind == "two-rate" else set())
     if not needed <= police.keys():
         node.ignored("expected a rate and a burst of both colours")
         return None
     node.modelled(whole=False)
-    return Policer(node.word, police, node.place, loss, shared, places)
+    return Policer(node.word, police, node.place, loss, shared, of_unit is not None, places)
 
 
 def read_hierarchical(node: Node) -> Policer | None:
@@ -204,4 +208,4 @@ def read_hierarchical(node: Node) -> Policer | None:
         return None
     node.mark_name()
     aggregate.approximated("all packets share the aggregate policer, premium ones first in Junos")
-    return Policer(node.word, found.police, node.place, found.loss, True, found.places)
+    return Policer(node.word, found.police, node.place, found.loss, True, places=found.places)

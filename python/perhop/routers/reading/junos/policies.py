@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import scenario_name
+from perhop.routers.reading.junos.filters import VERSIONS
 from perhop.routers.reading.matching import Rules, TooManyRulesError
 from perhop.scenario.model.dscp import format_dscp
 from perhop.units import parse_rate
@@ -135,8 +136,9 @@ class Bucket:
     """An instance of a policer.
 
     Junos makes one for each term that refers to a policer, or with `filter-specific` one for all
-    terms of a filter (Juniper, Filter-Specific Policer Overview). Packets that go on with the next
-    term have passed the policer, whichever later term takes them.
+    terms of a filter (Juniper, Filter-Specific Policer Overview), or with
+    `logical-interface-policer` one for all terms and families of a unit. Packets that go on with
+    the next term have passed the policer, whichever later term takes them.
 
     Attributes:
         policer: The policer.
@@ -150,7 +152,7 @@ class Bucket:
 
 
 def _key(policer: Policer, node: Node) -> Hashable:
-    return policer.name if policer.shared else id(node)
+    return policer.name if policer.shared or policer.of_unit else id(node)
 
 
 def buckets_of(terms: Sequence[Term]) -> dict[Hashable, Bucket]:
@@ -196,12 +198,17 @@ def _add_buckets(
         packets = packets_of(decisions, {"in"})
         if packets.is_never:
             continue
-        name = scenario_name(bucket.policer.name, {*built.policy["classes"], *policers})
-        policers[name] = {"match": packets.written(), "police": police_of(bucket.policer, {}, None)}
-        built.places["policers", name] = bucket.policer.place
-        built.places["policers", name, "police"] = bucket.policer.place
+        _add_policer(built, policers, bucket.policer, packets)
     if policers:
         built.policy["policers"] = policers
+
+
+def _add_policer(built: Built, policers: dict[str, Any], policer: Policer, packets: Rules) -> None:
+    """Add a policer before the classes of a policy to those that there are."""
+    name = scenario_name(policer.name, {*built.policy.get("classes", ()), *policers})
+    policers[name] = {"match": packets.written(), "police": police_of(policer, {}, None)}
+    built.places["policers", name] = policer.place
+    built.places["policers", name, "police"] = policer.place
 
 
 def _add_terms(
@@ -231,8 +238,37 @@ def _add_terms(
         built.places[here] = term.place
 
 
-def inside(built: Built, policer: Policer, rewrite: RewriteTable) -> Built:
-    """Return a policy whose packets pass one policer first."""
+def inside(
+    built: Built,
+    policers: Sequence[tuple[str, Policer]],
+    families: Collection[str],
+    rewrite: RewriteTable,
+) -> Built:
+    """Return a policy whose packets pass the policers of a unit first.
+
+    Args:
+        built: The policy.
+        policers: The policers, with the families whose packets pass each.
+        families: The families of the unit.
+        rewrite: The rewrite rule of the output.
+    """
+    (family, policer), *others = policers
+    if others:
+        whole = policer.of_unit and all(each is policer for _, each in others)
+    else:
+        whole = family not in VERSIONS or not (VERSIONS.keys() - {family}) & set(families)
+    if whole:
+        return _inside(built, policer, rewrite)
+    first: dict[str, Any] = {}
+    for family, policer in policers:
+        _add_policer(built, first, policer, VERSIONS.get(family, Rules.any()))
+    classes = built.policy.get("classes") or {"others": {"match": "any"}}
+    limits = first | built.policy.get("policers", {})
+    return Built({**built.policy, "policers": limits, "classes": classes}, built.places)
+
+
+def _inside(built: Built, policer: Policer, rewrite: RewriteTable) -> Built:
+    """Return a policy all packets of which pass a policer first."""
     name = scenario_name(policer.name)
     places: dict[Loc, Place] = {
         (): built.places[()],
