@@ -436,12 +436,32 @@ P4 = {"match": {"ip": 4}, "police": P}
                 },
             },
         ),
+        (
+            "",
+            "family inet { policer { input p; } filter { input two; } } family inet6;",
+            {
+                "policers": {
+                    "p_2": P4,
+                    "p": {"match": {"dscp": "ef", "ip": 4}, "police": P},
+                },
+                "classes": {
+                    "a_b": {"match": {"dscp": "ef", "ip": 4, "protocol": "udp"}},
+                    "a": {"match": {"dscp": "ef", "ip": 4}},
+                    "b": {"match": {"ip": 4, "protocol": "udp"}},
+                    "c": {"match": {"ip": 4}},
+                    "others": {"match": "any"},
+                },
+            },
+        ),
     ],
 )
 def test_policers_of_units_limit_their_families(
     spec: str, families: str, expected: dict[str, Any]
 ) -> None:
-    text = POLICED.format(terms="term a { then dscp cs1; }", then="discard").split("interfaces")[0]
+    terms = "term a { then dscp cs1; } } filter two { term a { from { dscp ef; } then {"
+    terms += " policer p; next term; } } term b { from { protocol udp; } then accept; }"
+    terms += " term c { then accept; }"
+    text = POLICED.format(terms=terms, then="discard").split("interfaces")[0]
     text = text.replace("policer p {", f"policer p {{ {spec}")
     text += f"interfaces {{ ge-0/0/1 {{ unit 0 {{ {families} }} }} }}"
     assert attachment(text, "ge-0/0/1.0", "in").policy == expected

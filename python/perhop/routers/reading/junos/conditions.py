@@ -68,6 +68,7 @@ class Matcher:
         known = not stated
         for each in stated:
             if each.word in _ADDRESSES:
+                known = True
                 addresses.setdefault(_ADDRESSES[each.word], []).append(each)
                 continue
             found = self._condition(each)
@@ -75,7 +76,7 @@ class Matcher:
                 known = True
                 sets.append(found)
         sets += [self._addresses(sides, nodes) for sides, nodes in addresses.items()]
-        return Rules.intersection(sets) if known or addresses else None
+        return Rules.intersection(sets) if known else None
 
     def _condition(self, node: Node) -> Rules | None:
         word, excluded = node.word, node.word.endswith("-except")
@@ -159,7 +160,8 @@ def _network(node: Node) -> list[Network]:
     try:
         network = ip_network("/".join(text[:2]), strict=False)
         # Python takes 0.0.0.255 as the wildcard mask of /24.
-        known = "." not in text[-1] or len(text) < 2 or str(network.netmask) == text[1]
+        mask = text[1] if len(text) > 1 else ""
+        known = "." not in mask or str(network.netmask) == mask
     except ValueError:
         known = False
     if not known:

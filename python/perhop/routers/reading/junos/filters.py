@@ -337,7 +337,7 @@ class Filters:
         goes_on = False
         for each in then or ():
             word = each.word
-            if each.emptied:
+            if each.emptied and word in _ABOUT_QOS:
                 continue
             if word in POLICERS:
                 actions = self._police(each, actions)

@@ -205,7 +205,8 @@ def _add_buckets(
 
 def _add_policer(built: Built, policers: dict[str, Any], policer: Policer, packets: Rules) -> None:
     """Add a policer before the classes of a policy to those that there are."""
-    name = scenario_name(policer.name, {*built.policy.get("classes", ()), *policers})
+    others = (*built.policy.get("classes", ()), *built.policy.get("policers", ()))
+    name = scenario_name(policer.name, {*others, *policers})
     policers[name] = {"match": packets.written(), "police": police_of(policer, {}, None)}
     built.places["policers", name] = policer.place
     built.places["policers", name, "police"] = policer.place
@@ -259,12 +260,13 @@ def inside(
         whole = family not in VERSIONS or not (VERSIONS.keys() - {family}) & set(families)
     if whole:
         return _inside(built, policer, rewrite)
+    found = Built({**built.policy}, {**built.places})  # other units may have it, too
+    found.policy.setdefault("classes", {"others": {"match": "any"}})
     first: dict[str, Any] = {}
     for family, policer in policers:
-        _add_policer(built, first, policer, VERSIONS.get(family, Rules.any()))
-    classes = built.policy.get("classes") or {"others": {"match": "any"}}
-    limits = first | built.policy.get("policers", {})
-    return Built({**built.policy, "policers": limits, "classes": classes}, built.places)
+        _add_policer(found, first, policer, VERSIONS.get(family, Rules.any()))
+    found.policy["policers"] = first | found.policy.get("policers", {})
+    return found
 
 
 def _inside(built: Built, policer: Policer, rewrite: RewriteTable) -> Built:

@@ -373,7 +373,7 @@ class _Reader:
             self._command(command[0], place)
             if verb == "edit":
                 self.before[-1] = level
-            else:
+            elif verb != "show":
                 self.edit = level
 
     def _change(self, verb: str, path: Sequence[str], place: Place) -> None:
@@ -418,6 +418,7 @@ def _is_read(statement: Statement) -> bool:
     if not isinstance(first, str) or first not in TOP:
         return False
     if first in _PARTS and len(statement) > 2:
-        return statement[2] not in list(_ONLY) or _is_read(statement[2:])
+        part = statement[2]
+        return not isinstance(part, str) or part not in _ONLY or _is_read(statement[2:])
     level, words = _ONLY.get(first, (len(statement), ()))
     return len(statement) <= level or statement[level] in words
