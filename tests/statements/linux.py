@@ -305,6 +305,7 @@ APPROXIMATED = (
     noted("pie nobytemode", f"{ROOT}pie nobytemode", "not modelled"),
     noted("dq_rate_estimator", f"{ROOT}pie dq_rate_estimator", "not modelled"),
     noted("red adaptive", f"{ROOT}red limit 60000 avpkt 1000 adaptive", "stays as it begins"),
+    noted("adaptative", f"{ROOT}red limit 60000 avpkt 1000 adaptative", "not modelled"),
     noted("red nodrop", f"{ROOT}red limit 60000 avpkt 1000 nodrop", "not modelled"),
     noted("red bandwidth", f"{ROOT}red limit 60000 avpkt 1000 bandwidth 1mbit", "not modelled"),
     noted("memory_limit", f"{ROOT}fq_codel memory_limit 1mb", "not modelled"),
@@ -363,7 +364,7 @@ _PARTS = """
     destination device diffserv direct direction dropped enabled exceed fh field filter_ filter_of
     filter_words fit_shares fragmentation gentle head hop illegal in_order interface
     interfaces is_output isolation it leaf left level linkshare malformed matches medium meet number
-    on open operator other out packet packets parse payload peak_burst peak_rate per percent policer
+    next on open operator other out packet packets parse payload peak_burst peak_rate per percent policer
     policers policy ports ports_of qdisc_words queue rate_unit realtime remark rest save scheduler
     send shape share shares source space table the unclassified unknown unlimited update upperlimit
     value variation waiting word
@@ -378,10 +379,10 @@ _PRINTED = """
 """Keys of what tc and nft print as JSON: `test_routers_linux_output` compares their states."""
 
 _NAMES = """
-    ah bridge dstnat esp gre icmp6 icmpv6 igmp inet input inv ipencap ipip ipv4 ipv6-icmp mangle
+    ah bridge dstnat esp gre icmp6 ifb icmpv6 igmp inet input inv ipencap ipip ipv4 ipv6-icmp mangle
     nonat ospf postrouting sctp security srcnat
 """
-"""Names of protocols, families, hooks and priorities."""
+"""Names of protocols, families, devices, hooks and priorities."""
 
 _UNITS = """
     day hour kmg kmgt mbytes minute ms msec msecs ns nsec nsecs sec second secs us usec usecs week
@@ -415,10 +416,11 @@ _REFUSED = """
 `test_routers_linux_refused` compares with tc. Their lines are not modelled."""
 
 _SPELLINGS = """
-    aggressive be ematch gact grio i mask maxpkt minburst multiqueue op restore tsize
+    no_dq_rate_estimator aggressive be ematch gact grio i mask maxpkt minburst multiqueue op restore tsize
 """
 """Other spellings of words that have a case (`be` is `BE`, `minburst` is the `mtu` of tc's police
-and tbf, `aggressive` is `ack-filter-aggressive` in JSON), and words beside others that a row has,
+and tbf, `aggressive` is `ack-filter-aggressive` in JSON, `no_dq_rate_estimator` the
+default), and words beside others that a row has,
 as in iproute2's sources: m_gact.c, q_gred.c (`grio`), q_qfq.c (`maxpkt`), q_prio.c (`multiqueue`),
 tc_stab.c (`tsize`)."""
 

@@ -9,19 +9,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from perhop.routers.reading.decisions import matches
+from perhop.routers.reading.linux import units
+from perhop.routers.reading.linux.model import Outcome
 from perhop.routers.reading.matching import Conditions, TooManyRulesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from perhop.routers.reading.configuration import Place
-    from perhop.routers.reading.linux.model import Filter, Test
+    from perhop.routers.reading.linux.model import Action, Filter, Test
 
 __all__ = ["EVERY", "MOST_PAIRS", "Packets", "Verdict", "classify", "matches", "meet", "priority"]
 
 MOST_PAIRS: Final = 2**18
 """The most pairs of entries that are compared for an interface."""
 
+_ALL_BITS: Final = 0xFFFFFFFF
 _DEEPEST: Final = 100
 MOST_VERDICTS: Final = 2**15
 """The most entries of a decision list."""
@@ -62,8 +65,8 @@ class Packets:
         return replace(self, header=both, origin=origin)
 
 
-Policers: TypeAlias = "Callable[[Filter], tuple[tuple[int, ...], bool]]"
-"""The keys of a filter's policers, and whether it leads what they pass to later filters."""
+Actions: TypeAlias = "Callable[[Filter], Outcome]"
+"""What the actions of a filter do."""
 
 EVERY: Final = Packets()
 """All packets as they arrive."""
@@ -99,12 +102,25 @@ def priority(dscp: int) -> int:
     return _PRIORITIES[dscp & 7]
 
 
+def edited(packets: Packets, edits: Iterable[Action]) -> Packets:
+    """Return packets with what the actions `skbedit` set."""
+    for action in edits:
+        if "priority" in action.values:
+            packets = replace(packets, priority=units.classid(action.values["priority"]))
+        if "mark" in action.values:
+            value, _, mask = action.values["mark"].partition("/")
+            bits = units.number(mask) if mask else _ALL_BITS
+            mark = (packets.mark & ~bits) | (units.number(value) & bits)
+            packets = replace(packets, mark=mark)
+    return packets
+
+
 def classify(
-    arriving: Sequence[Packets], filters: Sequence[Filter], policers: Policers
+    arriving: Sequence[Packets], filters: Sequence[Filter], actions: Actions
 ) -> list[Verdict]:
     """Return where filters lead packets, as a decision list.
 
-    Packets that a policer lets pass by ``continue`` go on to the filters after it.
+    Packets that an action lets pass by ``continue`` go on to the filters after it.
 
     Raises:
         TooManyRulesError: If there are too many combinations.
@@ -121,16 +137,17 @@ def classify(
             if len(found) > MOST_VERDICTS:
                 raise TooManyRulesError(f"has more than {MOST_VERDICTS:,} combinations of rules")
             target = each.target or 0
-            passed, goes_on = policers(each) if each.actions else ((), False)
+            outcome = actions(each) if each.actions else Outcome()
+            goes_on = outcome.then == "next"
             # u32 passes over a filter with neither class nor action (`TC_U32_TERMINAL`).
             ends = each.target is not None or bool(each.actions) or each.kind != "u32"
-            if not ends or (goes_on and not passed):
+            if not ends or outcome == Outcome("next"):
                 continue
             if each.by_mark:
                 target = packets.mark
                 if not target:
                     continue
-            elif any(action.drops for action in each.actions):
+            if outcome.then == "drop":
                 target = -1
             whole = False
             for test in each.tests or ():
@@ -138,9 +155,11 @@ def classify(
                 if met is None:
                     continue
                 whole = whole or met.header == packets.header
-                met = replace(met, policers=tuple(dict.fromkeys((*met.policers, *passed))))
+                met = replace(
+                    met, policers=tuple(dict.fromkeys((*met.policers, *outcome.policers)))
+                )
                 if goes_on:
-                    walk(met, index + 1, depth + 1)
+                    walk(edited(met, outcome.edits), index + 1, depth + 1)
                 else:
                     found.append(Verdict(met, target, each))
             if whole:

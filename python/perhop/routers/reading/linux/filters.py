@@ -36,6 +36,7 @@ _MOST_RANDOM: Final = 10000
 _BARE: Final = frozenset({"pedit", "csum", "vlan"})
 _DIRECTIONS: Final = frozenset({"egress", "ingress", "redirect", "mirror"})
 _OF_ACTIONS: Final = frozenset({"cookie", "index", "hw_stats"})
+_INDEV: Final = "the interface of arrival is no condition of a scenario"
 _TAGGED: Final = frozenset({"802.1q", "802.1ad", "0x8100", "0x88a8"})
 _FLAGS: Final = frozenset({"skip_sw", "skip_hw", "not_in_hw", "in_hw", "verbose", "no_percpu"})
 
@@ -82,7 +83,7 @@ def filter_of(
         case "u32":
             _u32(words, base, ledger, place)
         case "fw":
-            _fw(words, base)
+            _fw(words, base, ledger, place)
         case "flower":
             _flower(words, base, ledger, place)
         case "matchall":
@@ -113,7 +114,7 @@ def _common(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     while words:
         word = words.take()
         if word in ("classid", "flowid"):
-            base.target = _class(words.take().lstrip("*"), base)
+            base.target = _class(words.take().lstrip("*"))
         elif word in ("action", "police"):
             if word == "police":
                 words.append("police")
@@ -147,15 +148,16 @@ def actions(words: Words) -> list[Action]:
             raise RefusedError("Bad action type stolen")
         if kind in _VERDICTS or kind in ("goto", "jump"):
             words.take()
-            found.append(Action("gact", {}, kind))
+            values = {}
             if kind == "goto" and words.next == "chain":
                 words.take()
             if kind in ("goto", "jump") and not words.take().isdigit():
                 raise RefusedError(f"Bad action type {kind}")
             if words.next == "random":
                 words.take()
-                found.append(Action("random", {}))
+                values["random"] = ""
                 _random(words)
+            found.append(Action("gact", values, kind))
         elif kind in _ACTIONS or re.fullmatch("[a-z_]+", kind):
             if kind in ("flowid", "classid"):
                 break
@@ -260,7 +262,11 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                     base.hashed = True
                     ledger.approximated(place, "it leads to all filters of its hash table")
                 while words and words.next not in ("match", "link", "flowid", "classid", "ht"):
-                    words.take()
+                    if words.take() == "eat":
+                        note = (
+                            "`eat` moves the offsets of the filters behind the link: not modelled"
+                        )
+                        ledger.ignored(place, note)
             elif word == "sample":
                 base.bucket = -1
                 while words and words.next not in ("match", "link", "flowid", "classid"):
@@ -271,7 +277,7 @@ def _u32(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
                 if word == "order" and not value.isdigit():
                     raise illegal("order")
                 if word == "indev":
-                    lost = "the interface of arrival is no condition of a scenario"
+                    lost = _INDEV
         else:
             break
     if beyond and base.table in (0, _ROOT_TABLE):
@@ -330,9 +336,9 @@ def _compared(
 _ROOT_TABLE: Final = 0x800
 
 
-def _class(text: str, base: Filter) -> int:
+def _class(text: str) -> int:
     try:
-        return units.classid(text, base.parent >> 16)
+        return units.classid(text)
     except ValueError:
         raise illegal("classid") from None
 
@@ -346,7 +352,7 @@ def _table(text: str, word: str = "divisor") -> int:
     return int(text.partition(":")[0] or "0", 16) & 0xFFF
 
 
-def _fw(words: Words, base: Filter) -> None:
+def _fw(words: Words, base: Filter, ledger: Ledger, place: Place) -> None:
     value, _, mask = base.handle.partition("/")
     header = _every(base.protocol).header
     if not value:
@@ -359,12 +365,16 @@ def _fw(words: Words, base: Filter) -> None:
     while words:
         word = words.take()
         if word in ("classid", "flowid"):
-            base.target = _class(words.take(), base)
+            base.target = _class(words.take())
         elif word in ("action", "police"):
             if word == "police":
                 words.append("police")
             base.actions = (*base.actions, *actions(words))
-        elif word in _OF_ACTIONS or word == "indev":
+        elif word == "indev":
+            words.take()
+            base.tests = None
+            ledger.ignored(place, _INDEV)
+        elif word in _OF_ACTIONS:
             words.take()
         elif word != "order":
             raise unknown(word)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from perhop.routers.reading.linux import units
 from perhop.routers.reading.matching import Conditions
@@ -28,6 +28,7 @@ __all__ = [
     "Filter",
     "Host",
     "Options",
+    "Outcome",
     "Qdisc",
     "Test",
 ]
@@ -149,10 +150,20 @@ class Action:
     values: dict[str, str]
     verdict: str = ""
 
-    @property
-    def drops(self) -> bool:
-        """True if it drops all packets."""
-        return self.kind == "gact" and self.verdict in ("drop", "shot", "stolen", "trap")
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the actions of a filter do with the packets that pass all its policers.
+
+    Attributes:
+        then: They get the class of the filter, or go on to the next filter, or are dropped.
+        policers: The keys of the policers that measure them, in order; see `Buckets`.
+        edits: The actions that change what later filters see of them.
+    """
+
+    then: Literal["class", "next", "drop"] = "class"
+    policers: tuple[int, ...] = ()
+    edits: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import scenario_name
 from perhop.routers.reading.linux.classify import matches
-from perhop.routers.reading.linux.model import Options
+from perhop.routers.reading.linux.model import Options, Outcome
 from perhop.routers.reading.matching import Rules
 from perhop.units import format_rate, format_size
 
@@ -25,8 +25,8 @@ DROPS: Final[dict[str, Any]] = {"rate": "8 bps", "burst": "1 B", "conform": "dro
 """A policer that drops all packets."""
 
 _FRAME: Final = 1514
-_ENDS: Final = frozenset({"ok", "pass", "drop", "shot", "stolen", "trap"})
-"""Verdicts after which no action of a filter runs."""
+_GONE: Final = frozenset({"drop", "shot", "stolen", "trap"})
+"""Verdicts by which the qdisc never sees a packet."""
 
 _SENDS: Final = frozenset({"ok", "pass", "pipe", "continue"})
 
@@ -85,44 +85,61 @@ class Buckets:
             self._buckets.append(_Bucket(place, label, police | counted))
         return self._known[identity]
 
-    def of_actions(self, filter_: Filter) -> tuple[tuple[int, ...], bool]:
-        """Return the policers of a filter, and whether it leads what they pass to later filters."""
+    def of_actions(self, filter_: Filter, start: int = 0) -> Outcome:
+        """Return what a filter's actions do, from that of number `start` on (`tcf_action_exec`)."""
         keys: list[int] = []
-        for number, action in enumerate(filter_.actions):
-            if action.kind != "police" and action.verdict == "continue":
-                if action.kind != "gact":
-                    note = f"`continue` of {action.kind[:20]}: what it sets is left out"
-                    self.ledger.approximated(filter_.place, note)
-                return tuple(keys), True
-            if action.kind == "gact" and action.verdict != "pipe":
-                if action.verdict in ("reclassify", "goto", "jump"):
-                    note = f"the verdict {action.verdict} is not modelled"
-                    self.ledger.approximated(filter_.place, note)
-                break
-            if action.kind != "police":
-                if action.kind not in ("gact", "skbedit"):
-                    note = f"the action {action.kind[:20]} is not modelled"
-                    self.ledger.approximated(filter_.place, note)
-                if action.verdict in _ENDS:
+        edits: list[Action] = []
+        for number, action in enumerate(filter_.actions[start:], start):
+            if action.kind == "police":
+                conform = self._police(filter_, number, keys)
+                if conform == "continue":
+                    return Outcome("next", tuple(keys), tuple(edits))
+                if conform != "pipe":
                     break
                 continue
-            named = self._defined(action)
-            index = action.values.get("index")
-            identity: Hashable = ("index", index) if index else (id(filter_), number)
-            if identity in self._known:
-                keys.append(self._known[identity])
-            else:
-                police = policer(Options(filter_.place, named.values, self.ledger), named.verdict)
-                if police is None:
-                    continue
-                keys.append(self.add(identity, filter_.place, "police", police, self.overhead))
-            given = named.values.get("conform-exceed", "")
-            conform = given.partition("/")[2]
-            if conform == "continue":
-                return tuple(keys), True
-            if conform != "pipe":
+            if action.kind == "skbedit":
+                edits.append(action)
+            if "random" in action.values and action.kind == "gact":
+                note = "the verdict of `random` for a part of the packets is not modelled"
+                self.ledger.ignored(filter_.place, note)
+            elif action.kind not in ("gact", "skbedit"):
+                note = f"the action {action.kind[:20]} is not modelled"
+                self.ledger.approximated(filter_.place, note)
+            if action.verdict == "continue":
+                return Outcome("next", tuple(keys), tuple(edits))
+            if action.verdict in _GONE and action.kind in ("gact", "skbedit"):
+                return Outcome("drop", tuple(keys), tuple(edits))
+            if action.verdict in ("reclassify", "goto", "jump"):
+                note = f"the verdict {action.verdict} is not modelled"
+                self.ledger.approximated(filter_.place, note)
+            if action.verdict not in ("", "pipe"):
                 break
-        return tuple(keys), False
+        return Outcome("class", tuple(keys), tuple(edits))
+
+    def _police(self, filter_: Filter, number: int, keys: list[int]) -> str:
+        """Add the key of a policer, and return the verdict on what conforms."""
+        action = filter_.actions[number]
+        named = self._defined(action)
+        exceed, _, conform = named.values.get("conform-exceed", named.verdict).partition("/")
+        # What exceeds alone goes on to the actions behind, or what conforms alone.
+        apart = (exceed == "pipe") != (conform == "pipe")
+        behind = self.of_actions(filter_, number + 1) if apart else Outcome()
+        index = action.values.get("index")
+        identity: Hashable = ("index", index) if index else (id(filter_), number)
+        if identity not in self._known:
+            police = policer(Options(filter_.place, named.values, self.ledger), named.verdict)
+            if police is None:
+                return "pipe"
+            if exceed == "pipe" and behind.then == "drop":
+                police.pop("exceed")
+            elif behind != Outcome() and (exceed == "pipe" or "exceed" in police):
+                note = "what exceeds has the class, without the actions behind the policer"
+                if conform == "pipe":
+                    note = "the actions behind the policer count for what exceeds, too"
+                self.ledger.approximated(filter_.place, note)
+            self.add(identity, filter_.place, "police", police, self.overhead)
+        keys.append(self._known[identity])
+        return conform
 
     def _defined(self, action: Action) -> Action:
         """Return the policer that an index stands for."""

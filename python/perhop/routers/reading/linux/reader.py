@@ -20,7 +20,7 @@ from perhop.routers.reading.configuration import (
     Treatment,
 )
 from perhop.routers.reading.linux import units
-from perhop.routers.reading.linux.classify import EVERY, Packets, classify, matches
+from perhop.routers.reading.linux.classify import EVERY, Packets, classify, edited, matches
 from perhop.routers.reading.linux.elsewhere import elsewhere
 from perhop.routers.reading.linux.ledger import Ledger
 from perhop.routers.reading.linux.model import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perhop.routers.reading.configuration import Loc
-    from perhop.routers.reading.linux.model import Action, Filter
+    from perhop.routers.reading.linux.model import Filter
 
 __all__ = ["attachments", "read"]
 
@@ -352,21 +352,13 @@ def _sent(device: Device, arriving: Sequence[Packets], buckets: Buckets) -> list
         if verdict.target == -1 and filter_ is not None:
             key = buckets.add("drop", filter_.place, "dropped", DROPS, "")
             packets = replace(packets, policers=(*packets.policers, key))
-        for action in filter_.actions if filter_ is not None else ():
-            if action.kind == "skbedit":
-                packets = _edited(packets, action)
-        found.append(packets)
+        edits = buckets.of_actions(filter_).edits if filter_ is not None else ()
+        if filter_ is not None and any("inheritdsfield" in each.values for each in edits):
+            note = "`inheritdsfield`: the priority by DSCP is not modelled"
+            buckets.ledger.ignored(filter_.place, note)
+        found.append(edited(packets, edits))
     buckets.reached(arriving, found, Rules.any())
     return found
-
-
-def _edited(packets: Packets, action: Action) -> Packets:
-    """Return packets with what `skbedit` sets."""
-    if "priority" in action.values:
-        packets = replace(packets, priority=units.classid(action.values["priority"]))
-    if "mark" in action.values:
-        packets = replace(packets, mark=units.number(action.values["mark"]))
-    return packets
 
 
 def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attachment]:
@@ -374,7 +366,10 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
     root = device.qdiscs.get(ROOT)
     above = [each for each in device.filters if each.parent == CLSACT_EGRESS]
     buckets = Buckets(device, ledger, device.framing or "")
-    arriving: Sequence[Packets] = [EVERY]
+    # What arrives has no priority yet: `ip_forward` gives it one behind an `ifb`.
+    ifb = device.name.rpartition("/")[2].startswith("ifb")
+    every = replace(EVERY, priority=0) if ifb else EVERY
+    arriving: Sequence[Packets] = [every]
     try:
         if rules:
             arriving = rules.packets(device.name, buckets)
@@ -384,7 +379,7 @@ def _egress(device: Device, ledger: Ledger, rules: Ruleset | None) -> list[Attac
         without = "rules of nft and filters of clsact" if above else "rules of nft"
         for line in [root.place] if root is not None else [each.place for each in above]:
             ledger.approximated(line, f"without {without}: {error}")
-        buckets, arriving = Buckets(device, ledger, device.framing or ""), [EVERY]
+        buckets, arriving = Buckets(device, ledger, device.framing or ""), [every]
     if root is None and not buckets:
         for each in above:
             ledger.ignored(each.place, "it polices nothing, and its interface has no qdisc")
@@ -513,7 +508,10 @@ def _ingress(device: Device, ledger: Ledger, hooked: Ruleset | None) -> Attachme
         if key:
             filter_ = used[key - 1]
             places["classes", name] = filter_.place
-            classes[name] |= _received(filter_, ledger)
+            _received(filter_, ledger)
+            if buckets.of_actions(filter_).then == "drop":
+                classes[name] |= {"police": dict(DROPS)}
+                continue
         police = buckets.claim([v.packets for v in verdicts if v.target == key], level, Rules.any())
         if police is not None:
             classes[name] |= {"police": police}
@@ -524,11 +522,9 @@ def _ingress(device: Device, ledger: Ledger, hooked: Ruleset | None) -> Attachme
     return Attachment(device.name, direction, f"{device.name}-in", policy, places)
 
 
-def _received(filter_: Filter, ledger: Ledger) -> dict[str, Any]:
+def _received(filter_: Filter, ledger: Ledger) -> None:
+    """Note what becomes of packets at another interface."""
     for action in filter_.actions:
-        if action.drops:
-            return {"police": dict(DROPS)}
         if action.kind == "mirred":
             to = action.values.get("dev", "another interface")
             ledger.approximated(filter_.place, f"the policy of {to} is that of packets sent by it")
-    return {}

@@ -143,7 +143,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     **dict.fromkeys(
         ("latency", "target", "interval", "tupdate", "rtt", "ce_threshold"), units.time
     ),
-    **dict.fromkeys(("refill_delay", "timer_slack", "horizon", "horizon_cap"), units.time),
+    **dict.fromkeys(("refill_delay", "timer_slack", "horizon"), units.time),
     **dict.fromkeys(
         ("bands", "strict", "flows", "r2q", "direct_qlen", "depth", "buckets"), units.number
     ),

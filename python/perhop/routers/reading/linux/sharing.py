@@ -14,7 +14,7 @@ from perhop.scenario.model.quantities import QUANTA
 from perhop.units import WHOLE, format_rate, format_share, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.routers.reading.configuration import Place
     from perhop.routers.reading.linux.ledger import Ledger
@@ -79,6 +79,7 @@ class Shares:
         shared: The rates by which classes with curves share.
         left_out: What is lost where a scenario does not have the curves.
         by_curves: True if the scenario has them.
+        speed: The rate of the interface; None if it is not known.
         by_buckets: True if the scenario has HTB's token buckets: where shares say less.
     """
 
@@ -101,6 +102,7 @@ class Shares:
     shared: dict[int, int] = field(default_factory=dict)
     left_out: list[tuple[Place, str]] = field(default_factory=list)
     by_curves: bool = False
+    speed: int | None = None
     by_buckets: bool = False
 
     def decide(self, *, possible: bool, framed: bool) -> None:
@@ -111,12 +113,45 @@ class Shares:
             framed: True if rates count more than IP packets.
         """
         self.by_buckets = possible and self.needs_buckets(framed=framed)
+        if self.kind == "hfsc":
+            self.left_out += self._beyond_link_sharing(self.top, self.speed)
         self.by_curves = possible and bool(self.left_out)
         if self.by_curves:
             self.rates = {key: (rate, 0) for key, rate in self.shared.items()}
             return
         for place, note in self.left_out:
             self.ledger.approximated(place, note)
+
+    def _beyond_link_sharing(
+        self, keys: Sequence[int], capacity: int | None
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield the leaves whose guarantee in real time is more than link sharing gives them.
+
+        Real time comes first (`hfsc_dequeue`), whatever the classes around have, and upper limits
+        bound link sharing alone (`vttree_get_minvt`).
+
+        Args:
+            keys: The classes below one class.
+            capacity: What they share, in bit/s; None if it is not known.
+        """
+        shared = {key: self.shared[key] for key in keys if key in self.shared}
+        whole = max(sum(shared.values()), 1)
+        for key, rate in shared.items():
+            own = rate if capacity is None else capacity * rate // whole
+            curves = self.curves[key]
+            if curves.upperlimit is not None:
+                own = min(own, curves.upperlimit.m2.amount)
+            if key not in self.leaves:
+                yield from self._beyond_link_sharing(self.children[key], own)
+            elif (due := curves.realtime) is not None and due.m2.amount * _ALIKE > own:
+                note = f"link sharing gives it {format_rate(own)}, in place of its guarantee"
+                yield self.places[key], note
+
+    def is_interface(self, key: int) -> bool:
+        """Return whether a class above all others limits everything that the interface sends."""
+        limit = self.ceilings.get(key, (_UNLIMITED, None))[0]
+        due = (self.curves[leaf].realtime for leaf in self.below(key) if leaf in self.curves)
+        return not self.by_curves or sum(each.m2.amount for each in due if each) <= limit
 
     def needs_buckets(self, *, framed: bool) -> bool:
         """Return whether shares in proportion to guarantees are not what HTB does.
@@ -243,6 +278,8 @@ class Shares:
         self, parent: int | None, keys: Sequence[int], found: dict[int, dict[str, Any]]
     ) -> None:
         whole = self.rates.get(parent, (0, 0))[0] if parent is not None else 0
+        if parent is None and self.kind == "hfsc" and self.speed:
+            whole = self.speed
         given = {key: self.rates[key][0] for key in keys if key in self.rates}
         if len(keys) > 1 or parent is None:
             if whole and sum(given.values()) > whole:
@@ -331,7 +368,7 @@ def direct(qdisc: Qdisc, found: Shares, ledger: Ledger) -> int:
 
 def shares(qdisc: Qdisc, device: Device, ledger: Ledger) -> Shares:
     """Return the classes of a qdisc, with their shares."""
-    found = Shares(qdisc.kind, qdisc.place, ledger)
+    found = Shares(qdisc.kind, qdisc.place, ledger, speed=device.speed)
     major = qdisc.handle << 16
     if qdisc.kind in ("prio", "pfifo_fast", "ets"):
         _bands(qdisc, device, found)
@@ -340,7 +377,8 @@ def shares(qdisc: Qdisc, device: Device, ledger: Ledger) -> Shares:
     own = [each for each in device.classes.values() if each.classid >> 16 == qdisc.handle]
     known = {each.classid for each in own}
     for each in own:
-        if each.parent in known and each.parent != each.classid:
+        # DRR has no classes in classes, whatever `parent` says (`drr_change_class`).
+        if each.parent in known and each.parent != each.classid and qdisc.kind != "drr":
             found.children[each.parent].append(each.classid)
         else:
             found.top.append(each.classid)
@@ -440,6 +478,9 @@ def _curves(each: Class, found: Shares, ledger: Ledger) -> None:
     if share is None:
         ledger.ignored(each.place, "the class has no rate that perhop can read")
         return
+    if not leaf and own.linkshare is None:
+        note = "a class around others without `ls`: HFSC serves their `rt` alone"
+        ledger.approximated(each.place, note)
     guarantee = own.realtime if leaf and own.realtime is not None else share
     limit = own.limit(leaf=leaf)
     found.rates[key] = guarantee.m2.amount, 0
@@ -497,5 +538,8 @@ def _bands(qdisc: Qdisc, device: Device, found: Shares) -> None:
         found.top.append(key)
         found.places[key] = known.place if known is not None else qdisc.place
         found.names[key] = names[number]
+        quantum = known.options.size("quantum") if known is not None else None
+        if quantum and key in found.quanta:
+            found.quanta[key] = quantum
     found.bands = [major + number + 1 for number in range(strict)]
     found.by_priority = [major + min(band, count - 1) + 1 for band in table]

@@ -60,6 +60,7 @@ _FLAGS: Final = frozenset(
     (
         *("ecn", "noecn", "bounded", "isolated", "adaptive", "harddrop", "nodrop"),
         *("grio", "bytemode", "nobytemode", "pacing", "nopacing", "dq_rate_estimator"),
+        *("adaptative", "headdrop", "horizon_cap", "horizon_drop", "no_dq_rate_estimator"),
     )
 )
 """Words of disciplines without a value."""
@@ -485,6 +486,10 @@ class Tc:
             return
         if not self._shown and parent & 0xFFFF and parent < INGRESS:
             _standing(device, parent, *_OF_FILTER)
+            above = device.numbered(parent >> 16)
+            if above is not None and above.kind in ("drr", "ets"):
+                said = f"Error: {above.kind.upper()} classid must be zero."
+                raise refusals.RefusedError(said)
         hooked = parent in (CLSACT_INGRESS, CLSACT_EGRESS)
         if (device.qdiscs.get(INGRESS) if hooked else device.numbered(parent >> 16)) is None:
             raise refusals.AbsentError(_OF_FILTER[0])

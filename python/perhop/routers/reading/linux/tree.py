@@ -220,10 +220,14 @@ class Tree:
         return {"scheduler": HTB, **({"htb": root} if root else {}), **policy}
 
     def _inner(self, qdisc: Qdisc) -> Qdisc | None:
-        children = (
-            each for each in self.device.qdiscs.values() if each.parent >> 16 == qdisc.handle
-        )
-        return next(children, None)
+        found = (each for each in self.device.qdiscs.values() if each.parent >> 16 == qdisc.handle)
+        first = next(found, None)
+        for each in found:
+            if first is not None and first.kind == each.kind and first.options.values == each.options.values:
+                continue
+            note = f"the first of the queues of {qdisc.kind} stands for all: not modelled"
+            self.ledger.ignored(each.place, note)
+        return first
 
     def _other(self, qdisc: Qdisc, arriving: Sequence[Packets], depth: int) -> Part:
         """Disciplines that belong to links, or that a queue stands for."""
@@ -348,7 +352,7 @@ class Tree:
     ) -> Part:
         """Return the classes of a qdisc; one class for everything shapes the interface."""
         top = found.top
-        if len(top) == 1 and used <= set(found.below(top[0])):
+        if len(top) == 1 and used <= set(found.below(top[0])) and found.is_interface(top[0]):
             only = top[0]
             self.reached.add(only)
             rate, burst = found.whole(only)
@@ -406,6 +410,13 @@ class Tree:
             if key == 0:
                 queued = queue(None, found.place, self.device.length, self.ledger)
                 classes[name] = {**written, "priority": "strict", "queue": queued}
+                if found.kind == "cbq":
+                    # The root class has the last priority but one (`cbq_init`).
+                    classes[name]["priority"] = 7
+                    note = (
+                        "packets without a class, which CBQ serves last, are a class of their own"
+                    )
+                    self.ledger.approximated(found.place, note)
                 continue
             places[loc], names[name] = found.places[key], key
             written |= settings[key]
@@ -566,9 +577,15 @@ class Tree:
         prios = found.by_priority
         for verdict in verdicts:
             packets = verdict.packets
-            given = packets.priority
+            given, target = packets.priority, verdict.target
+            if qdisc.kind in ("prio", "ets") and verdict.filter is not None and target != -1:
+                # Their bands have the number alone of a class (`prio_classify`, `ets_classify`).
+                target = qdisc.handle << 16 | target & 0xFFFF
+                verdict = replace(verdict, target=target)
             if given is not None and given >> 16 == qdisc.handle and given in found.leaves:
                 result.append(Verdict(packets, given, verdict.filter))
+            elif given is not None and qdisc.handle and given >> 16 == qdisc.handle and prios:
+                result.append(Verdict(packets, prios[0], verdict.filter))
             elif verdict.target in found.leaves or verdict.target == -1 or not prios:
                 result.append(verdict)
             elif verdict.filter is not None:

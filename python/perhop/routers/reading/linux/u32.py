@@ -125,9 +125,26 @@ _WORDS: Final = {
 def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
     """Return the comparisons of ``match`` (without that word), the remaining words, the version.
 
+    ``at`` stands in place of the offset of a field (`parse_u16` and its like of iproute2).
+
     Raises:
         ValueError: If the words are no match.
     """
+    found, rest, version = _match(words, version)
+    if rest[:1] == ["at"] and len(found) == 1:
+        ((_, size, value, mask),) = found
+        found, rest = [(_offset(rest[1], version), size, value, mask)], rest[2:]
+    return found, rest, version
+
+
+def _offset(place: str, version: int) -> int:
+    """Return the bytes from the begin of a packet of what stands behind ``at``."""
+    start = _HEADER[version] if place.startswith("nexthdr") else 0
+    return start + int(place.removeprefix("nexthdr").lstrip("+") or "0", 0)
+
+
+def _match(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
+    """Return what `keys` does, without an offset."""
     kind, rest = words[0].lower(), words[1:]
     start = _HEADER[version]
     if kind in _RAW:
@@ -135,10 +152,7 @@ def keys(words: list[str], version: int) -> tuple[list[Key], list[str], int]:
         value, mask, at = _value(rest[0]), _mask(rest[1]), 0
         rest = rest[2:]
         if rest[:1] == ["at"]:
-            place = rest[1]
-            at = start if place.startswith("nexthdr") else 0
-            at += int(place.removeprefix("nexthdr").lstrip("+") or "0", 0)
-            rest = rest[2:]
+            at, rest = _offset(rest[1], version), rest[2:]
         length = _RAW[kind]
         if max(value, mask) >> (8 * length) or (length == 4 and at % 4):
             raise ValueError(f"`{kind}` needs a value and a mask of its length, at its own bytes")

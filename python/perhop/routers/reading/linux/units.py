@@ -104,7 +104,7 @@ def classid(text: str, major: int = 0) -> int:
         return 0xFFFFFFFF
     if text == "none":
         return 0
-    match = re.fullmatch(r"(?:0x)?([0-9a-fA-F]{0,4}):([0-9a-fA-F]{0,4})", text, re.ASCII)
+    match = re.fullmatch(r"(?:0x)?([0-9a-fA-F]{0,4}):(?:0x)?([0-9a-fA-F]{0,4})", text, re.ASCII)
     if match is None:
         whole = re.fullmatch(r"(?:0x)?([0-9a-fA-F]{1,8})", text, re.ASCII)
         if whole is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.routers.reading.configuration import Attachment, Fault
 from perhop.routers.reading.linux.classify import EVERY, classify, matches
-from perhop.routers.reading.linux.model import Device
+from perhop.routers.reading.linux.model import Device, Outcome
 from perhop.routers.reading.linux.policers import policer
 from perhop.routers.reading.matching import TooManyRulesError
 from perhop.units import format_share
@@ -37,7 +37,7 @@ def limiter(statements: Statements, node: Node) -> Attachment | None:
         late = {0x10000 + int(each.word) for each in classes if _rank(each) == _LAST}
         device.filters = [each for each in device.filters if each.target not in late]
     try:
-        verdicts = classify([EVERY], device.filters, lambda _: ((), False))
+        verdicts = classify([EVERY], device.filters, lambda _: Outcome())
         keys = list(dict.fromkeys(verdict.target for verdict in verdicts))
         rules = matches([(v.packets.header, v.target) for v in verdicts], keys)
     except TooManyRulesError as error:
