@@ -364,8 +364,8 @@ _PARTS = """
     destination device diffserv direct direction dropped enabled exceed fh field filter_ filter_of
     filter_words fit_shares fragmentation gentle head hop illegal in_order interface
     interfaces is_output isolation it leaf left level linkshare malformed matches medium meet number
-    next on open operator other out packet packets parse payload peak_burst peak_rate per percent policer
-    policers policy ports ports_of qdisc_words queue rate_unit realtime remark rest save scheduler
+    next on open operator other out packet packets parse payload peak_burst peak_rate per percent
+    policer policers policy ports ports_of qdisc_words queue rate_unit realtime remark rest save scheduler
     send shape share shares source space table the unclassified unknown unlimited update upperlimit
     value variation waiting word
 """
@@ -416,7 +416,8 @@ _REFUSED = """
 `test_routers_linux_refused` compares with tc. Their lines are not modelled."""
 
 _SPELLINGS = """
-    no_dq_rate_estimator aggressive be ematch gact grio i mask maxpkt minburst multiqueue op restore tsize
+    no_dq_rate_estimator aggressive be ematch gact grio i mask maxpkt minburst multiqueue op restore
+    tsize
 """
 """Other spellings of words that have a case (`be` is `BE`, `minburst` is the `mtu` of tc's police
 and tbf, `aggressive` is `ack-filter-aggressive` in JSON, `no_dq_rate_estimator` the

@@ -223,7 +223,8 @@ class Tree:
         found = (each for each in self.device.qdiscs.values() if each.parent >> 16 == qdisc.handle)
         first = next(found, None)
         for each in found:
-            if first is not None and first.kind == each.kind and first.options.values == each.options.values:
+            settings = each.kind, each.options.values
+            if first is not None and settings == (first.kind, first.options.values):
                 continue
             note = f"the first of the queues of {qdisc.kind} stands for all: not modelled"
             self.ledger.ignored(each.place, note)
