@@ -230,6 +230,14 @@ def test_what_stands_already_forbids_a_command(lines: Sequence[str], reason: str
     assert found.lines[-1].fault is Fault.REFUSED
 
 
+@pytest.mark.parametrize("said", ["protocol ip", "u32", "protocol ip handle 800::800 u32"])
+def test_filters_are_not_deleted_without_a_priority(said: str) -> None:
+    """Linux: "Cannot flush filters with protocol, handle or kind set"."""
+    lines = (*ALL, f"filter del dev v0 parent 1: {said}")
+    assert policies(lines) == policies(ALL)
+    assert reading(lines).lines[-1].fault is Fault.WITHOUT_EFFECT
+
+
 def test_a_command_that_an_earlier_branch_may_forbid_is_told() -> None:
     """The host runs one of the branches."""
     text = "\n".join(f"tc {each}" for each in HTB)

@@ -365,9 +365,9 @@ _PARTS = """
     filter_words fit_shares fragmentation gentle head hop illegal in_order interface
     interfaces is_output isolation it leaf left level linkshare malformed matches medium meet number
     next on open operator other out packet packets parse payload peak_burst peak_rate per percent
-    policer policers policy ports ports_of qdisc_words queue rate_unit realtime remark rest save scheduler
-    send shape share shares source space table the unclassified unknown unlimited update upperlimit
-    value variation waiting word
+    policer policers policy ports ports_of qdisc_words queue rate_unit realtime remark rest save
+    scheduler send shape share shares source space table the unclassified unknown unlimited update
+    upperlimit value variation waiting word
 """
 """Names in the source, keys of policies, and parts of notes."""
 

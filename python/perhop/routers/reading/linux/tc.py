@@ -482,6 +482,10 @@ class Tc:
                 and kind in ("", each.kind)
                 and (not handle or has_handle(each, kind, handle))
             ]
+            if gone and not prio and (kind or "protocol" in given or handle):
+                said = "Error: Cannot flush filters with protocol, handle or kind set."
+                self.ledger.fault(place, f"it removes nothing: {said}", Fault.WITHOUT_EFFECT)
+                gone = []
             self._remove(branch, place, bool(gone), lambda: self._drop(device, parent, gone))
             return
         if not self._shown and parent & 0xFFFF and parent < INGRESS:
