@@ -5,10 +5,13 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from conftest import SLOW, Outcome
 from fake_reader import CAUTION, IOS, LAN, WAN, Reader, attachment, configuration
@@ -637,3 +640,71 @@ def test_the_schema_knows_references() -> None:
     properties = definitions["PolicyReference"]["properties"]
     assert set(properties) == {"from", "interface", "direction", "family", "policy"}
     assert "classes" in whole["properties"]
+
+
+def test_a_prefix_can_be_the_source_of_one_class_and_the_destination_of_another() -> None:
+    to, by = {"destination": "10.0.0.0/24"}, {"source": "10.0.0.0/8"}
+    classes = {name: {"match": match} for name, match in (("to", to), ("by", by), ("rest", "any"))}
+    scenario = around(
+        configuration(attachment("Gi0/1", policy={"classes": classes})), "x"
+    ).scenario()
+    ends = [(flow.source, flow.destination) for flow in scenario.flows.values()]
+    assert ends == [("sender", "receiver"), ("sender-2", "receiver-2"), ("sender", "receiver-2")]
+    assert str(scenario.nodes["receiver"].address) == "10.0.0.1"
+    assert str(scenario.nodes["sender-2"].address) == "10.0.0.3"
+
+
+HOST = "10.0.0.1/32"
+
+
+@pytest.mark.parametrize("first", [{"source": "10.0.0.0/24"}, {"destination": "10.0.0.0/24"}])
+def test_an_address_that_a_class_needs_is_kept_from_hosts_at_the_other_end(
+    first: dict[str, str],
+) -> None:
+    other = "destination" if "source" in first else "source"
+    classes = {"lan": {"match": first}, "one": {"match": {other: HOST}}, "rest": {"match": "any"}}
+    found = around(configuration(attachment("Gi0/1", policy={"classes": classes})), "x")
+    assert list(found.scenario().flows) == ["lan", "one", "rest"]
+    assert not found.remarks
+
+
+def test_an_address_at_both_ends_leaves_a_class_without_a_flow() -> None:
+    matches = {"by": {"source": HOST}, "to": {"destination": HOST}, "rest": "any"}
+    classes = {name: {"match": match} for name, match in matches.items()}
+    found = around(configuration(attachment("Gi0/1", policy={"classes": classes})), "x")
+    assert list(found.scenario().flows) == ["by", "rest"]
+    assert found.remarks == (
+        "class to has no flow: its packets need an address of a host at the other end of the link",
+    )
+
+
+NETWORKS = ("10.0.0.0/8", "10.0.0.0/28", "198.18.0.0/15", "198.19.0.0/28", "0.0.0.0/0", "::/0",
+            "2001:2::/64", "2001:db8::/32", HOST, "198.18.0.1/32", "10.0.0.0/31")  # fmt: skip
+SIDES = st.fixed_dictionaries(
+    {"source": st.sampled_from(NETWORKS), "destination": st.sampled_from(NETWORKS)}
+).filter(lambda match: len({":" in prefix for prefix in match.values()}) == 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SIDES, min_size=1, max_size=5))
+def test_flows_of_any_prefixes_are_of_their_classes(matches: list[dict[str, str]]) -> None:
+    classes = {f"c{number}": {"match": match} for number, match in enumerate(matches)}
+    policy = {"classes": {**classes, "rest": {"match": "any"}}}
+    found = around(configuration(attachment("Gi0/1", policy=policy)), "x")
+    scenario = found.scenario()
+    for name, flow in scenario.flows.items():
+        key = "address_v6" if flow.ip == 6 else "address"
+        source, destination = (
+            getattr(scenario.nodes[node], key) for node in (flow.source, flow.destination)
+        )
+        within = (
+            f"c{number}"
+            for number, match in enumerate(matches)
+            if source in ip_network(match["source"])
+            and destination in ip_network(match["destination"])
+        )
+        assert next(within, "rest") == name
+    rooms = "need an address", "earlier classes take all", "no host can send"
+    assert all(any(why in remark for why in rooms) for remark in found.remarks)
+    if not {HOST, "198.18.0.1/32", "10.0.0.0/31"} & {p for each in matches for p in each.values()}:
+        assert not any(rooms[0] in remark for remark in found.remarks)

@@ -18,7 +18,7 @@ from perhop.routers.headers import headers, ipv6_prefixes, unreachable
 from perhop.routers.network import network, rates
 from perhop.routers.reading import described, detect, scenario_name, select
 from perhop.routers.reading.selection import policy as policy_of
-from perhop.routers.traffic import ALL_TAKEN, Traffic, groups, is_strict, phase_ps
+from perhop.routers.traffic import Traffic, groups, is_strict, phase_ps
 from perhop.scenario import LinkShape, Policy
 from perhop.scenario.model.scenario import MAX_FLOWS
 from perhop.scenario.model.script import Script
@@ -227,12 +227,16 @@ def _traffic(
     phases = groups(policy, found)
     length_ps = phase_ps(capacity)
     traffic = Traffic()
+    traffic.reserve(found.values())
     classes: dict[str, ClassPath] = {}
     for path, chosen in found.items():
         name = scenario_name("-".join(path), {*classes, "total"})
         strict = is_strict(policy, path)
-        if chosen is None or not traffic.add(name, chosen, strict=strict, capacity=capacity):
-            why = unreachable(policy, path) if chosen is None else ALL_TAKEN
+        if chosen is None:
+            why = unreachable(policy, path)
+        else:
+            why = traffic.add(name, chosen, strict=strict, capacity=capacity)
+        if why:
             found[path] = None
             _class(policy, path)["unused"] = True
             for depth in range(1, len(path)):

@@ -14,11 +14,11 @@ from perhop.units import format_rate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from perhop.ranges import Ranges
     from perhop.routers.headers import ClassPath, Headers
     from perhop.scenario.model.names import IpVersion
 
 __all__ = [
-    "ALL_TAKEN",
     "FIRST_PORT",
     "FULL_BITS",
     "RECEIVERS",
@@ -46,8 +46,9 @@ OFFERED: Final = 1.1
 STREAMS: Final = 4
 """The connections of a flow over TCP: a single one may leave a short queue empty."""
 
-ALL_TAKEN: Final = "flows of other classes have all addresses and ports of its packets"
-"""The reason why a class has no flow although it has packets."""
+_ALL_TAKEN: Final = "flows of other classes have all addresses and ports of its packets"
+_BOTH_ENDS: Final = "its packets need an address of a host at the other end of the link"
+"""The reasons why a class has no flow although it has packets."""
 
 MOST_PHASES: Final = 5
 """The most phases; if there are more strict classes, they all start in the second one."""
@@ -63,7 +64,9 @@ _STEPS_S: Final = tuple(step * 10.0**power for power in range(-12, 8) for step i
 """The lengths of phases in seconds."""
 
 
-Hosts = dict[str, "dict[IpVersion, IPv4Address | IPv6Address]"]
+Address = IPv4Address | IPv6Address
+
+Hosts = dict[str, "dict[IpVersion, Address]"]
 """The addresses of hosts, by name and version of the internet protocol."""
 
 
@@ -75,13 +78,23 @@ class Traffic:
         flows: The flows by name, as scenarios state them.
         pings: The pings by name.
         hosts: The addresses of sending hosts by name, and those of receiving hosts.
+        reserved: The numbers of addresses that some class needs in a sender, and in a receiver.
     """
 
     flows: dict[str, dict[str, Any]] = field(default_factory=dict)
     pings: dict[str, dict[str, Any]] = field(default_factory=dict)
     hosts: tuple[Hosts, Hosts] = field(default_factory=lambda: ({}, {}))
+    reserved: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
 
-    def add(self, name: str, chosen: Headers, *, strict: bool, capacity: int) -> bool:
+    def reserve(self, every: Iterable[Headers | None]) -> None:
+        """Keep addresses that packets to come cannot do without from hosts at the other end."""
+        for chosen in every:
+            for index, numbers in zip((SOURCE, DESTINATION), self.reserved, strict=True):
+                if chosen is not None:
+                    (first, last), *others = chosen.box[index]
+                    numbers |= {first} if first == last and not others else set()
+
+    def add(self, name: str, chosen: Headers, *, strict: bool, capacity: int) -> str:
         """Add a flow or ping of packets with some headers, which offers more than a capacity.
 
         Args:
@@ -91,29 +104,34 @@ class Traffic:
             capacity: The capacity in bit/s.
 
         Returns:
-            False if other flows have all addresses and ports of these headers.
+            Why there is none, as other flows have the addresses or ports of these headers; "" if
+            there is one.
         """
         dscp = chosen.first(DSCP, [0])
         sender: dict[str, Any] = {"ip": 6} if chosen.version == 6 else {}
         sender |= {"dscp": format_dscp(dscp)} if dscp else {}
         protocols = chosen.protocols
+        addresses = self._addresses(chosen)
+        if addresses is None:
+            return _BOTH_ENDS
         if protocols == ["icmp"]:
-            ends = self._ends(chosen)
+            ends = self._ends(addresses)
             self.pings[name] = ends | sender | {"every": "10 ms", "size": "1400 B"}
-            return True
+            return ""
         sender["port"] = self._port(chosen)
         few = max(last - first for first, last in chosen.box[SOURCE_PORT]) + 1 < STREAMS
         if "udp" in protocols and (strict or few or "tcp" not in protocols):
             sender["udp"] = {"rate": format_rate(max(round(OFFERED * capacity), 1))}
         else:
             sender["streams"] = STREAMS
-        while (placed := self._placed(chosen, sender)) is None:
-            left = difference(chosen.box[SOURCE], ((number_of(self._sender(chosen)),) * 2,))
-            if not left:
-                return False
+        while (placed := self._placed(chosen, sender, addresses)) is None:
+            left = difference(chosen.box[SOURCE], _each([number_of(addresses[0])]))
             chosen = chosen.with_values(SOURCE, left)
-        self.flows[name] = self._ends(chosen) | sender | placed
-        return True
+            addresses = self._addresses(chosen)
+            if addresses is None:
+                return _ALL_TAKEN
+        self.flows[name] = self._ends(addresses) | sender | placed
+        return ""
 
     def _port(self, chosen: Headers) -> int:
         """Return a destination port, if possible one that no other flow has."""
@@ -125,7 +143,9 @@ class Traffic:
             port = next((each for each in range(low, high + 1) if each not in ports), port)
         return port
 
-    def _placed(self, chosen: Headers, sender: dict[str, Any]) -> dict[str, Any] | None:
+    def _placed(
+        self, chosen: Headers, sender: dict[str, Any], addresses: tuple[Address, Address]
+    ) -> dict[str, Any] | None:
         """Return the source port and streams of a flow; None if other flows have all ports.
 
         A flow whose packets may have any port that hosts choose has no key `source_port`, unless
@@ -141,8 +161,8 @@ class Traffic:
             and ("udp" in flow) == ("udp" in sender)
             and (given or "source_port" in flow)
             and flow.get("ip", 4) == chosen.version
-            and self.hosts[0][flow["from"]][chosen.version] == self._sender(chosen)
-            and self.hosts[1][flow["to"]][chosen.version] == self._receiver(chosen)
+            and self.hosts[0][flow["from"]][chosen.version] == addresses[0]
+            and self.hosts[1][flow["to"]][chosen.version] == addresses[1]
         )
         taken = joined(map(_source_ports, alike))
         if not given and not common(
@@ -163,33 +183,48 @@ class Traffic:
         """Return the sections `flows` and `pings` of a scenario."""
         return {key: found for key in ("flows", "pings") if (found := getattr(self, key))}
 
-    def _sender(self, chosen: Headers) -> IPv4Address | IPv6Address:
-        return chosen.address(SOURCE, [*SENDERS, *_addresses(self.hosts[0])])
+    def _addresses(self, chosen: Headers) -> tuple[Address, Address] | None:
+        """Return the addresses of sender and receiver; None if hosts at other ends have them."""
+        sender = self._address(chosen, 0, [])
+        receiver = None if sender is None else self._address(chosen, 1, [sender])
+        return None if sender is None or receiver is None else (sender, receiver)
 
-    def _receiver(self, chosen: Headers) -> IPv4Address | IPv6Address:
-        return chosen.address(DESTINATION, [*RECEIVERS, *_addresses(self.hosts[1])])
+    def _address(self, chosen: Headers, side: int, others: list[Address]) -> Address | None:
+        """Return an address of a side that no host of the other one has, nor is to have."""
+        index, usual = ((SOURCE, SENDERS), (DESTINATION, RECEIVERS))[side]
+        known = [*others, *_all(self.hosts[1 - side])]
+        left = difference(chosen.box[index], _each(map(number_of, known)))
+        if not left:
+            return None
+        free = difference(left, _each(self.reserved[1 - side])) or left
+        low = chosen.box[index][0][0]
+        if free[0] == (low, low) != chosen.box[index][0]:  # often a network's own address
+            free = free[1:] or free
+        return chosen.with_values(index, free).address(index, [*usual, *_all(self.hosts[side])])
 
-    def _ends(self, chosen: Headers) -> dict[str, Any]:
-        """Return the hosts of packets with some headers; new ones where no host has the address.
+    def _ends(self, addresses: tuple[Address, Address]) -> dict[str, Any]:
+        """Return the hosts with some addresses; new ones where no host has the address.
 
         A host has one address of each version.
         """
         ends = []
-        for kind, address, known in (
-            ("sender", self._sender(chosen), self.hosts[0]),
-            ("receiver", self._receiver(chosen), self.hosts[1]),
-        ):
+        for kind, address, known in zip(("sender", "receiver"), addresses, self.hosts, strict=True):
+            version: IpVersion = 4 if address.version == 4 else 6
             own = (name for name, has in known.items() if address in has.values())
-            free = (name for name, has in known.items() if chosen.version not in has)
+            free = (name for name, has in known.items() if version not in has)
             new = kind if not known else f"{kind}-{len(known) + 1}"
             name = next(own, None) or next(free, new)
-            known.setdefault(name, {})[chosen.version] = address
+            known.setdefault(name, {})[version] = address
             ends.append(name)
         return {"from": ends[0], "to": ends[1]}
 
 
-def _addresses(hosts: Hosts) -> list[IPv4Address | IPv6Address]:
+def _all(hosts: Hosts) -> list[Address]:
     return [address for has in hosts.values() for address in has.values()]
+
+
+def _each(numbers: Iterable[int]) -> Ranges:
+    return joined((number, number) for number in numbers)
 
 
 def _source_ports(flow: Mapping[str, Any]) -> tuple[int, int]:

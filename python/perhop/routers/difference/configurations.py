@@ -12,7 +12,7 @@ from perhop.routers.network import FAST, network, rates
 from perhop.routers.reading import caution, scenario_name
 from perhop.routers.reading.selection import policy as policy_of
 from perhop.routers.scenario import marks
-from perhop.routers.traffic import ALL_TAKEN, Traffic, is_strict, phase_ps
+from perhop.routers.traffic import Traffic, is_strict, phase_ps
 from perhop.scenario.reading.document import Document
 from perhop.scenario.reading.loader import validated
 from perhop.units import format_duration
@@ -91,9 +91,11 @@ def compare_configurations(one: Side, other: Side, names: tuple[str, str], run: 
         if is_strict(old.policy, each.old) or is_strict(new.policy, each.new)
     }
     traffic = Traffic()
+    traffic.reserve(each.headers for each in chosen.values())
     for name, each in list(chosen.items()):
-        if not traffic.add(name, each.headers, strict=name in strict, capacity=capacity):
-            remarks.append(f"{names[0]}: class {'/'.join(each.old)} has no flow: {ALL_TAKEN}")
+        why = traffic.add(name, each.headers, strict=name in strict, capacity=capacity)
+        if why:
+            remarks.append(f"{names[0]}: class {'/'.join(each.old)} has no flow: {why}")
             del chosen[name]
     fast = FAST * max(link for link, _ in links)
 
