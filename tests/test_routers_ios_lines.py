@@ -172,6 +172,63 @@ interface GigabitEthernet0/1
     assert [each.name for each in config(text).attachments] == ["P"]
 
 
+@pytest.mark.parametrize(
+    ("statements", "removed", "without_effect"),
+    [
+        (
+            "random-detect dscp-based\n  random-detect dscp 10 20 40 10\n"
+            "  random-detect exponential-weighting-constant 7\n  no random-detect",
+            [
+                "random-detect dscp-based",
+                "random-detect dscp 10 20 40 10",
+                "random-detect exponential-weighting-constant 7",
+            ],
+            [],
+        ),
+        ("random-detect\n  no random-detect dscp-based", ["random-detect"], []),
+        ("no random-detect\n  no police", [], ["no random-detect", "no police"]),
+        ("set ip dscp ef\n  no set dscp", ["set ip dscp ef"], []),
+        ("queue-limit dscp 8 10\n  no queue-limit dscp 8", ["queue-limit dscp 8 10"], []),
+    ],
+    ids=["WRED", "WRED by mark", "nothing", "a mark", "a threshold"],
+)
+def test_actions_of_a_class_are_taken_back(
+    statements: str, removed: list[str], without_effect: list[str]
+) -> None:
+    text = f"""\
+class-map match-any A
+ match dscp ef
+policy-map P
+ class A
+  bandwidth percent 20
+  {statements}
+interface GigabitEthernet0/1
+ service-policy output P
+"""
+    class_ = policy(text).policy["classes"]["A"]
+    assert "wred" not in class_["queue"]
+    assert "mark" not in class_
+    told = config(text).lines
+    assert [each.text for each in told if each.note.startswith("removed in line")] == removed
+    assert [each.text for each in told if each.note.startswith("has no effect")] == without_effect
+    assert {each.note[:10] for each in told} <= {"", "removed in", "has no eff"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("set ip precedence 3", "set dscp ef"),
+        ("set dscp af11", "set ip dscp ef"),
+        ("random-detect exponential-weighting-constant 5", "random-detect exponential-weight 7"),
+    ],
+)
+def test_a_later_action_replaces_an_earlier_one(first: str, second: str) -> None:
+    text = f"policy-map P\n class class-default\n  {first}\n  {second}\n"
+    told = treatments(text)
+    assert told[first] == ("not modelled", "replaced in line 4")
+    assert told[second][0] == "modelled"
+
+
 LISTED = """\
 ENTRIES
 class-map match-any A

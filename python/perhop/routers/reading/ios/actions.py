@@ -110,13 +110,17 @@ def read_settings(header: Statement, statements: list[Statement], account: Accou
     for statement in statements:
         key = _key(statement)
         negated = statement.starts("no") or statement.starts("default")
-        before = last.pop(key, None)
-        if before is not None:
+        taken = [last.pop(each) for each in _taken(key, last, negated=negated)]
+        for before in taken:
             note = f"{'removed' if negated else 'replaced'} in line {statement.place.line}"
             account.not_modelled(before, note)
             account.ignored(before.children, note)
         if negated:
-            account.modelled(statement)
+            if taken:
+                account.modelled(statement)
+            else:
+                account.not_modelled(statement, _NOTHING)
+            account.ignored(statement.children, _NOTHING)
             continue
         if key:
             last[key] = statement
@@ -129,6 +133,26 @@ def read_settings(header: Statement, statements: list[Statement], account: Accou
     return found
 
 
+_NOTHING: Final = "has no effect: the class has no such statement before it"
+
+_MARKS_OF_IP: Final = ("set dscp", "set precedence")
+"""A packet has one of these marks (Quality of Service Solutions Command Reference, set dscp)."""
+
+
+def _taken(key: str, last: dict[str, Statement], *, negated: bool) -> list[str]:
+    """Return the settings that a statement replaces or takes back."""
+    if negated and key in _ALL_OF_WRED:
+        return [each for each in last if each.startswith("random-detect")]
+    keys = _MARKS_OF_IP if key in _MARKS_OF_IP and not negated else (key,)
+    return [each for each in keys if each in last]
+
+
+_ALL_OF_WRED: Final = tuple(
+    f"random-detect{kind}" for kind in ("", " dscp-based", " prec-based", " precedence-based")
+)
+"""Statements whose negation ends WRED, with its thresholds and constant."""
+
+
 def _key(statement: Statement) -> str:
     """Return the setting of a statement; "" for statements that add to each other."""
     words = [word.lower() for word in statement.words]
@@ -137,10 +161,18 @@ def _key(statement: Statement) -> str:
     match words:
         case ["bandwidth", "remaining", *_]:
             return "bandwidth remaining"
-        case ["random-detect" | "set" | "description", *rest]:
-            return " ".join([words[0], *rest[:2]]) if rest else words[0]
+        case ["random-detect", "exponential-weighting-constant" | "exponential-weight", *_]:
+            return "random-detect weight"
+        case ["random-detect", _, "values", *rest]:
+            end = rest.index("minimum-thresh") if "minimum-thresh" in rest else len(rest)
+            return " ".join(words[: 3 + end])
+        case ["set", *rest]:
+            rest = rest[1:] if rest[:1] == ["ip"] else rest
+            return " ".join(["set", *rest[: 2 if rest[1:2] == ["tunnel"] else 1]])
+        case ["random-detect" | "description", *rest]:
+            return " ".join([words[0], *rest[:2]])
         case ["queue-limit", "dscp" | "precedence" | "cos" | "qos-group" | "discard-class", *_]:
-            return ""
+            return " ".join(words[:3])
         case ["fair-queue", "queue-limit", *_]:
             return "fair-queue queue-limit"
         case ["shape", kind, *_] if kind in ("average", "peak"):
