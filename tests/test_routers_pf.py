@@ -306,3 +306,28 @@ def test_versions_and_match_rules_of_pf(rules: str, expected: dict[str, str]) ->
 def test_rules_without_a_queue_whose_packets_are_unknown_are_noted() -> None:
     rules = "pass out quick on em0 proto tcp user root\npass out on em0 proto tcp set queue web\n"
     assert "has no condition `user`: its packets" in notes(f"{SETTING}{rules}")[5]
+
+
+@pytest.mark.parametrize(
+    ("rule", "note"),
+    [
+        (
+            "match out on em0 proto tcp to port 80 set delay 200",
+            "delays of rules (`set delay`) are not modelled",
+        ),
+        ("match out on em0 proto tcp to port 80 dnpipe 1", "pipes of dummynet are not modelled"),
+    ],
+)
+def test_rules_that_delay_packets_are_listed_without_a_queue(rule: str, note: str) -> None:
+    assert notes(f"{SETTING}{rule}\n")[5] == note
+
+
+def test_groups_of_interfaces_are_noted() -> None:
+    rule = "pass out on GROUP proto tcp set queue web\n"
+    for group, note in (
+        ("egress", "perhop takes every interface for one with a default route (`egress`)"),
+        ("lan", "perhop takes `lan` for interfaces without queues"),
+        ("em", None),
+        ("em0", None),
+    ):
+        assert notes(SETTING + rule.replace("GROUP", group)).get(5) == note, group

@@ -290,14 +290,6 @@ RULES = (
         flows=ONE,
         expected={"f": "a"},
     ),
-    Statement(
-        "pass out egress queue",
-        config("pass out on egress proto udp queue a"),
-        config("pass out on egress proto tcp queue a"),
-        f"{OPENBSD}, PARAMETERS: the group of interfaces with default routes",
-        flows=ONE,
-        expected={"f": "a"},
-    ),
     ruled(
         "pass out log all allow-opts flags label tag rtable keep state sloppy ridentifier",
         'pass out log on em0 all allow-opts flags any label "x" tag T rtable 1 keep state (sloppy) '
@@ -457,6 +449,12 @@ PF_NOTES = (
     Approximated("pass queue a b", config("pass out on em0 queue (a, b)"), "packets of low delay"),
     Approximated(
         "pass in queue", config("pass in on em0 queue a"), "replies, which follow the state"
+    ),
+    Approximated(
+        "pass out egress queue", config("pass out on egress queue a"), "with a default route"
+    ),
+    Approximated(
+        "pass out lan queue", config("pass out on lan queue a"), "interfaces without queues"
     ),
     *(
         Approximated(f"block {word} queue", config(f"block {word} out on em0 queue a"), "answers")

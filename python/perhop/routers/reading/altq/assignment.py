@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from perhop.routers.reading.altq.rules import is_group
 from perhop.routers.reading.altq.values import tos_dscps
 from perhop.routers.reading.configuration import Fault
 from perhop.routers.reading.matching import Conditions
@@ -67,6 +68,8 @@ def assign(
                 note = f"{quote(name)} is not a queue of an interface"
                 ledger.ignored(rule.statement, note, Fault.UNDEFINED)
         assigns = rule.queue and not rule.blocks
+        if assigns:
+            _note_groups(ledger, devices, rule)
         if assigns and rule.direction != "out" and rule.stateful and not replies:
             ledger.approximated(
                 rule.statement,
@@ -74,6 +77,21 @@ def assign(
                 "opposite direction for replies, here and in similar rules",
             )
             replies = True
+
+
+def _note_groups(ledger: Ledger, devices: Sequence[Device], rule: Rule) -> None:
+    """Note the groups of interfaces that a rule names (ifconfig(8), `group`)."""
+    for name in rule.interfaces:
+        if name == "egress":
+            note = "perhop takes every interface for one with a default route (`egress`)"
+        elif is_group(name) and not any(
+            replace(rule, interfaces=(name,), others=False).at(device.interface)
+            for device in devices
+        ):
+            note = f"perhop takes {quote(name)} for interfaces without queues"
+        else:
+            continue
+        ledger.approximated(rule.statement, note)
 
 
 def _undivided(

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from perhop.routers.reading.matching import Network
 
 _ASSIGN: Final = frozenset(("queue", "prio"))
+_DELAYS: Final = frozenset(("dnpipe", "dnqueue"))
+_SETTINGS: Final = frozenset(("tos", "delay"))
+"""Words of rules about quality of service: at any place, and after `set`."""
 
 _MAX_TABLE: Final = 100_000
 _MAX_EXCEPTIONS: Final = 100
@@ -91,7 +94,9 @@ class _Reader:
 
     def _rule(self, statement: Statement) -> None:
         words, used = self.macros.expand(statement.words)
-        assigns = bool(_ASSIGN.intersection(words)) or ("set" in words and "tos" in words)
+        assigns = bool((_ASSIGN | _DELAYS).intersection(words)) or (
+            "set" in words and bool(_SETTINGS.intersection(words))
+        )
         if assigns:
             self._entered(statement, used)
         try:

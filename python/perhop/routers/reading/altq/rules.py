@@ -100,7 +100,7 @@ class Rule:
         named = any(
             interface == each
             or each == "egress"
-            or (each.isalpha() and interface.rstrip("0123456789") == each)
+            or (is_group(each) and interface.rstrip("0123456789") == each)
             for each in self.interfaces
         )
         return named != self.others
@@ -180,6 +180,11 @@ class _Reading:
         if port and self.words[self.at : self.at + 1] == ["port"]:
             self.at += 1
             self.items()
+
+
+def is_group(name: str) -> bool:
+    """Return whether a name is one of a group of interfaces, such as those of a driver."""
+    return name.isalpha()
 
 
 def parse(statement: Statement, words: list[str], tables: Mapping[str, Networks | None]) -> Rule:
