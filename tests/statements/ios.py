@@ -1094,6 +1094,9 @@ APPROXIMATED: tuple[Approximated, ...] = (
     *at_interface(
         ("tx-ring-limit 3", "transmit ring"),
         ("max-reserved-bandwidth 90", "reserves nothing"),
+        ("bgp-policy source ip-prec-map", "marks of BGP's routes"),
+        ("bgp-policy destination ip-qos-map", "marks of BGP's routes"),
+        ("compress stac", "compression of packets"),
         ("priority-group 1", "priority lists"),
         ("custom-queue-list 1", "custom queues"),
         ("ip rsvp bandwidth 100", "RSVP"),

@@ -16,6 +16,7 @@ _CIRCUITS: Final = "classes of ATM circuits are not modelled"
 _BLOCKS: Final = "not modelled in such blocks"
 _FRAGMENTS: Final = "fragmentation and interleaving are not modelled"
 
+_QPPB: Final = "marks of BGP's routes are not modelled"
 _TRUST: Final = "trust of ports is not modelled"
 _TABLES: Final = "tables of marks are not modelled"
 _MLS: Final[dict[tuple[str, ...], str]] = {
@@ -60,6 +61,9 @@ _INTERFACES: Final[dict[tuple[str, ...], str]] = {
     ("shape",): "not modelled at interfaces; `shape` in a class is",
     ("class-vc",): _CIRCUITS,
     ("class-int",): _CIRCUITS,
+    ("bgp-policy", "source"): _QPPB,
+    ("bgp-policy", "destination"): _QPPB,
+    ("compress",): "compression of packets is not modelled",
 }
 """Statements of interfaces, by their first words."""
 
