@@ -18,6 +18,7 @@ from fake_reader import CAUTION, IOS, LAN, WAN, Reader, attachment, configuratio
 from perhop import Dataset, ScenarioError, UsageError, dump, engines, json_schema, load, parse
 from perhop.cli.loading import is_configuration
 from perhop.routers.reading import (
+    Configuration,
     Place,
     Source,
     described,
@@ -155,8 +156,11 @@ def test_a_policy_that_is_not_there_is_refused(wanted: dict[str, Any], message: 
 def test_the_same_policy_at_several_interfaces_is_one() -> None:
     found = configuration(attachment("Fa0/1"), attachment("Fa0/2"))
     assert select(found, "x").name == "WAN"
-    with pytest.raises(UsageError, match=r"^x: has no policy about quality of service$"):
+    none = "^x: has no policy about quality of service"
+    with pytest.raises(UsageError, match=f"{none}; not modelled: x:3: `match .*` .needs NBAR.$"):
         select(configuration(), "x")
+    with pytest.raises(UsageError, match=f"{none}$"):
+        select(Configuration("ios", ()), "x")
 
 
 # Reading
@@ -352,6 +356,19 @@ def test_a_configuration_without_qos_says_so(perhop: Callable[..., Outcome], pla
     found = perhop("import", "edge.cfg")
     assert found.code == 0
     assert found.out == "edge.cfg (ios): no line is about quality of service\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--out", "o.yaml"), ("--rate", "10 Mbps"), ("--run",)])
+def test_import_tells_why_no_policy_is_left(
+    perhop: Callable[..., Outcome], reader: Reader, place: Path, options: tuple[str, ...]
+) -> None:
+    (place / "edge.cfg").write_text(IOS)
+    reader.configuration = configuration()
+    found = perhop("import", "edge.cfg", *options)
+    assert found.code == (2 if options else 0)
+    assert "  x:3: match protocol rtp: needs NBAR\n" in found.out
+    assert found.out.endswith("policies:\n  none\n")
+    assert ("has no policy about quality of service" in found.err) is bool(options)
 
 
 def test_a_text_of_no_family_ends_with_2(perhop: Callable[..., Outcome], place: Path) -> None:

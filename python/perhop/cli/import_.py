@@ -76,6 +76,10 @@ def import_(
         except UsageError as error:
             # Without a rate there is no scenario; the summary does not need one.
             if wanted:
+                if not (as_json or configuration.attachments):
+                    # What is not modelled says why no policy is left.
+                    for line in _summary(configuration, None, files, None, runs, ""):
+                        echo(line)
                 raise
             why = str(error)
     loaded = None if imported is None or not (out or runs) else imported.scenario()
@@ -195,7 +199,7 @@ def _summary(
         for treatment in (Treatment.APPROXIMATED, Treatment.NOT_MODELLED)
     }
     parts["defaults of the platform"] = list(_defaults(configuration))
-    parts["policies"] = [described(each) for each in configuration.attachments]
+    parts["policies"] = [described(each) for each in configuration.attachments] or ["none"]
     if imported is not None:
         parts["scenario"] = [described(imported.attachment), *imported.remarks]
     for title, lines in parts.items():

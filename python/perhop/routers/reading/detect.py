@@ -179,11 +179,11 @@ def read_at(
         direction: The direction of the policy; by default `out`, if the interface has one there.
 
     Raises:
-        UsageError: As for `read`; or there is no such policy, and a rate is given.
+        UsageError: As for `read`; or there is no such policy, but others, and a rate is given.
     """
     texts = _texts(files)
     found = read(texts, family)
-    if rate is None:
+    if rate is None or not found.attachments:
         return found
     chosen = select(
         found, texts[0].file, interface=interface, direction=direction, any_of_several=True

@@ -14,11 +14,11 @@ from perhop.routers.reading.configuration import Fault, Treatment
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from perhop.routers.reading.configuration import Configuration, Line
 
-__all__ = ["CAUTION", "OF_A_CLASS", "UNREAD", "caution", "decisive"]
+__all__ = ["CAUTION", "OF_A_CLASS", "UNREAD", "caution", "decisive", "shown"]
 
 CAUTION: Final = "can change what a class gets by more than 5%"
 """What the caution about a configuration says, in any case."""
@@ -92,13 +92,17 @@ def caution(configuration: Configuration) -> str | None:
     lines = list(decisive(configuration))
     if not lines:
         return None
-    shown = "; ".join(
+    count = "a line that is" if len(lines) == 1 else f"{len(lines):,} lines that are"
+    return (
+        f"{count} not modelled, or approximated, {CAUTION}: {shown(lines)}; `perhop import` prints "
+        "all"
+    )
+
+
+def shown(lines: Sequence[Line]) -> str:
+    """Return the first of some lines with their notes, and the number of the others."""
+    some = "; ".join(
         f"{line.place}: {quote(line.text, 60)} ({line.note})" for line in lines[:_MOST_SHOWN]
     )
     more = len(lines) - _MOST_SHOWN
-    count = "a line that is" if len(lines) == 1 else f"{len(lines):,} lines that are"
-    return (
-        f"{count} not modelled, or approximated, {CAUTION}: {shown}"
-        + (f"; and {more:,} more" if more > 0 else "")
-        + "; `perhop import` prints all"
-    )
+    return some + (f"; and {more:,} more" if more > 0 else "")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from perhop.errors import UsageError
 from perhop.hints import did_you_mean
 from perhop.routers.reading.configuration import Treatment
-from perhop.routers.reading.effect import caution
+from perhop.routers.reading.effect import caution, shown
 from perhop.units import format_rate, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perhop.routers.reading.configuration import Attachment, Configuration, Direction
+    from perhop.routers.reading.configuration import Attachment, Configuration, Direction, Line
 
 _MOST_NOTES = 20
 """Greatest number of lines in the notes of a policy."""
@@ -57,7 +57,9 @@ def select(
             f"{place}: the router refuses this line, so that {name} has no policy: {reason}"
         )
     if not found:
-        raise UsageError(f"{file}: has no policy about quality of service")
+        lost = _left_out(configuration)
+        why = f"; not modelled: {shown(lost)}" if lost else ""
+        raise UsageError(f"{file}: has no policy about quality of service{why}")
     if interface is not None:
         found = _at(found, interface, file)
     if policy is not None:
@@ -87,6 +89,10 @@ def select(
     return found[0]
 
 
+def _left_out(configuration: Configuration) -> list[Line]:
+    return [line for line in configuration.lines if line.treatment is Treatment.NOT_MODELLED]
+
+
 def policy(configuration: Configuration, attachment: Attachment, *, unused: bool) -> dict[str, Any]:
     """Return a policy as a scenario has it, with what it leaves out as its `notes`.
 
@@ -95,7 +101,7 @@ def policy(configuration: Configuration, attachment: Attachment, *, unused: bool
         attachment: The policy in it.
         unused: Mark every class as `unused`: traffic need not match it.
     """
-    left_out = [line for line in configuration.lines if line.treatment is Treatment.NOT_MODELLED]
+    left_out = _left_out(configuration)
     notes = [
         f"{line.place}: {quote(line.text)} is not modelled: {line.note}"
         for line in left_out[:_MOST_NOTES]
