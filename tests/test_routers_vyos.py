@@ -341,6 +341,27 @@ def test_groups_of_matches() -> None:
     assert notes[7].startswith("there is no group of matches MISSING")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "note"),
+    [
+        ("!udp", "tc has no match for all protocols but one"),
+        ("gre", "a scenario has no packets of protocol `gre`"),
+    ],
+)
+def test_protocols_that_match_no_packet_are_told(protocol: str, note: str) -> None:
+    shaper = "set qos policy shaper S"
+    text = (
+        f"set qos interface eth0 egress S\n{shaper} bandwidth 10mbit\n"
+        f"{shaper} default bandwidth 1mbit\n{shaper} class 20 bandwidth 2mbit\n"
+        f"{shaper} class 20 match A ip protocol {protocol}\n"
+    )
+    found = reading(text)
+    assert list(found.attachments[0].policy["classes"]) == ["default"]
+    line = found.lines[4]
+    assert line.treatment is Treatment.NOT_MODELLED
+    assert note in line.note
+
+
 RED = {
     "min": "9 KiB", "max": "18 KiB", "probability": "10%", "weight": "12.5%",
     "gentle": False, "ecn": False, "packet": "1024 B",

@@ -145,8 +145,13 @@ def _header(condition: Node) -> Conditions:
             word = (condition.text_of() or "").lower()
             if word in ("all", "ip"):
                 return Conditions()
-            names = {"tcp", "udp"} if word == "tcp_udp" else {_PROTOCOLS.get(word, "")} - {""}
-            return Conditions(protocols=frozenset(names))
+            if word == "tcp_udp":
+                return Conditions(protocols=frozenset({"tcp", "udp"}))
+            if word.startswith("!"):  # the script gives it to tc as it is
+                raise ValueError("tc has no match for all protocols but one")
+            if word not in _PROTOCOLS:
+                raise ValueError(f"a scenario has no packets of protocol `{word[:40]}`")
+            return Conditions(protocols=frozenset({_PROTOCOLS[word]}))
     found = Conditions()
     address, port = condition.text_of("address"), condition.text_of("port")
     source = condition.word == "source"
