@@ -146,3 +146,10 @@ def test_matches_of_ios_that_compare_translated_addresses_are_noted(
     sources: str, side: str, lines: list[str]
 ) -> None:
     assert noted(IOS.format(sources, side), "ios") == lines
+
+
+@pytest.mark.parametrize(("side", "lines"), [("enable", ["match access-group name OFFICE"]),
+                                             ("enable\n no ip nat enable", [])])  # fmt: skip
+def test_the_virtual_interface_of_nat_translates_too(side: str, lines: list[str]) -> None:
+    text = IOS.format("ip 192.168.1.0 0.0.0.255", side).replace("nat inside source", "nat source")
+    assert noted(text, "ios") == lines

@@ -1263,7 +1263,7 @@ weight wred
 _MESSAGES = "at by contains expected ios it itself measures only read reports unknown"
 """Parts of messages."""
 
-_NAT = "nat inside outside"
+_NAT = "nat inside outside enable"
 """Words of NAT, which is no line about quality of service: test_routers_translation.py."""
 
 OTHER_WORDS = frozenset(

@@ -120,7 +120,6 @@ def read_settings(header: Statement, statements: list[Statement], account: Accou
                 account.modelled(statement)
             else:
                 account.not_modelled(statement, _NOTHING)
-            account.ignored(statement.children, _NOTHING)
             continue
         if key:
             last[key] = statement

@@ -91,10 +91,11 @@ class Interfaces:
         self._interfaces: dict[str, list[Statement]] = {}
         self._names: dict[str, str] = {}
         self._map_classes: dict[str, Statement] = {}
-        self._inside_source = next(
-            (each.place for each in statements if each.starts("ip", "nat", "inside", "source")),
-            None,
-        )
+        self._translations = {
+            side: next((s.place for s in statements if s.starts("ip", "nat", *rule)), None)
+            # The virtual interface of NAT has no sides (`ip nat enable`).
+            for side, rule in (("outside", ("inside", "source")), ("enable", ("source",)))
+        }
         self.balance: str | None = None
         self.refusals: list[Refusal] = []
         for statement in statements:
@@ -296,13 +297,14 @@ class Interfaces:
 
     def _translation(self, point: _Point) -> Place | None:
         """Return the line of the NAT of an interface's addresses; None if there is none."""
-        outside = False
+        sides: set[str] = set()
         for statement in point.statements:
-            if statement.starts("ip", "nat", "outside"):
-                outside = True
-            elif statement.starts("no", "ip", "nat", "outside"):
-                outside = False
-        return self._inside_source if outside else None
+            if statement.starts("ip", "nat"):
+                sides.add(statement.word(2))
+            elif statement.starts("no", "ip", "nat"):
+                sides.discard(statement.word(3))
+        found = (place for side, place in self._translations.items() if side in sides)
+        return next((place for place in found if place is not None), None)
 
     def _effective(self, point: _Point) -> int:
         return point.rate if point.rate is not None else ASSUMED_RATE
