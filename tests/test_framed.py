@@ -275,6 +275,15 @@ def test_linux_may_send_faster_than_the_link(link: str, policies: str, *, faster
     assert made.interfaces["r>b"].htb.faster is faster
 
 
+@pytest.mark.parametrize(
+    ("rate", "places"), [("2 Mbps", []), ("2001 kbps", ["links.1.shape.r.rate"])]
+)
+def test_linux_has_no_shaper_around_a_faster_policy(rate: str, places: list[str]) -> None:
+    link = f"{PREFIXED}, shape: {{r: {{rate: 2 Mbps}}}}"
+    htb = policy("x: {match: any, bandwidth: 1 Mbps}", f"scheduler: htb, htb: {{rate: {rate}}}")
+    assert written(link, htb)[1] == places
+
+
 def test_the_overhead_of_the_link_may_be_that_of_its_classes() -> None:
     link = f"{PREFIXED}, overhead: 18 B"
     assert written(link, SHARES.replace("{}", "18 B"))[1] == []

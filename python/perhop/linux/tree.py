@@ -192,6 +192,9 @@ def tree(
         "shaper" if shaped else "ceiling" if ceilings else ""
     )
     framing = _framing(scenario, link, node, policy, place, gaps, limited=limited)
+    if buckets and shape is not None and rate > link.capacity(node):
+        reason = "its HTB has the rate of the policy, which is greater"
+        gaps.append(Gap(f"{place}.shape.{node}.rate", reason))
     tabled = framing if curves or turns else Framing()
     if curves and medium.overhead not in (Overhead(0), _overhead(tabled)):
         gaps.append(Gap(f"{place}.overhead", "its HFSC counts no bytes of layer 2"))
