@@ -221,9 +221,10 @@ REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
     ),
     "no-sack": known(
         0.6, 1.5,
-        "Linux's own medians were 28, 33 and 50 in three measurements. The cause of their "
-        "variation was not looked for.",
-        "lost", "resent", unsolved=True,
+        "Linux's own medians were 28, 33, 50, 56, 44 and 40 in six measurements, and its goodput "
+        "16.8, 17.3 and 17.5 Mb/s in the last three. The cause of their variation was not looked "
+        "for.",
+        "goodput", "lost", "resent", unsolved=True,
     ),
     "many": known(
         0.6, 1.1,
