@@ -184,17 +184,17 @@ STATIC = $(shell arch=$$(uname -m); \
 dist: .venv/tools $(PAGE) ## Build the wheels, the source archives and a static perhop-agent into dist/
 	rm -rf dist
 	$(BIN)/maturin sdist --out dist
-	$(BIN)/maturin build --quiet --release --locked --out dist
+	$(BIN)/maturin build --quiet --profile dist --locked --out dist
 	cd services && ../$(BIN)/python -c \
 	  'from flit_core.buildapi import *; build_wheel("../dist"); build_sdist("../dist")'
 	RUSTFLAGS='-C target-feature=+crt-static' \
-	  $(CARGO) build --quiet --release --locked --package perhop-agent --target $(STATIC)
-	install -m 755 -s target/$(STATIC)/release/perhop-agent dist/
+	  $(CARGO) build --quiet --profile dist --locked --package perhop-agent --target $(STATIC)
+	install -m 755 -s target/$(STATIC)/dist/perhop-agent dist/
 	cp packaging/perhop-agent.service dist/
 	@ls -l dist
 
 ARM := aarch64-unknown-linux-gnu
-ZIG = PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/maturin build --quiet --release --locked --zig
+ZIG = PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/maturin build --quiet --profile dist --locked --zig
 
 .PHONY: dist-portable
 dist-portable: .venv/tools $(PAGE) ## Build wheels for older systems and for arm64 into dist/, with zig and rustup
@@ -215,13 +215,13 @@ dist-profiled: .venv/tools $(PAGE) ## Build a wheel into dist/ that is optimised
 	@$(if $(PROFDATA),,echo 'needs llvm-profdata: rustup component add llvm-tools, or Debian: llvm-$(LLVM)' >&2; exit 1)
 	rm -rf $(PROFILE)
 	RUSTFLAGS='-Cprofile-generate=$(CURDIR)/$(PROFILE)/raw' \
-	  $(BIN)/maturin build --quiet --release --locked --target-dir $(PROFILE)/build --out $(PROFILE)
+	  $(BIN)/maturin build --quiet --profile dist --locked --target-dir $(PROFILE)/build --out $(PROFILE)
 	$(BIN)/pip install --quiet --no-deps --target $(PROFILE)/site $(PROFILE)/perhop-*.whl
 	PYTHONPATH=$(PROFILE)/site $(BIN)/python packaging/digests.py > $(PROFILE)/digests
 	$(PROFDATA) merge --output $(PROFILE)/profile $(PROFILE)/raw
 	rm -f dist/perhop-[0-9]*.whl
 	RUSTFLAGS='-Cprofile-use=$(CURDIR)/$(PROFILE)/profile' \
-	  $(BIN)/maturin build --quiet --release --locked --target-dir $(PROFILE)/build --out dist
+	  $(BIN)/maturin build --quiet --profile dist --locked --target-dir $(PROFILE)/build --out dist
 	@ls -l dist
 
 .PHONY: check-dist

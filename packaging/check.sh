@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the packages of a folder into an empty environment and uses them, and runs the agent
 # where there is no other file. With `sdist`, builds and installs the source archive instead of the
-# wheel, without link-time optimisation.
+# wheel.
 # usage: packaging/check.sh DIST [PYTHON [sdist]]
 set -eu
 dist=$(cd "$1" && pwd)
@@ -12,7 +12,6 @@ trap 'rm -rf "$work"' EXIT
 
 "${2:-python3}" -m venv "$work/env"
 if [ "${3:-}" = sdist ]; then
-  export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
   "$work/env/bin/pip" install --quiet --disable-pip-version-check "$dist"/perhop-[0-9]*.tar.gz \
     "$dist"/perhop_services-*.tar.gz
 else
