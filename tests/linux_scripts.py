@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
     from perhop.routers.reading.configuration import Configuration
 
+HTB = (
+    "qdisc add dev v0 root handle 1: htb default 20",
+    "class add dev v0 parent 1: classid 1:1 htb rate 10mbit",
+    "class add dev v0 parent 1:1 classid 1:10 htb rate 5mbit ceil 10mbit",
+    "class add dev v0 parent 1:1 classid 1:20 htb rate 5mbit ceil 10mbit",
+)
+
 
 def reading(lines: Sequence[str]) -> Configuration:
     text = "".join(f"tc {line}\n" for line in lines)

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linux_scripts import notes, policies, reading
+from linux_scripts import HTB, notes, policies, reading
 from perhop.routers.reading import Fault, Source
 from perhop.routers.reading.detect import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HTB = (
-    "qdisc add dev v0 root handle 1: htb default 20",
-    "class add dev v0 parent 1: classid 1:1 htb rate 10mbit",
-    "class add dev v0 parent 1:1 classid 1:10 htb rate 5mbit ceil 10mbit",
-    "class add dev v0 parent 1:1 classid 1:20 htb rate 5mbit ceil 10mbit",
-)
 Q = "qdisc add dev v0 root handle 1:"
 CHANGE = "qdisc change dev v0 root handle 1:"
 C = "class change dev v0 parent 1:1 classid 1:10 htb"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linux_scripts import notes, policies, reading
+from linux_scripts import HTB, notes, policies, reading
 from perhop.routers.reading.linux import units
 
 if TYPE_CHECKING:
@@ -24,12 +24,6 @@ ALL = "u32 match u32 0 0"
 POLICE = "action police rate 1mbit burst 10k conform-exceed"
 CLSACT = "qdisc add dev v0 clsact"
 EGRESS = "filter add dev v0 egress protocol ip prio 1"
-HTB = (
-    "qdisc add dev v0 root handle 1: htb default 20",
-    "class add dev v0 parent 1: classid 1:1 htb rate 10mbit",
-    "class add dev v0 parent 1:1 classid 1:10 htb rate 5mbit ceil 10mbit",
-    "class add dev v0 parent 1:1 classid 1:20 htb rate 5mbit ceil 10mbit",
-)
 
 SAME = [
     # What exceeds goes on to the drop, what conforms ends (`tcf_action_exec`).
@@ -98,6 +92,13 @@ def test_packets_go_where_linux_leads_them(lines: Sequence[str], same: Sequence[
 def test_what_conforms_goes_on_to_the_drop_behind() -> None:
     ((*_, policy, _, _),) = policies((INGRESS, f"{INTO} {DNS} {POLICE} drop/pipe action drop"))
     assert policy["classes"]["filter1"]["police"]["conform"] == "drop"
+
+
+@pytest.mark.parametrize("verdicts", ["drop/pipe", "pipe/ok", "ok/pipe"])
+def test_many_policers_of_a_filter_are_each_read_once(verdicts: str) -> None:
+    """Linux takes 32 actions; paths through them double with each policer."""
+    line = f"{F} prio 1 {ALL} flowid 1:1" + f" {POLICE} {verdicts}" * 32
+    assert reading((PRIO, line)).refusals == ()
 
 
 TOLD = [

@@ -121,25 +121,31 @@ class Buckets:
         action = filter_.actions[number]
         named = self._defined(action)
         exceed, _, conform = named.values.get("conform-exceed", named.verdict).partition("/")
-        # What exceeds alone goes on to the actions behind, or what conforms alone.
-        apart = (exceed == "pipe") != (conform == "pipe")
-        behind = self.of_actions(filter_, number + 1) if apart else Outcome()
         index = action.values.get("index")
         identity: Hashable = ("index", index) if index else (id(filter_), number)
         if identity not in self._known:
             police = policer(Options(filter_.place, named.values, self.ledger), named.verdict)
             if police is None:
                 return "pipe"
-            if exceed == "pipe" and behind.then == "drop":
-                police.pop("exceed")
-            elif behind != Outcome() and (exceed == "pipe" or "exceed" in police):
-                note = "what exceeds has the class, without the actions behind the policer"
-                if conform == "pipe":
+            if exceed == "pipe" and conform != "pipe":
+                self._exceed_alone(filter_, number, police)
+            elif "exceed" in police and exceed != "pipe" and conform == "pipe":
+                behind = filter_.actions[number + 1 :]
+                if any(each.kind != "gact" or each.verdict in _GONE for each in behind):
                     note = "the actions behind the policer count for what exceeds, too"
-                self.ledger.approximated(filter_.place, note)
+                    self.ledger.approximated(filter_.place, note)
             self.add(identity, filter_.place, "police", police, self.overhead)
         keys.append(self._known[identity])
         return conform
+
+    def _exceed_alone(self, filter_: Filter, number: int, police: dict[str, Any]) -> None:
+        """Give what exceeds, which alone goes on, what the actions behind a policer do with it."""
+        behind = self.of_actions(filter_, number + 1)
+        if behind.then == "drop":
+            police.pop("exceed")
+        elif behind != Outcome():
+            note = "what exceeds has the class, without the actions behind the policer"
+            self.ledger.approximated(filter_.place, note)
 
     def _defined(self, action: Action) -> Action:
         """Return the policer that an index stands for."""
